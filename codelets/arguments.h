@@ -24,7 +24,7 @@ struct orr_workspace {
 	int n_own;        /* of them, each of one stage; the others of whichever was last */
 	int64_t n_rounds; /* tasks that have asked for any of them */
 	float *scratch;
-	/* a whole stash, for recomputation and where nobody reads it; outputs of F run again */
+	/* a whole stash, for recomputation and where it is not read; outputs of F run again */
 	float *stash, *again;
 	float *gathered; /* what is read of a whole minibatch */
 	size_t n_scratch, n_stash, n_again, n_gathered, n_workspace; /* bytes */
@@ -49,7 +49,7 @@ struct orr_codelet_common {
 /* task->cl_arg */
 struct orr_codelet_arg {
 	struct orr_codelet_common *common;
-	atomic_uchar *started; /* set to 1 at the start; NULL where nobody asks */
+	atomic_uchar *started; /* set to 1 at the start; NULL: not wanted */
 	int64_t step;          /* from 0 */
 	int64_t version;       /* as long as it, program and their place are the same, so are the
 				  parameters */
@@ -77,7 +77,7 @@ struct orr_codelet_arg {
 	int member;
 	bool gathers; /* all parameters, where each member has updated a part */
 	/* update and check: becomes the first float of the gradient whose square is not finite, if
-	 * there is one; in memory that every device can write. NULL: nobody asks */
+	 * there is one; in memory that every device can write. NULL: not wanted */
 	int64_t *wild;
 	int own; /* of update: which of several gradients is the owner's */
 	/* add, update, reduce, check and norm */

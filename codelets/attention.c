@@ -3,8 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "gemm.h"
-#include "kernels.h"
+#include "base/max.h"
+#include "matmul.h"
+#include "device.h"
+#include "loops.h"
 #include "rows.h"
 
 /* A tile of scores: queries x keys, which stays in the cache of a core. */
@@ -27,12 +29,7 @@ struct room {
 	float *y, *out, *dk, *dv; /* its floats */
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-size_t orr_attention_bytes(const struct orr_attention *a)
+static size_t bytes(const struct orr_attention *a)
 {
 	int64_t floats = 2 * TILE_Q * TILE_K + 2 * a->queries;
 
@@ -107,12 +104,12 @@ static void head_forward(const struct orr_attention *a, const struct head *h, co
 	float factor = factor_of(a);
 
 	for (int64_t i = 0; i < a->queries; i += TILE_Q) {
-		int64_t queries = least(TILE_Q, a->queries - i);
-		int64_t keys = a->causal ? least(h->keys, i + queries) : h->keys;
+		int64_t queries = smaller(TILE_Q, a->queries - i);
+		int64_t keys = a->causal ? smaller(h->keys, i + queries) : h->keys;
 		float *y = h->out + i * h->q_row;
 
 		for (int64_t j = 0; j < keys; j += TILE_K) {
-			int64_t n = least(TILE_K, keys - j);
+			int64_t n = smaller(TILE_K, keys - j);
 
 			orr_gemm('N', 'T', queries, n, a->width, factor, h->q + i * h->q_row,
 				 h->q_row, h->k + j * h->k_row, h->k_row, 0, r->scores, n);
@@ -152,11 +149,12 @@ static void head_input(const struct orr_attention *a, const struct head *h, cons
 		       bool first)
 {
 	for (int64_t j = 0; j < h->keys; j += TILE_K) {
-		int64_t n = least(TILE_K, h->keys - j), begin = a->causal ? j / TILE_Q * TILE_Q : 0;
+		int64_t n = smaller(TILE_K, h->keys - j),
+			begin = a->causal ? j / TILE_Q * TILE_Q : 0;
 		const float *k = h->k + j * h->k_row, *v = h->v + j * h->k_row;
 
 		for (int64_t i = begin; i < a->queries; i += TILE_Q) {
-			int64_t queries = least(TILE_Q, a->queries - i);
+			int64_t queries = smaller(TILE_Q, a->queries - i);
 			const float *q = h->q + i * h->q_row, *dy = h->dy + i * h->q_row;
 			float onto = first && i == begin ? 0 : 1;
 
@@ -181,12 +179,12 @@ static void head_input(const struct orr_attention *a, const struct head *h, cons
 /* ---- samples and heads ---- */
 
 /* Of sample s, as products read it. */
-static const float *rounded(const struct orr_attention *a, int64_t s, int64_t count, const float *x,
-			    float *to)
+static const float *rounded(const struct orr_device *d, const struct orr_attention *a, int64_t s,
+			    int64_t count, const float *x, float *to)
 {
 	if (!a->rounded)
 		return x + s * count;
-	if (a->halves)
+	if (d->halves)
 		orr_from_bf16(count, (const uint16_t *)x + s * count, to);
 	else
 		orr_round_bf16(count, x + s * count, to);
@@ -194,34 +192,33 @@ static const float *rounded(const struct orr_attention *a, int64_t s, int64_t co
 }
 
 /* Where what is written of sample s goes, which is then kept; x NULL: nowhere. */
-static float *place(const struct orr_attention *a, int64_t s, int64_t count, float *x, float *wide)
+static float *place(const struct orr_device *d, int64_t s, int64_t count, float *x, float *wide)
 {
-	return !x ? NULL : a->halves ? wide : x + s * count;
+	return !x ? NULL : d->halves ? wide : x + s * count;
 }
 
-static void keep(const struct orr_attention *a, int64_t s, int64_t count, const float *wide,
-		 float *x)
+static void keep(const struct orr_device *d, int64_t s, int64_t count, const float *wide, float *x)
 {
-	if (x && a->halves)
+	if (x && d->halves)
 		orr_to_bf16(count, wide, (uint16_t *)x + s * count);
 }
 
 /* All heads of sample s at once: y as it is, and the rest as products read it. */
-static struct head sample_of(const struct orr_attention *a, const struct room *r, int64_t s,
-			     const float *q, const float *k, const float *v, const float *y,
-			     const float *dy)
+static struct head sample_of(const struct orr_device *d, const struct orr_attention *a,
+			     const struct room *r, int64_t s, const float *q, const float *k,
+			     const float *v, const float *y, const float *dy)
 {
 	int64_t q_row = a->heads * a->width, k_row = a->kv_heads * a->width;
 	int64_t q_floats = a->queries * q_row, k_floats = a->keys * k_row;
 	struct head h = {.q_row = q_row, .k_row = k_row};
 
-	h.q = rounded(a, s, q_floats, q, r->q);
-	h.k = rounded(a, s, k_floats, k, r->k);
-	h.v = rounded(a, s, k_floats, v, r->v);
+	h.q = rounded(d, a, s, q_floats, q, r->q);
+	h.k = rounded(d, a, s, k_floats, k, r->k);
+	h.v = rounded(d, a, s, k_floats, v, r->v);
 	if (y)
-		h.y = a->halves ? rounded(a, s, q_floats, y, r->y) : y + s * q_floats;
+		h.y = d->halves ? rounded(d, a, s, q_floats, y, r->y) : y + s * q_floats;
 	if (dy)
-		h.dy = rounded(a, s, q_floats, dy, r->dy);
+		h.dy = rounded(d, a, s, q_floats, dy, r->dy);
 	return h;
 }
 
@@ -250,16 +247,16 @@ static struct head head_of(const struct orr_attention *a, const struct head *all
 	return h;
 }
 
-void orr_attention_forward(const struct orr_attention *a, const float *q, const float *k,
-			   const float *v, const float *lengths, void *room, float *y, float *sums)
+static void forward(struct orr_device *d, const struct orr_attention *a, const float *q,
+		    const float *k, const float *v, const float *lengths, float *y, float *sums)
 {
-	struct room r = room_of(a, room);
+	struct room r = room_of(a, d->workspace);
 
 	for (int64_t s = 0; s < a->n; s++) {
-		struct head all = sample_of(a, &r, s, q, k, v, NULL, NULL);
+		struct head all = sample_of(d, a, &r, s, q, k, v, NULL, NULL);
 
 		all.keys = orr_attention_keys(a, lengths ? lengths + s : NULL);
-		all.out = place(a, s, a->queries * all.q_row, y, r.out);
+		all.out = place(d, s, a->queries * all.q_row, y, r.out);
 		all.left = sums + s * a->heads * a->queries;
 		if (!all.keys) {
 			zero(a->queries * all.q_row, all.out);
@@ -270,24 +267,24 @@ void orr_attention_forward(const struct orr_attention *a, const float *q, const 
 
 			head_forward(a, &h, &r);
 		}
-		keep(a, s, a->queries * all.q_row, r.out, y);
+		keep(d, s, a->queries * all.q_row, r.out, y);
 	}
 }
 
-void orr_attention_input(const struct orr_attention *a, const float *q, const float *k,
-			 const float *v, const float *lengths, const float *y, const float *sums,
-			 const float *dy, void *room, float *dq, float *dk, float *dv)
+static void input(struct orr_device *d, const struct orr_attention *a, const float *q,
+		  const float *k, const float *v, const float *lengths, const float *y,
+		  const float *sums, const float *dy, float *dq, float *dk, float *dv)
 {
-	struct room r = room_of(a, room);
+	struct room r = room_of(a, d->workspace);
 
 	for (int64_t s = 0; s < a->n; s++) {
-		struct head all = sample_of(a, &r, s, q, k, v, y, dy);
+		struct head all = sample_of(d, a, &r, s, q, k, v, y, dy);
 		int64_t q_floats = a->queries * all.q_row, k_floats = a->keys * all.k_row, unseen;
 
 		all.keys = orr_attention_keys(a, lengths ? lengths + s : NULL);
-		all.dq = place(a, s, q_floats, dq, r.out);
-		all.dk = place(a, s, k_floats, dk, r.dk);
-		all.dv = place(a, s, k_floats, dv, r.dv);
+		all.dq = place(d, s, q_floats, dq, r.out);
+		all.dk = place(d, s, k_floats, dk, r.dk);
+		all.dv = place(d, s, k_floats, dv, r.dv);
 		all.sums = sums + s * a->heads * a->queries;
 		unseen = (a->keys - all.keys) * all.k_row;
 		zero(unseen, shifted(all.dk, all.keys * all.k_row));
@@ -302,8 +299,14 @@ void orr_attention_input(const struct orr_attention *a, const float *q, const fl
 							 h.dy + j * h.q_row);
 			head_input(a, &h, &r, i % (a->heads / a->kv_heads) == 0);
 		}
-		keep(a, s, q_floats, r.out, dq);
-		keep(a, s, k_floats, r.dk, dk);
-		keep(a, s, k_floats, r.dv, dv);
+		keep(d, s, q_floats, r.out, dq);
+		keep(d, s, k_floats, r.dk, dk);
+		keep(d, s, k_floats, r.dv, dv);
 	}
 }
+
+const struct orr_attention_kernels orr_attention_cpu = {
+	.bytes = bytes,
+	.forward = forward,
+	.input = input,
+};

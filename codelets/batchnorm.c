@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "loops.h"
 #include "shapes.h"
 #include "vector.h"
 
@@ -90,9 +91,9 @@ static void fill(double *to, double value)
 
 /* ---- of a batch ---- */
 
-void orr_batchnorm_forward(int64_t n, int64_t width, double epsilon, const float *x,
-			   const float *gain, const float *bias, float *y, float *normal,
-			   float *moments)
+static void batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			      const float *x, const float *gain, const float *bias, float *y,
+			      float *normal, float *moments)
 {
 	for (int64_t first = 0; first < width; first += BLOCK) {
 		double means[BLOCK], factors[BLOCK];
@@ -124,8 +125,9 @@ ORR_VECTOR static void evaluate(int64_t n, int64_t stride, int64_t count, const 
 				       (double)bias[c]);
 }
 
-void orr_batchnorm_evaluate(int64_t n, int64_t width, double epsilon, const float *x,
-			    const float *gain, const float *bias, const float *moments, float *y)
+static void batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			       const float *x, const float *gain, const float *bias,
+			       const float *moments, float *y)
 {
 	for (int64_t first = 0; first < width; first += BLOCK) {
 		double factors[BLOCK];
@@ -139,8 +141,9 @@ void orr_batchnorm_evaluate(int64_t n, int64_t width, double epsilon, const floa
 	}
 }
 
-void orr_batchnorm_input(int64_t n, int64_t width, double epsilon, const float *normal,
-			 const float *moments, const float *gain, const float *dy, float *dx)
+static void batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			    const float *normal, const float *moments, const float *gain,
+			    const float *dy, float *dx)
 {
 	for (int64_t first = 0; first < width; first += BLOCK) {
 		double means[BLOCK], along[BLOCK], factors[BLOCK];
@@ -165,14 +168,14 @@ struct group {
 	double cells; /* rows times columns */
 };
 
-static struct group group_of(const struct orr_groups *g, int64_t k)
+static struct group group_of(const struct orr_norm_groups *g, int64_t k)
 {
 	int64_t count = g->width / g->groups;
 
 	return (struct group){k * count, count, (double)(g->rows * count)};
 }
 
-static double mean_of(const struct orr_groups *g, const struct group *group, const float *x)
+static double mean_of(const struct orr_norm_groups *g, const struct group *group, const float *x)
 {
 	double sums[BLOCK], sum = 0;
 
@@ -186,8 +189,8 @@ static double mean_of(const struct orr_groups *g, const struct group *group, con
 	return sum / group->cells;
 }
 
-static double variance_of(const struct orr_groups *g, const struct group *group, const float *x,
-			  double mean)
+static double variance_of(const struct orr_norm_groups *g, const struct group *group,
+			  const float *x, double mean)
 {
 	double sums[BLOCK], means[BLOCK], sum = 0;
 
@@ -202,8 +205,9 @@ static double variance_of(const struct orr_groups *g, const struct group *group,
 	return sum / group->cells;
 }
 
-void orr_groupnorm_forward(int64_t n, const struct orr_groups *g, const float *x, const float *gain,
-			   const float *bias, float *y, float *normal)
+static void groupnorm_forward(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+			      const float *x, const float *gain, const float *bias, float *y,
+			      float *normal)
 {
 	int64_t floats = g->rows * g->width;
 	float *kept = normal + n * floats;
@@ -228,8 +232,9 @@ void orr_groupnorm_forward(int64_t n, const struct orr_groups *g, const float *x
 }
 
 /* The means over a group of gain times dy, and of that along the normal rows. */
-static void mean_slopes(const struct orr_groups *g, const struct group *group, const float *normal,
-			const float *gain, const float *dy, double *mean, double *along)
+static void mean_slopes(const struct orr_norm_groups *g, const struct group *group,
+			const float *normal, const float *gain, const float *dy, double *mean,
+			double *along)
 {
 	double sums[BLOCK], along_sums[BLOCK];
 
@@ -247,8 +252,8 @@ static void mean_slopes(const struct orr_groups *g, const struct group *group, c
 	*along /= group->cells;
 }
 
-void orr_groupnorm_input(int64_t n, const struct orr_groups *g, const float *normal,
-			 const float *gain, const float *dy, float *dx)
+static void groupnorm_input(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+			    const float *normal, const float *gain, const float *dy, float *dx)
 {
 	int64_t floats = g->rows * g->width;
 	const float *kept = normal + n * floats;
@@ -270,3 +275,11 @@ void orr_groupnorm_input(int64_t n, const struct orr_groups *g, const float *nor
 			}
 		}
 }
+
+const struct orr_column_norm_kernels orr_column_norms_cpu = {
+	.groupnorm_forward = groupnorm_forward,
+	.groupnorm_input = groupnorm_input,
+	.batchnorm_forward = batchnorm_forward,
+	.batchnorm_evaluate = batchnorm_evaluate,
+	.batchnorm_input = batchnorm_input,
+};

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 /* Where tensor t may be written. */
-float *orr_buffers_write(const struct orr_buffers *f, const struct orr_tensor *t)
+float *orr_buffers_write(const struct orr_pass_buffers *f, const struct orr_tensor *t)
 {
 	switch (t->storage) {
 	case ORR_STORAGE_SENT:
@@ -21,11 +21,11 @@ float *orr_buffers_write(const struct orr_buffers *f, const struct orr_tensor *t
 	case ORR_STORAGE_RECEIVED:
 		break;
 	}
-	assert(false); /* nobody may write there */
+	assert(false); /* not to be written */
 	return NULL;
 }
 
-const float *orr_buffers_read(const struct orr_buffers *f, const struct orr_tensor *t)
+const float *orr_buffers_read(const struct orr_pass_buffers *f, const struct orr_tensor *t)
 {
 	if (t->storage == ORR_STORAGE_DATA)
 		return f->data + f->n * t->column;
@@ -65,8 +65,9 @@ static float *wide_output(const struct orr_call *c)
 static float *wide_gradient(const struct orr_call *c)
 {
 	const struct orr_tensor *output = &c->layer->output;
+	bool both = (c->is->op->backward_reads | c->is->op->weight_reads) & ORR_READS_OUTPUT;
 
-	return wide_output(c) + c->n * (output->half ? output->width : 0);
+	return wide_output(c) + c->n * (output->half && both ? output->width : 0);
 }
 
 static float *wide_input_gradient(const struct orr_call *c, int i)
@@ -82,21 +83,33 @@ static float *wide_input_gradient(const struct orr_call *c, int i)
 
 static const float *widen(const struct orr_call *c, const struct orr_tensor *t, float *to)
 {
-	c->kernels->widen(c->device, c->n * t->width, orr_buffers_read(c->buffers, t), to);
+	c->kernels->elements->widen(c->device, c->n * t->width, orr_buffers_read(c->buffers, t),
+				    to);
 	return to;
 }
 
 static void narrow(const struct orr_call *c, const struct orr_tensor *t, const float *from,
 		   bool add)
 {
-	c->kernels->narrow(c->device, c->n * t->width, 2 * c->n * orr_tensor_floats(t), from, add,
-			   orr_buffers_write(c->buffers, t));
+	c->kernels->elements->narrow(c->device, c->n * t->width, 2 * c->n * orr_tensor_floats(t),
+				     from, add, orr_buffers_write(c->buffers, t));
+}
+
+/* Zeros behind what a kernel wrote of bfloat16: samples of odd widths take more room than that. */
+static void fill(const struct orr_call *c, const struct orr_tensor *t)
+{
+	int64_t values = c->n * t->width, rest = 2 * c->n * orr_tensor_floats(t) - values;
+
+	if (t->half && c->halves && rest)
+		c->kernels->elements->narrow(c->device, 0, rest, NULL, false,
+					     (uint16_t *)orr_buffers_write(c->buffers, t) + values);
 }
 
 void orr_call_keep_output(const struct orr_call *c)
 {
 	if (c->layer->output.half && !c->halves)
 		narrow(c, &c->layer->output, wide_output(c), false);
+	fill(c, &c->layer->saved);
 }
 
 static void keep_input_gradient(const struct orr_call *c, int i)
@@ -109,9 +122,10 @@ static void keep_input_gradient(const struct orr_call *c, int i)
 	if (port->gradient.half && !c->halves)
 		narrow(c, &port->gradient, wide_input_gradient(c, i), port->accumulate);
 	else if (port->gradient.half && port->accumulate)
-		c->kernels->sum_halves(c->device, 2 * floats, sum, apart, sum);
+		c->kernels->elements->sum_halves(c->device, 2 * floats, sum, apart, sum);
 	else if (port->accumulate)
-		c->kernels->sum(c->device, floats, sum, apart, sum);
+		c->kernels->elements->sum(c->device, floats, sum, apart, sum);
+	fill(c, &port->gradient);
 }
 
 void orr_call_keep_input_gradients(const struct orr_call *c)
@@ -169,4 +183,20 @@ float *orr_call_input_gradient(const struct orr_call *c, int i)
 		return wide_input_gradient(c, i);
 	return port->accumulate ? c->apart + c->n * port->apart
 				: orr_buffers_write(c->buffers, &port->gradient);
+}
+
+void orr_call_scale_gradient(const struct orr_call *c, int i, float factor, const float *x)
+{
+	float *dx = orr_call_input_gradient(c, i);
+
+	if (dx)
+		c->kernels->elements->scale(c->device, orr_call_input_floats(c, i), factor, x, dx);
+}
+
+void orr_call_zero_gradient(const struct orr_call *c, int i)
+{
+	float *dx = orr_call_input_gradient(c, i);
+
+	if (dx)
+		c->kernels->elements->zero(c->device, orr_call_input_floats(c, i), dx);
 }

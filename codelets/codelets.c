@@ -2,21 +2,13 @@
 
 #include <time.h>
 
+#include "base/mix.h"
 #include "reduce.h"
 #include "workspace.h"
 
 static float *floats(void *buffer)
 {
 	return (float *)STARPU_VECTOR_GET_PTR(buffer);
-}
-
-/* A hash of all its bits (the finalizer of splitmix64). */
-static uint64_t mix(uint64_t x)
-{
-	x += UINT64_C(0x9e3779b97f4a7c15);
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return x ^ (x >> 31);
 }
 
 static struct orr_device *device_of(const struct orr_codelet_arg *arg)
@@ -43,7 +35,8 @@ static void delay(const struct orr_codelet_arg *arg)
 {
 	struct orr_codelet_common *common = arg->common;
 	uint64_t draw =
-		mix(mix(mix(common->delay_seed) + (uint64_t)arg->step) + (uint64_t)arg->job);
+		orr_mix_next(orr_mix_next(orr_mix_next(common->delay_seed) + (uint64_t)arg->step) +
+			     (uint64_t)arg->job);
 	int64_t us = (int64_t)(draw % ((uint64_t)common->delay_us + 1));
 	struct timespec pause = {us / 1000000, us % 1000000 * 1000};
 
@@ -263,9 +256,9 @@ static void add(void *buffers[], void *cl_arg)
 	if (!begin(arg))
 		return;
 	if (arg->overwrite)
-		device->kernels->copy(device, arg->n_floats, partial, sum);
+		device->kernels->elements->copy(device, arg->n_floats, partial, sum);
 	else
-		device->kernels->sum(device, arg->n_floats, sum, partial, sum);
+		device->kernels->elements->sum(device, arg->n_floats, sum, partial, sum);
 	end(arg, device);
 }
 
@@ -283,7 +276,8 @@ static void find_wild(const struct orr_codelet_arg *arg, struct orr_workspace *o
 		int64_t after = arg->n_chunks ? orr_rule_chunk(arg->n_floats, arg->n_chunks, i + 1)
 					      : arg->n_floats;
 
-		own->device.kernels->find_wild(&own->device, after - at, own->in[i], at, arg->wild);
+		own->device.kernels->elements->find_wild(&own->device, after - at, own->in[i], at,
+							 arg->wild);
 	}
 }
 
@@ -294,7 +288,8 @@ static void check(void *buffers[], void *cl_arg)
 
 	if (!begin(arg))
 		return;
-	device->kernels->find_wild(device, arg->n_floats, floats(buffers[0]), 0, arg->wild);
+	device->kernels->elements->find_wild(device, arg->n_floats, floats(buffers[0]), 0,
+					     arg->wild);
 	end(arg, device);
 }
 
@@ -317,9 +312,10 @@ static void update(void *buffers[], void *cl_arg)
 			floats(buffers[2 + i]) + arg->offset;
 	if (arg->wild)
 		find_wild(arg, own);
-	own->device.kernels->step(&own->device, &rule, arg->step + 1, arg->n_floats,
-				  floats(buffers[0]), floats(buffers[1]), own->in,
-				  arg->n_chunks ? arg->n_chunks : arg->n_gradients, arg->n_chunks);
+	own->device.kernels->optimizer->step(&own->device, &rule, arg->step + 1, arg->n_floats,
+					     floats(buffers[0]), floats(buffers[1]), own->in,
+					     arg->n_chunks ? arg->n_chunks : arg->n_gradients,
+					     arg->n_chunks);
 	end(arg, &own->device);
 }
 
@@ -332,9 +328,10 @@ static void norm(void *buffers[], void *cl_arg)
 		return;
 	for (int i = 0; i < arg->n_gradients; i++)
 		own->in[i] = floats(buffers[i]);
-	own->device.kernels->squares(&own->device, arg->n_floats, own->in,
-				     arg->n_chunks ? arg->n_chunks : arg->n_gradients,
-				     arg->n_chunks, arg->tensors, arg->n_tensors, arg->squares);
+	own->device.kernels->optimizer->squares(&own->device, arg->n_floats, own->in,
+						arg->n_chunks ? arg->n_chunks : arg->n_gradients,
+						arg->n_chunks, arg->tensors, arg->n_tensors,
+						arg->squares);
 	end(arg, &own->device);
 }
 
@@ -354,67 +351,21 @@ static void reduce(void *buffers[], void *cl_arg)
 	end(arg, device);
 }
 
+#define ORR_CODELET(does) \
+	{ \
+		.name = #does, .cpu_funcs = {does}, .cuda_funcs = {does}, \
+		.cuda_flags = {STARPU_CUDA_ASYNC}, .nbuffers = STARPU_VARIABLE_NBUFFERS \
+	}
+
 struct starpu_codelet orr_codelets[8] = {
-	[ORR_CODELET_FORWARD] =
-		{
-			.name = "forward",
-			.cpu_funcs = {forward},
-			.cuda_funcs = {forward},
-			.cuda_flags = {STARPU_CUDA_ASYNC},
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
-	[ORR_CODELET_BACKWARD] =
-		{
-			.name = "backward",
-			.cpu_funcs = {backward},
-			.cuda_funcs = {backward},
-			.cuda_flags = {STARPU_CUDA_ASYNC},
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
-	[ORR_CODELET_ADD] =
-		{
-			.name = "add",
-			.cpu_funcs = {add},
-			.cuda_funcs = {add},
-			.cuda_flags = {STARPU_CUDA_ASYNC},
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
-	[ORR_CODELET_UPDATE] =
-		{
-			.name = "update",
-			.cpu_funcs = {update},
-			.cuda_funcs = {update},
-			.cuda_flags = {STARPU_CUDA_ASYNC},
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
-	[ORR_CODELET_REDUCE] =
-		{
-			.name = "reduce",
-			.cpu_funcs = {reduce},
-			.cuda_funcs = {reduce},
-			.cuda_flags = {STARPU_CUDA_ASYNC},
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
-	[ORR_CODELET_JOIN] =
-		{
-			.name = "join",
-			.where = STARPU_NOWHERE,
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
-	[ORR_CODELET_CHECK] =
-		{
-			.name = "check",
-			.cpu_funcs = {check},
-			.cuda_funcs = {check},
-			.cuda_flags = {STARPU_CUDA_ASYNC},
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
-	[ORR_CODELET_NORM] =
-		{
-			.name = "norm",
-			.cpu_funcs = {norm},
-			.cuda_funcs = {norm},
-			.cuda_flags = {STARPU_CUDA_ASYNC},
-			.nbuffers = STARPU_VARIABLE_NBUFFERS,
-		},
+	[ORR_CODELET_FORWARD] = ORR_CODELET(forward),
+	[ORR_CODELET_BACKWARD] = ORR_CODELET(backward),
+	[ORR_CODELET_ADD] = ORR_CODELET(add),
+	[ORR_CODELET_UPDATE] = ORR_CODELET(update),
+	[ORR_CODELET_REDUCE] = ORR_CODELET(reduce),
+	[ORR_CODELET_JOIN] = {.name = "join",
+			      .where = STARPU_NOWHERE,
+			      .nbuffers = STARPU_VARIABLE_NBUFFERS},
+	[ORR_CODELET_CHECK] = ORR_CODELET(check),
+	[ORR_CODELET_NORM] = ORR_CODELET(norm),
 };

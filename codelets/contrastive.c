@@ -4,6 +4,8 @@
 #include <stdbool.h>
 
 #include "elements.h"
+#include "program.h"
+#include "rows.h"
 #include "vector.h"
 
 /* In single precision, as scores are. */
@@ -22,12 +24,7 @@ static void exps(int64_t n, float factor, float most, const float *scores, float
 static void normalise_row(int64_t n, float factor, const float *scores, float *room, float *most,
 			  double *sum)
 {
-	int64_t best = 0;
-
-	for (int64_t i = 1; i < n; i++)
-		if (scores[i] > scores[best])
-			best = i;
-	*most = factor * scores[best];
+	*most = factor * scores[orr_row_best(n, scores)];
 	exps(n, factor, *most, scores, room);
 	*sum = 0;
 	for (int64_t i = 0; i < n; i++)
@@ -60,11 +57,11 @@ static void add_exps(int64_t n, float factor, const float *scores, const float *
 		sum[i] += (double)orr_exp_of(factor * scores[i] - most[i]);
 }
 
-void orr_contrastive_normalise(int64_t n_rows, int64_t n_columns, int64_t first, float t,
-			       const float *scores, const struct orr_largest *rows,
-			       const struct orr_largest *columns, float *room)
+static void normalise(struct orr_device *d, int64_t n_rows, int64_t n_columns, int64_t first,
+		      const float *t, const float *scores, const struct orr_largest *rows,
+		      const struct orr_largest *columns, float *room)
 {
-	float factor = factor_of(t);
+	float factor = factor_of(*t);
 
 	for (int64_t r = 0; r < n_rows; r++)
 		normalise_row(n_columns, factor, scores + r * n_columns, room,
@@ -98,23 +95,12 @@ static void slope_row(int64_t n, float factor, float most, double sum, const flo
 	}
 }
 
-/* Is own the largest, the first of equal ones? */
-static bool wins(int64_t n, const float *scores, int64_t own)
+static void slopes(struct orr_device *d, int64_t n_rows, int64_t n_columns, int64_t first,
+		   const float *t, float *scores, const struct orr_largest *rows,
+		   const struct orr_largest *columns, float *room, struct orr_contrast *seen,
+		   bool again)
 {
-	int64_t best = 0;
-
-	for (int64_t i = 1; i < n; i++)
-		if (scores[i] > scores[best])
-			best = i;
-	return best == own;
-}
-
-void orr_contrastive_slopes(int64_t n_rows, int64_t n_columns, int64_t first, float t,
-			    float *scores, const struct orr_largest *rows,
-			    const struct orr_largest *columns, float *room,
-			    struct orr_contrast *seen, bool again)
-{
-	float factor = factor_of(t);
+	float factor = factor_of(*t);
 
 	for (int64_t r = 0; r < n_rows; r++, scores += n_columns) {
 		int64_t own = first + r;
@@ -136,6 +122,28 @@ void orr_contrastive_slopes(int64_t n_rows, int64_t n_columns, int64_t first, fl
 		}
 		for (int64_t i = 0; i < n_columns; i++)
 			slope += (double)scores[i] * (double)room[i];
-		seen[r] = (struct orr_contrast){loss, wins(n_columns, room, own), slope};
+		seen[r] = (struct orr_contrast){loss, orr_row_best(n_columns, room) == own, slope};
 	}
 }
+
+static void count(struct orr_device *d, int64_t n, const struct orr_contrast *seen, float *slope,
+		  struct orr_metrics *metrics)
+{
+	struct orr_metrics all = {.classified = n};
+	double along = 0;
+
+	for (int64_t r = 0; r < n; r++) {
+		all.loss += seen[r].loss;
+		all.correct += seen[r].hit > 0;
+		along += seen[r].slope;
+	}
+	*slope = (float)along;
+	if (metrics)
+		*metrics = all;
+}
+
+const struct orr_contrastive_kernels orr_contrastive_cpu = {
+	.normalise = normalise,
+	.slopes = slopes,
+	.count = count,
+};

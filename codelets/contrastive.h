@@ -8,6 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct orr_device;
+struct orr_metrics; /* program.h */
+
 /* The largest of a row's scores, or of a column's, and the sum of exp(score - largest). */
 struct orr_largest {
 	float *most; /* [N] */
@@ -20,16 +27,27 @@ struct orr_contrast {
 	double loss, hit, slope;
 };
 
-/* A tile from row `first` on: rows->... of its rows, and columns->... of what has been seen so far,
- * which begins anew at row 0. room: N floats. */
-void orr_contrastive_normalise(int64_t n_rows, int64_t n_columns, int64_t first, float t,
-			       const float *scores, const struct orr_largest *rows,
-			       const struct orr_largest *columns, float *room);
-/* The tile's scores become the derivatives by the products that they were, summed over the samples
- * and not their mean; both are complete. seen: of the tile's rows, over what was there; with
- * `again`, of scores the other way round, their loss is added. */
-void orr_contrastive_slopes(int64_t n_rows, int64_t n_columns, int64_t first, float t,
-			    float *scores, const struct orr_largest *rows,
-			    const struct orr_largest *columns, float *room,
-			    struct orr_contrast *seen, bool again);
+/* t, a parameter, is where the device reads. */
+struct orr_contrastive_kernels {
+	/* A tile from row `first` on: rows->... of its rows, and columns->... of what has been seen
+	 * so far, which begins anew at row 0. room: N floats. */
+	void (*normalise)(struct orr_device *d, int64_t n_rows, int64_t n_columns, int64_t first,
+			  const float *t, const float *scores, const struct orr_largest *rows,
+			  const struct orr_largest *columns, float *room);
+	/* The tile's scores become the derivatives by the products that they were, summed over the
+	 * samples and not their mean; both are complete. seen: of the tile's rows, over what was
+	 * there; with `again`, of scores the other way round, their loss is added. */
+	void (*slopes)(struct orr_device *d, int64_t n_rows, int64_t n_columns, int64_t first,
+		       const float *t, float *scores, const struct orr_largest *rows,
+		       const struct orr_largest *columns, float *room, struct orr_contrast *seen,
+		       bool again);
+	/* What n samples have seen, added up: into metrics, and the derivative by t to slope. */
+	void (*count)(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
+		      float *slope, struct orr_metrics *metrics);
+};
+extern const struct orr_contrastive_kernels orr_contrastive_cpu, orr_contrastive_cuda;
+
+#ifdef __cplusplus
+}
+#endif
 #endif

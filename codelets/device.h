@@ -5,23 +5,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formulas.h"
+#include "kernels.h"
 #include "optimizer.h"
-#include "orrery/numerics.h"
-#include "sequence_kernels.h"
+#include "orrery/orrery.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct orr_classes; /* shapes.h */
-struct orr_groups;
-struct orr_contrast;
-struct orr_expert_kernels; /* experts.h */
 struct orr_kernels;
-struct orr_largest;
-struct orr_metrics;
-struct orr_window;
 
 /* Which samples are computed next, for what depends on them: random numbers, statistics. */
 struct orr_microbatch {
@@ -79,18 +71,15 @@ struct orr_rounding {
 	int64_t rows, columns;
 };
 
-/* Shapes and results are those of kernels.h. */
 struct orr_kernels {
 	const char *name;
 	/* It takes activations in bfloat16: x, y, dy and dx of linear, attention, map, layernorm,
-	 * copy and sum, whose rows are then multiples of 8. */
+	 * copy and sum, whose rows are then multiples of 8. A loss's, of any rows, it always does.
+	 */
 	bool halves;
 	int64_t unfolded; /* floats of images that a convolution unfolds at a time */
 	/* Memory for any of these on n samples and the widths in and out (equal but for linear). */
 	size_t (*workspace_bytes)(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-	/* (optional) Prepare products of these sizes, before the first of them. */
-	void (*prepare)(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias);
-
 	/* (optional) Before a task's kernels: what others' calls to CUDA left is forgotten, and the
 	 * failure of kernels that ran since is noted. */
 	void (*begin)(struct orr_device *d);
@@ -99,135 +88,18 @@ struct orr_kernels {
 	void (*replay)(struct orr_device *d, const struct orr_key *key,
 		       void (*start)(struct orr_device *d, void *task), void *task);
 
-	void (*copy)(struct orr_device *d, int64_t count, const float *x, float *y);
-	void (*zero)(struct orr_device *d, int64_t count, float *y);
-	void (*scale)(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
-	/* y = a + b; y may be a or b */
-	void (*sum)(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
-	/* bfloat16: its floats; x rounded to it, added to what is there where `add` says so, and
-	 * zeros behind it up to `end` values; y = a + b, each sum rounded */
-	void (*widen)(struct orr_device *d, int64_t count, const void *x, float *y);
-	void (*narrow)(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
-		       void *y);
-	void (*sum_halves)(struct orr_device *d, int64_t count, const void *a, const void *b,
-			   void *y);
-	void (*columns_put)(struct orr_device *d, int64_t n, int64_t width, const float *x,
-			    int64_t total, int64_t first, float *y);
-	void (*columns_take)(struct orr_device *d, int64_t n, int64_t total, int64_t first,
-			     const float *y, int64_t width, float *x);
-
-	/* Matrices for products in BF16. */
-	void (*round)(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces);
-	/* rounded: the result of round for w, or NULL: the kernel rounds w itself; bias and dbias
-	 * NULL: there is none */
-	void (*linear_forward)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			       const float *x, const float *w, const void *rounded,
-			       const float *bias, float *y);
-	void (*linear_input)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			     const float *dy, const float *w, const void *rounded, float *dx);
-	/* apart: NULL, then dw and dbias are written over; else the gradient is added to them, with
-	 * the bits of one computed there, room for all of it, and added afterwards */
-	void (*linear_weight)(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			      const float *x, const float *dy, float *apart, float *dw,
-			      float *dbias);
-
-	/* element by element, by one of formulas.h's; kept: its x, or its y */
-	void (*map)(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
-		    float *y);
-	void (*map_back)(struct orr_device *d, enum orr_elementwise f, int64_t count,
-			 const float *kept, const float *dy, float *dx);
-
-	void (*layernorm_forward)(struct orr_device *d, const struct orr_norm *norm, const float *x,
-				  const float *gain, const float *bias, float *y, float *normal);
-	void (*layernorm_input)(struct orr_device *d, const struct orr_norm *norm,
-				const float *normal, const float *gain, const float *dy, float *dx);
-	void (*layernorm_weight)(struct orr_device *d, const struct orr_norm *norm,
-				 const float *normal, const float *dy, float *apart, float *dgain,
-				 float *dbias);
-	/* both at once, with the bits of each */
-	void (*layernorm_backward)(struct orr_device *d, const struct orr_norm *norm,
-				   const float *normal, const float *gain, const float *dy,
-				   float *apart, float *dx, float *dgain, float *dbias);
-
-	void (*unfold)(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
-		       float *rows);
-	void (*fold)(struct orr_device *d, int64_t n, const struct orr_window *w, const float *rows,
-		     float *x);
-	void (*turn)(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
-		     float *y);
-	void (*max_pool_forward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				 const float *x, float *y, float *at);
-	void (*max_pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				  const float *at, const float *dy, float *dx);
-	void (*mean_pool_forward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				  const float *x, float *y);
-	void (*mean_pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				   const float *dy, float *dx);
-	void (*groupnorm_forward)(struct orr_device *d, int64_t n, const struct orr_groups *g,
-				  const float *x, const float *gain, const float *bias, float *y,
-				  float *normal);
-	void (*groupnorm_input)(struct orr_device *d, int64_t n, const struct orr_groups *g,
-				const float *normal, const float *gain, const float *dy, float *dx);
-	void (*batchnorm_forward)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				  const float *x, const float *gain, const float *bias, float *y,
-				  float *normal, float *moments);
-	void (*batchnorm_evaluate)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				   const float *x, const float *gain, const float *bias,
-				   const float *moments, float *y);
-	void (*batchnorm_input)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				const float *normal, const float *moments, const float *gain,
-				const float *dy, float *dx);
-
-	/* metrics, where the device can write: NULL, nobody asks */
-	void (*softmax_cross_entropy)(struct orr_device *d, int64_t n, const struct orr_classes *k,
-				      const float *scores, const float *classes, float *slope,
-				      struct orr_metrics *metrics);
-	void (*mse)(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
-		    const float *target, float *slope, struct orr_metrics *metrics);
-	void (*bce)(struct orr_device *d, int64_t n, int64_t width, const float *scores,
-		    const float *target, float *slope, struct orr_metrics *metrics);
-
-	/* a loss of classes whose scores lie in parts */
-	void (*class_part)(struct orr_device *d, int64_t n, int64_t first, int64_t width,
-			   const float *scores, const float *classes, float *y, float *exponentials,
-			   float *at);
-	void (*class_part_input)(struct orr_device *d, int64_t n, int64_t width,
-				 const float *exponentials, const float *at, const float *dy,
-				 float *dx);
-	void (*class_parts_entropy)(struct orr_device *d, int64_t n, const struct orr_classes *k,
-				    int64_t n_parts, const float *seen, const float *classes,
-				    float *slope, struct orr_metrics *metrics);
-
-	/* contrastive.h: by tiles of the minibatch's scores; t is a parameter. Then what n samples
-	 * have seen, added up: into metrics, and the derivative by t to slope */
-	void (*contrastive_normalise)(struct orr_device *d, int64_t n_rows, int64_t n_columns,
-				      int64_t first, const float *t, const float *scores,
-				      const struct orr_largest *rows,
-				      const struct orr_largest *columns, float *room);
-	void (*contrastive_slopes)(struct orr_device *d, int64_t n_rows, int64_t n_columns,
-				   int64_t first, const float *t, float *scores,
-				   const struct orr_largest *rows,
-				   const struct orr_largest *columns, float *room,
-				   struct orr_contrast *seen, bool again);
-	void (*contrastive_count)(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
-				  float *slope, struct orr_metrics *metrics);
-
+	const struct orr_element_kernels *elements;
+	const struct orr_linear_kernels *linear;
+	const struct orr_norm_kernels *norms;
+	const struct orr_column_norm_kernels *column_norms;
+	const struct orr_image_kernels *images;
+	const struct orr_loss_kernels *losses;
+	const struct orr_contrastive_kernels *contrastive; /* contrastive.h */
+	const struct orr_row_kernels *rows;
 	const struct orr_sequence_kernels *sequence;
-	const struct orr_expert_kernels *experts;
-
-	/* *first, where the device can write, becomes the least `at + i` of an x[i] whose square
-	 * is not finite, if that is less than what it is */
-	void (*find_wild)(struct orr_device *d, int64_t count, const float *x, int64_t at,
-			  int64_t *first);
-	/* summed: blocks are chunks of the sum (orr_rule_step_chunks), else orr_rule_step */
-	void (*step)(struct orr_device *d, const struct orr_rule *rule, int64_t step, int64_t n,
-		     float *parameters, float *state, const float *const *blocks, int n_blocks,
-		     bool summed);
-	/* sums, where the device can write; of the gradient that step() takes: see
-	 * orr_gradient_squares, whose order of additions a device need not keep, but one of its
-	 * own */
-	void (*squares)(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
-			bool summed, const struct orr_extent *tensors, int n_tensors, double *sums);
+	const struct orr_attention_kernels *attention;
+	const struct orr_expert_kernels *experts; /* experts.h */
+	const struct orr_optimizer_kernels *optimizer;
 
 	/* For what runs apart from StarPU. Memory that the kernels reach, aligned to 256; NULL:
 	 * there is none. put: floats from main memory to it. */

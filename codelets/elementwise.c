@@ -2,47 +2,9 @@
 
 #include <string.h>
 
-#include "elements.h"
+#include "device.h"
+#include "loops.h"
 #include "vector.h"
-
-#define ORR_LOOPS(NAME, KEPT, FORWARD, BACKWARD) \
-	ORR_VECTOR static void map_##NAME(int64_t count, const float *x, float *y) \
-	{ \
-		for (int64_t i = 0; i < count; i++) \
-			y[i] = orr_##NAME##_of(x[i]); \
-	} \
-	ORR_VECTOR static void map_back_##NAME(int64_t count, const float *kept, const float *dy, \
-					       float *dx) \
-	{ \
-		for (int64_t i = 0; i < count; i++) \
-			dx[i] = orr_##NAME##_slope(kept[i], dy[i]); \
-	}
-ORR_ELEMENTWISE(ORR_LOOPS)
-
-void orr_map(enum orr_elementwise f, int64_t count, const float *x, float *y)
-{
-	switch (f) {
-#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
-	case ORR_ELEMENTWISE_##NAME: \
-		map_##NAME(count, x, y); \
-		break;
-		ORR_ELEMENTWISE(ORR_CASE)
-#undef ORR_CASE
-	}
-}
-
-void orr_map_back(enum orr_elementwise f, int64_t count, const float *kept, const float *dy,
-		  float *dx)
-{
-	switch (f) {
-#define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
-	case ORR_ELEMENTWISE_##NAME: \
-		map_back_##NAME(count, kept, dy, dx); \
-		break;
-		ORR_ELEMENTWISE(ORR_CASE)
-#undef ORR_CASE
-	}
-}
 
 ORR_VECTOR static void scale(int64_t count, float factor, const float *x, float *y)
 {
@@ -104,26 +66,6 @@ void orr_add_from_bf16(int64_t count, const uint16_t *x, float *sum)
 	add_from_bf16(count, x, sum);
 }
 
-ORR_VECTOR static void add_bf16(int64_t count, const float *x, uint16_t *sum)
-{
-	for (int64_t i = 0; i < count; i++)
-		sum[i] = orr_bf16_sum(sum[i], orr_bf16_of(x[i]));
-}
-void orr_add_bf16(int64_t count, const float *x, uint16_t *sum)
-{
-	add_bf16(count, x, sum);
-}
-
-ORR_VECTOR static void sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_bf16_sum(a[i], b[i]);
-}
-void orr_sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y)
-{
-	sum_bf16(count, a, b, y);
-}
-
 ORR_VECTOR static void to_bf16(int64_t count, const float *x, uint16_t *y)
 {
 	for (int64_t i = 0; i < count; i++)
@@ -134,35 +76,144 @@ void orr_to_bf16(int64_t count, const float *x, uint16_t *y)
 	to_bf16(count, x, y);
 }
 
-/* Of bfloat16, by the loops above: a block's floats stay in the first cache. Loops with formulas
+/* ---- as a table ---- */
+
+static void copy(struct orr_device *d, int64_t count, const float *x, float *y)
+{
+	memcpy(y, x, (size_t)count * (d->halves ? sizeof(uint16_t) : sizeof(*y)));
+}
+
+static void zero(struct orr_device *d, int64_t count, float *y)
+{
+	memset(y, 0, (size_t)count * sizeof(*y));
+}
+
+ORR_VECTOR static void multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
+				float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = a[i] * b[i];
+}
+
+static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
+{
+	from_bf16(count, x, y);
+}
+
+ORR_VECTOR static void add_bf16(int64_t count, const float *x, uint16_t *sum)
+{
+	for (int64_t i = 0; i < count; i++)
+		sum[i] = orr_bf16_sum(sum[i], orr_bf16_of(x[i]));
+}
+
+static void narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool added,
+		   void *y)
+{
+	uint16_t *to = y;
+
+	if (added)
+		add_bf16(count, x, to);
+	else
+		to_bf16(count, x, to);
+	memset(to + count, 0, (size_t)(end - count) * sizeof(*to));
+}
+
+ORR_VECTOR static void sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_bf16_sum(a[i], b[i]);
+}
+
+static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
+{
+	sum_bf16(count, a, b, y);
+}
+
+static void sum_activations(struct orr_device *d, int64_t count, const float *a, const float *b,
+			    float *y)
+{
+	if (d->halves)
+		sum_halves(d, count, a, b, y);
+	else
+		sum(count, a, b, y);
+}
+
+#define ORR_LOOPS(NAME, KEPT, FORWARD, BACKWARD) \
+	ORR_VECTOR static void map_##NAME(int64_t count, const float *x, float *y) \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			y[i] = orr_##NAME##_of(x[i]); \
+	} \
+	ORR_VECTOR static void map_back_##NAME(int64_t count, const float *kept, const float *dy, \
+					       float *dx) \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			dx[i] = orr_##NAME##_slope(kept[i], dy[i]); \
+	}
+ORR_ELEMENTWISE(ORR_LOOPS)
+
+#define ORR_ENTRY(NAME, KEPT, FORWARD, BACKWARD) {map_##NAME, map_back_##NAME},
+static const struct {
+	void (*map)(int64_t count, const float *x, float *y);
+	void (*back)(int64_t count, const float *kept, const float *dy, float *dx);
+} formulas[] = {ORR_ELEMENTWISE(ORR_ENTRY)};
+
+/* Of bfloat16, by the loops of floats: a block's stay in the first cache. Loops with formulas
  * between 2 and 4 bytes do not become vectors in gcc 12. */
 enum { BLOCK = 1024 };
 
-void orr_map_bf16(enum orr_elementwise f, int64_t count, const uint16_t *x, uint16_t *y)
+static void scale_activations(struct orr_device *d, int64_t count, float factor, const float *x,
+			      float *y)
 {
-	float from[BLOCK], to[BLOCK];
+	const uint16_t *half = (const uint16_t *)x;
+	uint16_t *half_y = (uint16_t *)y;
+	float room[BLOCK];
 
-	for (int64_t i = 0; i < count; i += BLOCK) {
+	if (!d->halves)
+		scale(count, factor, x, y);
+	for (int64_t i = 0; i < count && d->halves; i += BLOCK) {
 		int64_t n = count - i < BLOCK ? count - i : BLOCK;
 
-		orr_from_bf16(n, x + i, from);
-		orr_map(f, n, from, to);
-		orr_to_bf16(n, to, y + i);
+		from_bf16(n, half + i, room);
+		scale(n, factor, room, room);
+		to_bf16(n, room, half_y + i);
 	}
 }
 
-void orr_map_back_bf16(enum orr_elementwise f, int64_t count, const uint16_t *kept,
-		       const uint16_t *dy, uint16_t *dx)
+static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
+		float *y)
 {
-	float at[BLOCK], from[BLOCK], to[BLOCK];
+	const uint16_t *half = (const uint16_t *)x;
+	uint16_t *half_y = (uint16_t *)y;
+	float from[BLOCK], to[BLOCK];
 
-	for (int64_t i = 0; i < count; i += BLOCK) {
+	if (!d->halves)
+		formulas[f].map(count, x, y);
+	for (int64_t i = 0; i < count && d->halves; i += BLOCK) {
 		int64_t n = count - i < BLOCK ? count - i : BLOCK;
 
-		orr_from_bf16(n, kept + i, at);
-		orr_from_bf16(n, dy + i, from);
-		orr_map_back(f, n, at, from, to);
-		orr_to_bf16(n, to, dx + i);
+		from_bf16(n, half + i, from);
+		formulas[f].map(n, from, to);
+		to_bf16(n, to, half_y + i);
+	}
+}
+
+static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *kept,
+		     const float *dy, float *dx)
+{
+	const uint16_t *half = (const uint16_t *)kept, *half_dy = (const uint16_t *)dy;
+	uint16_t *half_dx = (uint16_t *)dx;
+	float at[BLOCK], from[BLOCK], to[BLOCK];
+
+	if (!d->halves)
+		formulas[f].back(count, kept, dy, dx);
+	for (int64_t i = 0; i < count && d->halves; i += BLOCK) {
+		int64_t n = count - i < BLOCK ? count - i : BLOCK;
+
+		from_bf16(n, half + i, at);
+		from_bf16(n, half_dy + i, from);
+		formulas[f].back(n, at, from, to);
+		to_bf16(n, to, half_dx + i);
 	}
 }
 
@@ -174,31 +225,34 @@ ORR_VECTOR static int count_wild(int64_t count, const float *x)
 		n += orr_is_wild(x[i]);
 	return n;
 }
-int64_t orr_first_wild(int64_t count, const float *x)
+
+static void find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
+		      int64_t *first)
 {
 	enum { PART = 4096 }; /* which stays in the cache for a second look */
 
-	for (int64_t begin = 0; begin < count; begin += PART) {
-		int64_t end = count - begin < PART ? count : begin + PART;
-		int n_wild = count_wild(end - begin, x + begin);
+	for (int64_t begin = 0; begin < count && at + begin < *first; begin += PART) {
+		int64_t end = count - begin < PART ? count : begin + PART, i = begin;
 
-		for (int64_t i = begin; n_wild && i < end; i++)
-			if (orr_is_wild(x[i]))
-				return i;
+		if (!count_wild(end - begin, x + begin))
+			continue;
+		while (!orr_is_wild(x[i]))
+			i++;
+		*first = at + i < *first ? at + i : *first;
+		return;
 	}
-	return -1;
 }
 
-void orr_columns_put(int64_t n, int64_t width, const float *x, int64_t total, int64_t first,
-		     float *y)
-{
-	for (int64_t r = 0; r < n; r++)
-		memcpy(y + r * total + first, x + r * width, (size_t)width * sizeof(*y));
-}
-
-void orr_columns_take(int64_t n, int64_t total, int64_t first, const float *y, int64_t width,
-		      float *x)
-{
-	for (int64_t r = 0; r < n; r++)
-		memcpy(x + r * width, y + r * total + first, (size_t)width * sizeof(*x));
-}
+const struct orr_element_kernels orr_elements_cpu = {
+	.copy = copy,
+	.zero = zero,
+	.scale = scale_activations,
+	.sum = sum_activations,
+	.multiply = multiply,
+	.widen = widen,
+	.narrow = narrow,
+	.sum_halves = sum_halves,
+	.map = map,
+	.map_back = map_back,
+	.find_wild = find_wild,
+};

@@ -11,7 +11,8 @@ static const struct orr_routed *routed(const float *route)
 	return (const struct orr_routed *)route;
 }
 
-void orr_route(const struct orr_routing *r, const float *scores, float *route)
+static void route(struct orr_device *d, const struct orr_routing *r, const float *scores,
+		  float *route)
 {
 	struct orr_routed *to = (struct orr_routed *)route;
 	int64_t group = r->rows / r->groups * r->top;
@@ -23,8 +24,8 @@ void orr_route(const struct orr_routing *r, const float *scores, float *route)
 			orr_routing_queue(r, e, to + g * group);
 }
 
-void orr_route_input(const struct orr_routing *r, const float *scores, const float *route,
-		     const float *slope, float *dx)
+static void route_input(struct orr_device *d, const struct orr_routing *r, const float *scores,
+			const float *route, const float *slope, float *dx)
 {
 	for (int64_t i = 0; i < r->n * r->rows; i++)
 		orr_routing_slopes(r, scores + i * r->experts, routed(route) + i * r->top,
@@ -40,8 +41,8 @@ static int64_t place_of(const struct orr_routing *r, int64_t expert, int64_t i, 
 	return at < 0 ? -1 : i / r->rows * r->groups * r->places + at;
 }
 
-void orr_dispatch(const struct orr_routing *r, int64_t expert, int64_t width, const float *x,
-		  const float *route, float *y, float *at)
+static void dispatch(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+		     int64_t width, const float *x, const float *route, float *y, float *at)
 {
 	int64_t own = r->groups * r->places;
 	size_t bytes = (size_t)width * sizeof(*y);
@@ -60,8 +61,8 @@ void orr_dispatch(const struct orr_routing *r, int64_t expert, int64_t width, co
 	}
 }
 
-void orr_dispatch_input(const struct orr_routing *r, int64_t width, const float *at,
-			const float *dy, float *dx)
+static void dispatch_input(struct orr_device *d, const struct orr_routing *r, int64_t width,
+			   const float *at, const float *dy, float *dx)
 {
 	size_t bytes = (size_t)width * sizeof(*dx);
 
@@ -75,8 +76,8 @@ void orr_dispatch_input(const struct orr_routing *r, int64_t width, const float 
 	}
 }
 
-void orr_combine(const struct orr_routing *r, int64_t expert, int64_t width, const float *route,
-		 const float *x, float *y)
+static void combine(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+		    int64_t width, const float *route, const float *x, float *y)
 {
 	for (int64_t i = 0; i < r->n * r->rows; i++)
 		for (int64_t j = 0; j < r->top; j++) {
@@ -88,8 +89,9 @@ void orr_combine(const struct orr_routing *r, int64_t expert, int64_t width, con
 		}
 }
 
-void orr_combine_input(const struct orr_routing *r, int64_t expert, int64_t width,
-		       const float *route, const float *x, const float *dy, float *dx, float *slope)
+static void combine_input(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+			  int64_t width, const float *route, const float *x, const float *dy,
+			  float *dx, float *slope)
 {
 	struct orr_routed *slopes = (struct orr_routed *)slope;
 
@@ -109,8 +111,8 @@ void orr_combine_input(const struct orr_routing *r, int64_t expert, int64_t widt
 }
 
 /* One sample; returns its loss. p: probabilities, and then slopes. */
-static double balance(const struct orr_routing *r, const struct orr_routed *route, float *p,
-		      float *shares)
+static double balance_sample(const struct orr_routing *r, const struct orr_routed *route, float *p,
+			     float *shares)
 {
 	double loss = 0, scale = (double)r->experts / (double)r->rows;
 
@@ -128,18 +130,29 @@ static double balance(const struct orr_routing *r, const struct orr_routed *rout
 	return loss;
 }
 
-void orr_balance(const struct orr_routing *r, const float *scores, const float *route, float *slope,
-		 float *shares, struct orr_metrics *metrics)
+static void balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
+		    const float *route, float *slope, float *shares, struct orr_metrics *metrics)
 {
 	int64_t choices = r->rows * r->top;
 	struct orr_metrics all = {.classified = r->n * choices};
 
-	orr_softmax_forward(r->n * r->rows, r->experts, scores, slope);
+	orr_rows_cpu.softmax_forward(d, r->n * r->rows, r->experts, scores, slope);
 	for (int64_t s = 0; s < r->n; s++)
-		all.loss += balance(r, routed(route) + s * choices,
-				    slope + s * r->rows * r->experts, shares + s * r->experts);
+		all.loss +=
+			balance_sample(r, routed(route) + s * choices,
+				       slope + s * r->rows * r->experts, shares + s * r->experts);
 	for (int64_t i = 0; i < r->n * choices; i++)
 		all.correct += routed(route)[i].place >= 0;
 	if (metrics)
 		*metrics = all;
 }
+
+const struct orr_expert_kernels orr_experts_cpu = {
+	.route = route,
+	.route_input = route_input,
+	.dispatch = dispatch,
+	.dispatch_input = dispatch_input,
+	.combine = combine,
+	.combine_input = combine_input,
+	.balance = balance,
+};

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "device.h"
+#include "loops.h"
 #include "vector.h"
 
 /* Sums along a row are kept in double: a row is short, and float would lose digits for nothing. A
@@ -107,35 +109,36 @@ ORR_VECTOR static void add_products(int64_t width, const float *restrict a, cons
 		sum[i] += a[i] * b[i];
 }
 
-/* Row r of what is read, and where that of what is written goes: floats, or those of bfloat16. */
-static const float *row_of(const struct orr_norm *norm, const float *x, int64_t r)
+/* Row r of what is read, and where that of what is written goes: floats, or those of bfloat16, for
+ * two rows of which the workspace has room. */
+static const float *row_of(const struct orr_device *d, int64_t width, const float *x, int64_t r)
 {
-	if (!norm->wide)
-		return x + r * norm->width;
-	orr_from_bf16(norm->width, (const uint16_t *)x + r * norm->width, norm->wide);
-	return norm->wide;
+	if (!d->halves)
+		return x + r * width;
+	orr_from_bf16(width, (const uint16_t *)x + r * width, d->workspace);
+	return d->workspace;
 }
 
-static float *place_of(const struct orr_norm *norm, float *y, int64_t r)
+static float *place_of(const struct orr_device *d, int64_t width, float *y, int64_t r)
 {
-	return norm->wide ? norm->wide + norm->width : y + r * norm->width;
+	return d->halves ? (float *)d->workspace + width : y + r * width;
 }
 
-static void keep_row(const struct orr_norm *norm, float *y, int64_t r)
+static void keep_row(const struct orr_device *d, int64_t width, float *y, int64_t r)
 {
-	if (norm->wide)
-		orr_to_bf16(norm->width, norm->wide + norm->width, (uint16_t *)y + r * norm->width);
+	if (d->halves)
+		orr_to_bf16(width, (float *)d->workspace + width, (uint16_t *)y + r * width);
 }
 
-void orr_layernorm_forward(const struct orr_norm *norm, const float *x, const float *gain,
-			   const float *bias, float *y, float *normal)
+static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
+			      const float *gain, const float *bias, float *y, float *normal)
 {
 	int64_t width = norm->width;
 	float *factors = normal + norm->n * width;
 
 	for (int64_t r = 0; r < norm->n; r++, normal += width) {
-		const float *from = row_of(norm, x, r);
-		float *to = place_of(norm, y, r);
+		const float *from = row_of(d, width, x, r);
+		float *to = place_of(d, width, y, r);
 		double mean = norm->centred ? sum_row(width, from) / (double)width : 0.0;
 		double variance = sum_squares(width, from, mean) / (double)width;
 		double factor = 1.0 / sqrt(variance + norm->epsilon);
@@ -145,43 +148,63 @@ void orr_layernorm_forward(const struct orr_norm *norm, const float *x, const fl
 			normalise(width, from, mean, factor, gain, bias, to, normal);
 		else
 			scale_row(width, from, factor, gain, to, normal);
-		keep_row(norm, y, r);
+		keep_row(d, width, y, r);
 	}
 }
 
-void orr_layernorm_input(const struct orr_norm *norm, const float *normal, const float *gain,
-			 const float *dy, float *dx)
+static void layernorm_input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+			    const float *gain, const float *dy, float *dx)
 {
 	int64_t width = norm->width;
 	const float *factors = normal + norm->n * width;
 
 	for (int64_t r = 0; r < norm->n; r++, normal += width) {
-		const float *from = row_of(norm, dy, r);
+		const float *from = row_of(d, width, dy, r);
 		double sum, along;
 
 		sum_slopes(width, from, gain, normal, &sum, &along);
 		input_slopes(width, from, gain, normal, (double)factors[r],
 			     norm->centred ? sum / (double)width : 0.0, along / (double)width,
-			     place_of(norm, dx, r));
-		keep_row(norm, dx, r);
+			     place_of(d, width, dx, r));
+		keep_row(d, width, dx, r);
 	}
 }
 
-void orr_layernorm_weight(const struct orr_norm *norm, const float *normal, const float *dy,
-			  float *dgain, float *dbias)
+static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+			     const float *dy, float *apart, float *dgain, float *dbias)
 {
 	int64_t width = norm->width;
-	const float *from = row_of(norm, dy, 0);
+	float *gain = apart ? apart : dgain, *bias = apart ? apart + width : dbias;
+	const float *from = row_of(d, width, dy, 0);
 
 	for (int64_t i = 0; i < width; i++)
-		dgain[i] = from[i] * normal[i];
+		gain[i] = from[i] * normal[i];
 	if (norm->centred)
-		memcpy(dbias, from, (size_t)width * sizeof(*dbias));
+		memcpy(bias, from, (size_t)width * sizeof(*bias));
 	for (int64_t r = 1; r < norm->n; r++) {
-		from = row_of(norm, dy, r);
+		from = row_of(d, width, dy, r);
 		normal += width;
-		add_products(width, from, normal, dgain);
+		add_products(width, from, normal, gain);
 		if (norm->centred)
-			orr_add(width, from, dbias);
+			orr_add(width, from, bias);
 	}
+	if (apart)
+		orr_add(width, gain, dgain);
+	if (apart && norm->centred)
+		orr_add(width, bias, dbias);
 }
+
+static void layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
+			       const float *normal, const float *gain, const float *dy,
+			       float *apart, float *dx, float *dgain, float *dbias)
+{
+	layernorm_input(d, norm, normal, gain, dy, dx);
+	layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+}
+
+const struct orr_norm_kernels orr_norms_cpu = {
+	.layernorm_forward = layernorm_forward,
+	.layernorm_input = layernorm_input,
+	.layernorm_weight = layernorm_weight,
+	.layernorm_backward = layernorm_backward,
+};

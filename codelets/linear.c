@@ -1,12 +1,16 @@
+/* Linear layers on a core. Products in BF16 read bfloat16 where the processor does, else floats
+ * that were rounded; activations may lie as bfloat16, or as floats. */
 #include "kernels.h"
 
 #include <string.h>
 
 #include "device.h"
 #include "elements.h"
-#include "gemm.h"
+#include "loops.h"
 #include "matmul.h"
 #include "vector.h"
+
+/* ---- products ---- */
 
 /* y [n][out] = across [out][n], transposed, + bias; in squares that stay in the first cache. half:
  * y is bfloat16. */
@@ -32,9 +36,10 @@ ORR_VECTOR static void turn(int64_t n, int64_t out, const float *restrict across
 }
 
 /* A matrix that is larger than the other is read where it lies, and the other laid out for the
- * product: few rows are computed as w x^T. False: oneDNN has no primitive for it. */
-static bool forward(bool bf16, int64_t n, int64_t in, int64_t out, const void *x, const void *w,
-		    int64_t w_row, const float *bias, bool half, void *y, float *across)
+ * product: few rows are computed as w x^T. half: y is bfloat16. False: oneDNN has no primitive for
+ * it. */
+static bool multiply(bool bf16, int64_t n, int64_t in, int64_t out, const void *x, const void *w,
+		     int64_t w_row, const float *bias, bool half, void *y, float *across)
 {
 	const struct orr_matmul few = {bf16, false, false, 'N', 'T', out, n, in, w_row, in};
 	const struct orr_matmul many = {bf16, half, half && bias, 'N', 'T', n, out, in, in, w_row};
@@ -58,18 +63,6 @@ static bool forward(bool bf16, int64_t n, int64_t in, int64_t out, const void *x
 	return true;
 }
 
-void orr_linear_forward(int64_t n, int64_t in, int64_t out, const float *x, const float *w,
-			const float *bias, float *y, float *across)
-{
-	(void)forward(false, n, in, out, x, w, in, bias, false, y, across);
-}
-
-void orr_linear_input(int64_t n, int64_t in, int64_t out, const float *dy, const float *w,
-		      float *dx)
-{
-	orr_gemm('N', 'N', n, in, out, 1, dy, out, w, in, 0, dx, in);
-}
-
 /* Rows of w at a time, so that they stay in the cache until they are added: half a MiB; twice that
  * where a product takes half the time, since each lays out x anew. */
 static int64_t slice_rows(bool bf16, int64_t in, int64_t out)
@@ -80,8 +73,8 @@ static int64_t slice_rows(bool bf16, int64_t in, int64_t out)
 }
 
 /* dw, or what is added to it by way of apart; x and dy are bfloat16 or floats. */
-static bool weight(bool bf16, int64_t n, int64_t in, int64_t out, const void *x, const void *dy,
-		   float *apart, float *dw)
+static bool multiply_slices(bool bf16, int64_t n, int64_t in, int64_t out, const void *x,
+			    const void *dy, float *apart, float *dw)
 {
 	int64_t rows = slice_rows(bf16, in, out);
 	bool computed = true;
@@ -103,52 +96,209 @@ static bool weight(bool bf16, int64_t n, int64_t in, int64_t out, const void *x,
 	return computed;
 }
 
-void orr_linear_weight(int64_t n, int64_t in, int64_t out, const float *x, const float *dy,
-		       float *apart, float *dw)
+static void sum_bias(const struct orr_device *d, int64_t n, int64_t out, const float *dy,
+		     float *apart, float *dbias)
 {
-	(void)weight(false, n, in, out, x, dy, apart, dw);
-}
-
-void orr_linear_bias(int64_t n, int64_t out, const float *dy, float *apart, float *dbias)
-{
+	const uint16_t *half = (const uint16_t *)dy;
 	float *to = apart ? apart : dbias;
 
-	memcpy(to, dy, (size_t)out * sizeof(*to));
+	if (d->halves)
+		orr_from_bf16(out, half, to);
+	else
+		memcpy(to, dy, (size_t)out * sizeof(*to));
 	for (int64_t r = 1; r < n; r++)
-		orr_add(out, dy + r * out, to);
+		if (d->halves)
+			orr_add_from_bf16(out, half + r * out, to);
+		else
+			orr_add(out, dy + r * out, to);
 	if (apart)
 		orr_add(out, apart, dbias);
 }
 
-void orr_linear_bias_bf16(int64_t n, int64_t out, const uint16_t *dy, float *apart, float *dbias)
-{
-	float *to = apart ? apart : dbias;
+/* ---- what they read and write ---- */
 
-	orr_from_bf16(out, dy, to);
-	for (int64_t r = 1; r < n; r++)
-		orr_add_from_bf16(out, dy + r * out, to);
-	if (apart)
-		orr_add(out, apart, dbias);
+/* Floats of a product's inputs in bfloat16, rounded up to where the next may lie. */
+static int64_t halves(int64_t count)
+{
+	return (count + 31) / 32 * 16;
 }
 
-bool orr_linear_forward_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
-			     const uint16_t *w, const float *bias, bool half, void *y,
-			     float *across)
+/* Does the processor read bfloat16? If not, its products in BF16 read rounded floats. */
+static bool is_native(enum orr_precision precision)
 {
-	return forward(true, n, in, out, x, w, orr_rounded_columns(in), bias, half, y, across);
+	return precision == ORR_PRECISION_BF16 && orr_matmul_has_bf16();
 }
 
-bool orr_linear_input_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *dy,
-			   const uint16_t *w, bool half, void *dx)
+/* In BF16, rounded copies of what a product reads, and where it is not native floats of what it
+ * writes; and what multiply() asks for. There is room for two rows of floats. */
+size_t orr_linear_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
 {
-	const struct orr_matmul product = {true, half, false, 'N', 'N',
-					   n,    in,   out,   out, orr_rounded_columns(in)};
+	bool native = is_native(precision), rounds = precision == ORR_PRECISION_BF16;
+	int64_t x = native ? halves(n * in) : n * in, dy = native ? halves(n * out) : n * out;
+	int64_t w = native ? halves(out * orr_rounded_columns(in)) : in * out;
+	int64_t wide = rounds && !native;
+	int64_t forward = (rounds ? x + w : 0) + n * out + wide * n * out;
+	int64_t input = (rounds ? dy + w : 0) + wide * n * in, weight = rounds ? x + dy : 0;
+	int64_t most = forward > input ? forward : input;
 
-	return orr_matmul(&product, dy, w, NULL, dx);
+	return (size_t)(most > weight ? most : weight) * sizeof(float);
 }
 
-bool orr_linear_weight_bf16(int64_t n, int64_t in, int64_t out, const uint16_t *x,
-			    const uint16_t *dy, float *apart, float *dw)
+/* x, an activation, as a product reads it: itself, or its rounded copy at *at, which moves on. */
+static const float *rounded(const struct orr_device *d, int64_t count, const float *x, float **at)
 {
-	return weight(true, n, in, out, x, dy, apart, dw);
+	float *to = *at;
+
+	if (d->precision != ORR_PRECISION_BF16)
+		return x;
+	if (d->halves)
+		orr_from_bf16(count, (const uint16_t *)x, to);
+	else
+		orr_round_bf16(count, x, to);
+	*at += count;
+	return to;
 }
+
+/* The same in bfloat16. */
+static const uint16_t *halved(const struct orr_device *d, int64_t count, const float *x, float **at)
+{
+	uint16_t *to = (uint16_t *)*at;
+
+	if (d->halves)
+		return (const uint16_t *)x;
+	orr_to_bf16(count, x, to);
+	*at += halves(count);
+	return to;
+}
+
+static void round_piece(const struct orr_rounding *piece)
+{
+	int64_t in = piece->columns, columns = orr_rounded_columns(in);
+	const float *from = piece->from;
+	uint16_t *row = piece->to;
+
+	for (int64_t r = 0; r < piece->rows; r++, from += in, row += columns) {
+		orr_to_bf16(in, from, row);
+		memset(row + in, 0, (size_t)(columns - in) * sizeof(*row));
+	}
+}
+
+static void round_pieces(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces)
+{
+	for (int i = 0; i < n_pieces; i++)
+		round_piece(&pieces[i]);
+}
+
+/* Weights: kept is w rounded, or NULL. */
+static const float *weights(const struct orr_device *d, int64_t in, int64_t out, const float *w,
+			    const void *kept, float **at)
+{
+	int64_t columns = orr_rounded_columns(in);
+	const uint16_t *row = kept;
+	float *to = *at;
+
+	if (d->precision != ORR_PRECISION_BF16)
+		return w;
+	if (!kept)
+		orr_round_bf16(in * out, w, to);
+	for (int64_t o = 0; o < out && kept; o++, to += in, row += columns)
+		orr_from_bf16(in, row, to);
+	to = *at;
+	*at += in * out;
+	return to;
+}
+
+static const uint16_t *halved_weights(int64_t in, int64_t out, const float *w, const void *kept,
+				      float **at)
+{
+	void *to = *at;
+
+	if (kept)
+		return kept;
+	round_piece(&(struct orr_rounding){w, to, out, in});
+	*at += halves(out * orr_rounded_columns(in));
+	return to;
+}
+
+static void check(struct orr_device *d, bool computed)
+{
+	if (!computed)
+		d->failure = "oneDNN has no memory for a product in bfloat16";
+}
+
+/* Where a product in floats writes y: there, or beside it what keep() then rounds. */
+static float *wide(const struct orr_device *d, float *y, float *at)
+{
+	return d->halves ? at : y;
+}
+
+static void keep(const struct orr_device *d, int64_t count, const float *wide, float *y)
+{
+	if (d->halves)
+		orr_to_bf16(count, wide, (uint16_t *)y);
+}
+
+static void forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+		    const float *w, const void *kept, const float *bias, float *y)
+{
+	float *at = d->workspace;
+
+	if (is_native(d->precision)) {
+		const uint16_t *half = halved(d, n * in, x, &at);
+		const uint16_t *read = halved_weights(in, out, w, kept, &at);
+
+		check(d, multiply(true, n, in, out, half, read, orr_rounded_columns(in), bias,
+				  d->halves, y, at));
+		return;
+	}
+	x = rounded(d, n * in, x, &at);
+	w = weights(d, in, out, w, kept, &at);
+	(void)multiply(false, n, in, out, x, w, in, bias, false, wide(d, y, at + n * out), at);
+	keep(d, n * out, at + n * out, y);
+}
+
+static void input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
+		  const float *w, const void *kept, float *dx)
+{
+	float *at = d->workspace;
+
+	if (is_native(d->precision)) {
+		const struct orr_matmul product = {
+			true, d->halves, false, 'N', 'N', n, in, out, out, orr_rounded_columns(in)};
+		const uint16_t *half = halved(d, n * out, dy, &at);
+
+		check(d,
+		      orr_matmul(&product, half, halved_weights(in, out, w, kept, &at), NULL, dx));
+		return;
+	}
+	dy = rounded(d, n * out, dy, &at);
+	w = weights(d, in, out, w, kept, &at);
+	orr_gemm('N', 'N', n, in, out, 1, dy, out, w, in, 0, wide(d, dx, at), in);
+	keep(d, n * in, at, dx);
+}
+
+/* dbias is no product: it adds up dy as it is. */
+static void weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+		   const float *dy, float *apart, float *dw, float *dbias)
+{
+	float *at = d->workspace;
+
+	if (dbias)
+		sum_bias(d, n, out, dy, apart, dbias);
+	if (is_native(d->precision)) {
+		const uint16_t *half = halved(d, n * in, x, &at);
+
+		check(d, multiply_slices(true, n, in, out, half, halved(d, n * out, dy, &at), apart,
+					 dw));
+		return;
+	}
+	x = rounded(d, n * in, x, &at);
+	(void)multiply_slices(false, n, in, out, x, rounded(d, n * out, dy, &at), apart, dw);
+}
+
+const struct orr_linear_kernels orr_linear_cpu = {
+	.round = round_pieces,
+	.forward = forward,
+	.input = input,
+	.weight = weight,
+};

@@ -5,15 +5,17 @@
 
 #include "elements.h"
 #include "program.h"
+#include "device.h"
+#include "rows.h"
+#include "loops.h"
 #include "shapes.h"
 #include "vector.h"
 
-/* y = exp(x - top) */
-ORR_VECTOR static void class_exponentials(int64_t width, const float *restrict x, float top,
-					  float *restrict y)
+/* x becomes exp(x - top) */
+ORR_VECTOR static void class_exponentials(int64_t width, float top, float *x)
 {
 	for (int64_t i = 0; i < width; i++)
-		y[i] = orr_exp_of(x[i] - top);
+		x[i] = orr_exp_of(x[i] - top);
 }
 
 /* p - target in double: near 1 a float keeps nothing of it. e: sum times p, and then the slope. */
@@ -24,91 +26,108 @@ ORR_VECTOR static void class_slopes(int64_t width, double target, double sum, do
 		e[i] = (float)(((double)e[i] - target * sum) / sum * share);
 }
 
-static int64_t largest(int64_t width, const float *scores)
-{
-	int64_t best = 0;
-
-	for (int64_t i = 1; i < width; i++)
-		if (scores[i] > scores[best])
-			best = i;
-	return best;
-}
-
 /* One row, made stable by taking the largest score off all of them; share: of the row in its
- * sample. Its class, which is one, has the target `whole`, the others `rest`. */
+ * sample. Its class, which is one, has the target `whole`, the others `rest`. The slope may lie
+ * where the scores do. */
 static double cross_entropy(const struct orr_classes *k, const float *scores, int64_t own,
 			    double share, float *slope, struct orr_metrics *seen)
 {
 	double rest = k->smoothing / (double)k->width, whole = 1.0 - k->smoothing + rest;
-	int64_t best = largest(k->width, scores);
-	double top = (double)scores[best], sum = 0, others = 0;
+	int64_t best = orr_row_best(k->width, scores);
+	double top = (double)scores[best], right = (double)scores[own], sum = 0, others = 0;
 	float hit;
 
-	class_exponentials(k->width, scores, scores[best], slope);
-	for (int64_t i = 0; i < k->width; i++)
-		sum += (double)slope[i];
 	for (int64_t i = 0; i < k->width && rest > 0; i++)
 		others += i == own ? 0.0 : (double)scores[i] - top;
+	if (slope != scores)
+		memcpy(slope, scores, (size_t)k->width * sizeof(*slope));
+	class_exponentials(k->width, (float)top, slope);
+	for (int64_t i = 0; i < k->width; i++)
+		sum += (double)slope[i];
 	hit = slope[own];
 	class_slopes(k->width, rest, sum, share, slope);
 	slope[own] = (float)(((double)hit - whole * sum) / sum * share);
 	seen->correct += best == own;
-	return share * (log(sum) - whole * ((double)scores[own] - top) - rest * others);
+	return share * (log(sum) - whole * (right - top) - rest * others);
 }
 
-static double sample_entropy(const struct orr_classes *k, const float *scores, const float *classes,
-			     float *slope, struct orr_metrics *seen)
+/* A row whose class is `class`. */
+static double row_entropy(const struct orr_classes *k, const float *scores, float class,
+			  double share, float *slope, struct orr_metrics *seen)
+{
+	if (class >= k->ignored && class <= k->ignored) {
+		memset(slope, 0, (size_t)k->width * sizeof(*slope));
+		return 0;
+	}
+	if (class >= 0.0f && class < (float)k->width && class == floorf(class))
+		return cross_entropy(k, scores, (int64_t) class, share, slope, seen);
+	for (int64_t i = 0; i < k->width; i++)
+		slope[i] = NAN;
+	return NAN;
+}
+
+/* The same where both are bfloat16, by way of a row of floats. */
+static double half_entropy(struct orr_device *d, const struct orr_classes *k,
+			   const uint16_t *scores, float class, double share, uint16_t *slope,
+			   struct orr_metrics *seen)
+{
+	float *row = d->workspace;
+	double loss;
+
+	orr_from_bf16(k->width, scores, row);
+	loss = row_entropy(k, row, class, share, row, seen);
+	orr_to_bf16(k->width, row, slope);
+	return loss;
+}
+
+/* A sample, whose scores begin at value `at` of all. */
+static double sample_entropy(struct orr_device *d, const struct orr_classes *k, int64_t at,
+			     const float *scores, const float *classes, float *slope,
+			     struct orr_metrics *seen)
 {
 	int64_t counted = 0;
-	double loss = 0;
+	double loss = 0, share;
 
 	for (int64_t r = 0; r < k->rows; r++)
 		counted += !(classes[r] >= k->ignored && classes[r] <= k->ignored);
 	seen->classified += counted;
-	for (int64_t r = 0; r < k->rows; r++, scores += k->width, slope += k->width) {
-		float class = classes[r];
-
-		if (class >= k->ignored && class <= k->ignored) {
-			memset(slope, 0, (size_t)k->width * sizeof(*slope));
-		} else if (!(class >= 0.0f && class < (float)k->width && class == floorf(class))) {
-			for (int64_t i = 0; i < k->width; i++)
-				slope[i] = NAN;
-			loss = NAN;
-		} else {
-			loss += cross_entropy(k, scores, (int64_t) class, 1.0 / (double)counted,
-					      slope, seen);
-		}
-	}
+	share = 1.0 / (double)counted;
+	for (int64_t r = 0; r < k->rows; r++, at += k->width)
+		loss += d->halves
+				? half_entropy(d, k, (const uint16_t *)scores + at, classes[r],
+					       share, (uint16_t *)slope + at, seen)
+				: row_entropy(k, scores + at, classes[r], share, slope + at, seen);
 	return loss;
 }
 
-void orr_softmax_cross_entropy(int64_t n, const struct orr_classes *k, const float *scores,
-			       const float *classes, float *slope, struct orr_metrics *metrics)
+static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				  const float *scores, const float *classes, float *slope,
+				  struct orr_metrics *metrics)
 {
 	struct orr_metrics seen = {0};
 
-	for (int64_t s = 0; s < n; s++) {
-		seen.loss += sample_entropy(k, scores, classes, slope, &seen);
-		scores += k->rows * k->width;
-		slope += k->rows * k->width;
-		classes += k->rows;
-	}
+	for (int64_t s = 0; s < n; s++)
+		seen.loss += sample_entropy(d, k, s * k->rows * k->width, scores,
+					    classes + s * k->rows, slope, &seen);
 	if (metrics)
 		*metrics = seen;
 }
 
 /* ---- of classes in parts ---- */
 
-void orr_class_part(int64_t n, int64_t first, int64_t width, const float *scores,
-		    const float *classes, float *y, float *exponentials, float *at)
+static void class_part(struct orr_device *d, int64_t n, int64_t first, int64_t width,
+		       const float *scores, const float *classes, float *y, float *exponentials,
+		       float *at)
 {
 	struct orr_class_part *to = (struct orr_class_part *)y;
 
 	for (int64_t r = 0; r < n; r++, scores += width, exponentials += width) {
-		int64_t best = largest(width, scores), own = orr_class_at(first, width, classes[r]);
+		int64_t best = orr_row_best(width, scores),
+			own = orr_class_at(first, width, classes[r]);
 		double sum = 0, total = 0;
 
-		class_exponentials(width, scores, scores[best], exponentials);
+		memcpy(exponentials, scores, (size_t)width * sizeof(*scores));
+		class_exponentials(width, scores[best], exponentials);
 		for (int64_t i = 0; i < width; i++) {
 			sum += (double)exponentials[i];
 			total += (double)scores[i] - (double)scores[best];
@@ -120,8 +139,8 @@ void orr_class_part(int64_t n, int64_t first, int64_t width, const float *scores
 	}
 }
 
-void orr_class_part_input(int64_t n, int64_t width, const float *exponentials, const float *at,
-			  const float *dy, float *dx)
+static void class_part_input(struct orr_device *d, int64_t n, int64_t width,
+			     const float *exponentials, const float *at, const float *dy, float *dx)
 {
 	const struct orr_class_part *slopes = (const struct orr_class_part *)dy;
 
@@ -133,9 +152,9 @@ void orr_class_part_input(int64_t n, int64_t width, const float *exponentials, c
 	}
 }
 
-void orr_class_parts_entropy(int64_t n, const struct orr_classes *k, int64_t n_parts,
-			     const float *seen, const float *classes, float *slope,
-			     struct orr_metrics *metrics)
+static void class_parts_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				int64_t n_parts, const float *seen, const float *classes,
+				float *slope, struct orr_metrics *metrics)
 {
 	const struct orr_class_part *from = (const struct orr_class_part *)seen;
 	struct orr_class_part *to = (struct orr_class_part *)slope;
@@ -167,9 +186,10 @@ void orr_class_parts_entropy(int64_t n, const struct orr_classes *k, int64_t n_p
 		*metrics = all;
 }
 
-double orr_mse(int64_t n, int64_t width, const float *prediction, const float *target, float *slope)
+static void mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		const float *target, float *slope, struct orr_metrics *metrics)
 {
-	double loss = 0;
+	struct orr_metrics seen = {0};
 
 	for (int64_t r = 0; r < n; r++, prediction += width, target += width, slope += width) {
 		double sum = 0;
@@ -180,13 +200,14 @@ double orr_mse(int64_t n, int64_t width, const float *prediction, const float *t
 			sum += difference * difference;
 			slope[i] = (float)(2.0 * difference / (double)width);
 		}
-		loss += sum / (double)width;
+		seen.loss += sum / (double)width;
 	}
-	return loss;
+	if (metrics)
+		*metrics = seen;
 }
 
-void orr_bce(int64_t n, int64_t width, const float *scores, const float *target, float *slope,
-	     struct orr_metrics *metrics)
+static void bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
+		const float *target, float *slope, struct orr_metrics *metrics)
 {
 	struct orr_metrics seen = {.classified = n * width};
 
@@ -206,3 +227,12 @@ void orr_bce(int64_t n, int64_t width, const float *scores, const float *target,
 	if (metrics)
 		*metrics = seen;
 }
+
+const struct orr_loss_kernels orr_losses_cpu = {
+	.softmax_cross_entropy = softmax_cross_entropy,
+	.mse = mse,
+	.bce = bce,
+	.class_part = class_part,
+	.class_part_input = class_part_input,
+	.class_parts_entropy = class_parts_entropy,
+};

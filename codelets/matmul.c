@@ -1,12 +1,47 @@
 #include "matmul.h"
 
+#include <assert.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gemm.h"
+/* oneDNN is built with OpenMP, or with none. */
+int omp_get_max_threads(void);
+void omp_set_num_threads(int n);
+#pragma weak omp_get_max_threads
+#pragma weak omp_set_num_threads
+
+/* Calls of oneDNN go between these two: one thread computes. Workers already keep every core busy,
+ * and a product split over a varying number of threads would not give the same bits twice. */
+static int begin(void)
+{
+	int n_threads = omp_get_max_threads ? omp_get_max_threads() : 1;
+
+	if (n_threads > 1)
+		omp_set_num_threads(1);
+	return n_threads;
+}
+
+static void end(int n_threads) /* what begin returned */
+{
+	if (n_threads > 1)
+		omp_set_num_threads(n_threads);
+}
+
+void orr_gemm(char a_form, char b_form, int64_t rows, int64_t columns, int64_t inner, float alpha,
+	      const float *a, int64_t a_row, const float *b, int64_t b_row, float beta, float *c,
+	      int64_t c_row)
+{
+	int n_threads = begin();
+	dnnl_status_t status = dnnl_sgemm(a_form, b_form, rows, columns, inner, alpha, a, a_row, b,
+					  b_row, beta, c, c_row);
+
+	end(n_threads);
+	assert(status == dnnl_success);
+	(void)status;
+}
 
 enum { N_KEPT = 256, N_OPERANDS = 4 }; /* a, b, c and a bias */
 
@@ -131,7 +166,7 @@ static void operand(dnnl_dims_t dims, dnnl_dims_t strides, char form, int64_t ro
 	strides[1] = form == 'N' ? 1 : row;
 }
 
-/* The reference is a plain loop: in float32 gemm.h is faster. */
+/* The reference is a plain loop: in float32 orr_gemm is faster. */
 static bool is_wanted(const_dnnl_primitive_desc_t chosen, bool bf16)
 {
 	const char *info = NULL;
@@ -176,7 +211,7 @@ static bool alike(const struct orr_matmul *a, const struct orr_matmul *b)
 	       a->bias == b->bias;
 }
 
-/* Between begin and end of gemm.h: a primitive is made for so many threads as there are. */
+/* Between begin and end: a primitive is made for so many threads as there are. */
 static struct made *find(const struct orr_matmul *shape)
 {
 	struct made *m;
@@ -200,7 +235,7 @@ static struct made *find(const struct orr_matmul *shape)
 bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, const float *bias,
 		void *c)
 {
-	int n_threads = orr_gemm_begin();
+	int n_threads = begin();
 	struct made *m = find(shape);
 	bool computed = false;
 
@@ -219,7 +254,7 @@ bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, co
 			   !dnnl_primitive_execute(m->primitive, own->stream, n_given, arguments) &&
 			   !dnnl_stream_wait(own->stream);
 	}
-	orr_gemm_end(n_threads);
+	end(n_threads);
 	return computed;
 }
 

@@ -1,11 +1,18 @@
 #ifndef ORR_MATMUL_H
 #define ORR_MATMUL_H
-/* Products by oneDNN's primitives, which are made for a shape: faster than gemm.h where few rows
- * meet a large matrix, and the only ones in bfloat16. A thread makes the primitive of a shape
+/* Products by oneDNN: its sgemm, and its primitives, which are made for a shape: faster where few
+ * rows meet a large matrix, and the only ones in bfloat16. A thread makes the primitive of a shape
  * before its first product and keeps it until it ends. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* c [rows][columns] = alpha a b + beta c, with inner columns of a; form 'T': given transposed. Rows
+ * as they lie in memory are a_row, b_row and c_row floats apart. beta 0: what is in c does not
+ * count. */
+void orr_gemm(char a_form, char b_form, int64_t rows, int64_t columns, int64_t inner, float alpha,
+	      const float *a, int64_t a_row, const float *b, int64_t b_row, float beta, float *c,
+	      int64_t c_row);
 
 /* c [rows][columns] = a b, with inner columns of a, added up in float32; form 'T': given
  * transposed. Rows as they lie in memory are a_row and b_row elements apart; those of c follow one

@@ -87,9 +87,14 @@ int64_t orr_instance_parameter_floats(const struct orr_instance *is)
 	return floats;
 }
 
-const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE] = {
+const struct orr_division orr_divisions_alike[3] = {
 	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
 	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+};
+
+const struct orr_division orr_divisions_rows[2] = {
+	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
 	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
 };
 
@@ -116,6 +121,16 @@ void orr_instance_count(struct orr_instance *is, int64_t forward, int64_t backwa
 	is->forward_flops = forward * floats;
 	is->backward_flops = backward * floats;
 	is->weight_flops = weight * floats;
+}
+
+bool orr_instance_counts(const struct orr_instance *is, double operations, char *text, size_t size)
+{
+	if (operations <= 0x1p60)
+		return true;
+	(void)snprintf(text, size,
+		       "%s: more operations than can be counted: make what it reads smaller",
+		       is->op->name);
+	return false;
 }
 
 bool orr_instance_alike(const struct orr_instance *is, const char *const *inputs, char *text,

@@ -15,15 +15,21 @@ struct orr_device; /* device.h */
 struct orr_op;
 struct orr_rounding; /* device.h */
 
-#define ORR_MOST_COLUMNS 10000000 /* of a sample's tensor, over all rows */
+#define ORR_MOST_COLUMNS 10000000 /* and rows, and what else an attribute counts of them */
+/* Of a sample's tensor, 1 TiB of floats: what a graph counts with ORR_MOST_COLUMNS columns of
+ * weights for each of them fits an int64_t. What fits a host is asked where it trains. */
+#define ORR_MOST_FLOATS (INT64_C(1) << 38)
 
 struct orr_shape {
 	int64_t rows, columns;
 };
 
+/* No more than a sum of several can hold. */
 static inline int64_t orr_shape_floats(struct orr_shape s)
 {
-	return s.rows * s.columns;
+	const int64_t most = INT64_MAX / 64;
+
+	return s.rows > most / (s.columns ? s.columns : 1) ? most : s.rows * s.columns;
 }
 
 /* The floats whose place this many values take, two bfloat16 in one. */
@@ -57,6 +63,13 @@ struct orr_attribute {
 #define ORR_LOSS_WEIGHT \
 	{ \
 		.name = "weight", .form = ORR_ATTRIBUTE_REAL, .most = 1e9, .otherwise = 1 \
+	}
+
+/* What a norm adds, so that it never divides by 0. */
+#define ORR_EPSILON(value) \
+	{ \
+		.name = "epsilon", .form = ORR_ATTRIBUTE_REAL, .least = 1e-30, .most = 1, \
+		.otherwise = (value) \
 	}
 
 /* [first, first + its own length) along an axis of something whole, which is `of` long there; of 0:
@@ -152,7 +165,10 @@ struct orr_op {
 	bool input;
 	/* costs and nothing to compute: of any size, not trained, and it may end a model */
 	bool opaque;
-	bool loss;            /* ends a model; its first attribute is its weight */
+	bool loss; /* ends a model; its first attribute is its weight */
+	/* of a loss: what it saves, a number for each of its first input's and bfloat16 where that
+	 * is, may lie where that does, and the gradient too: each pass reads before it writes */
+	bool in_place;
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
 	bool exact;  /* its output counts or points at something: float32 in every precision */
 	bool halves; /* its kernels take bfloat16 where a device does (struct orr_kernels) */
@@ -227,9 +243,12 @@ struct orr_instance *orr_instance_create(const struct orr_op *op);
 /* A copy, which owns its inputs; false: no memory. */
 bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
 
+/* The ways of a descriptor: all of an array. */
+#define ORR_DIVIDED(list) .divisions = (list), .n_divisions = sizeof(list) / sizeof(*(list))
 /* Of an operator that takes each float for itself. */
-#define ORR_N_DIVISIONS_ALIKE 3
-extern const struct orr_division orr_divisions_alike[ORR_N_DIVISIONS_ALIKE];
+extern const struct orr_division orr_divisions_alike[3];
+/* Of one that takes each row for itself, without parameters. */
+extern const struct orr_division orr_divisions_rows[2];
 
 /* ---- for infer() ---- */
 /* A parameter of one dimension, spared by weight decay: a bias of 0, a gain of 1. */
@@ -237,6 +256,8 @@ struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count
 void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor parameter);
 /* Operations a float of the first input. */
 void orr_instance_count(struct orr_instance *is, int64_t forward, int64_t backward, int64_t weight);
+/* Can its operations be counted? They are told as a double, which does not overflow. */
+bool orr_instance_counts(const struct orr_instance *is, double operations, char *text, size_t size);
 /* Are all inputs alike? Refuses if not. */
 bool orr_instance_alike(const struct orr_instance *is, const char *const *inputs, char *text,
 			size_t size);

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "kernels.h"
+#include "loops.h"
 #include "vector.h"
 
-/* Where the gradient comes from, see orr_rule_step. */
+/* Where the gradient comes from. */
 struct source {
 	const float *const *blocks;
 	int n;
@@ -131,13 +131,15 @@ static void average(const struct orr_rule *rule, double momentum, int64_t n, con
 	sgd(&as_sgd, n, mean, p);
 }
 
-static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-		      float *state, const struct source *from)
+static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
+		 float *parameters, float *state, const float *const *blocks, int n_blocks,
+		 bool summed)
 {
+	const struct source from = {blocks, n_blocks, summed || n_blocks == 1};
 	struct orr_rule bare = *rule;
 	struct block block = {rule,
 			      orr_rule_sgd(rule),
-			      orr_rule_adam(rule, step),
+			      orr_rule_adam(rule, number),
 			      orr_rule_part(rule, n),
 			      parameters,
 			      state},
@@ -146,10 +148,10 @@ static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, floa
 
 	bare.weight_decay = 0;
 	spared.sgd = orr_rule_sgd(&bare);
-	spared.adam = orr_rule_adam(&bare, step);
-	for (int c = 0; c < from->n; c++) {
-		int64_t begin = orr_rule_chunk(n, from->n, c), next;
-		int64_t end = orr_rule_chunk(n, from->n, c + 1);
+	spared.adam = orr_rule_adam(&bare, number);
+	for (int c = 0; c < from.n; c++) {
+		int64_t begin = orr_rule_chunk(n, from.n, c), next;
+		int64_t end = orr_rule_chunk(n, from.n, c + 1);
 		int64_t first = begin > block.part.first ? begin : block.part.first;
 
 		end = end < block.part.end ? end : block.part.end;
@@ -158,29 +160,13 @@ static void step_from(const struct orr_rule *rule, int64_t step, int64_t n, floa
 			const float *gradient;
 
 			next = orr_rule_border(rule, i, i + PART < end ? i + PART : end, &exempt);
-			gradient = gather(from, c, i, begin, next - i, part);
+			gradient = gather(&from, c, i, begin, next - i, part);
 			if (exempt && exempt->momentum > 0)
 				average(rule, exempt->momentum, next - i, gradient, parameters + i);
 			else
 				step_part(exempt ? &spared : &block, i, next - i, gradient);
 		}
 	}
-}
-
-void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-		   float *state, const float *const *gradients, int n_gradients)
-{
-	struct source from = {gradients, n_gradients, n_gradients == 1};
-
-	step_from(rule, step, n, parameters, state, &from);
-}
-
-void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-			  float *state, const float *const *chunks, int n_chunks)
-{
-	struct source from = {chunks, n_chunks, true};
-
-	step_from(rule, step, n, parameters, state, &from);
 }
 
 /* ---- the norm of a gradient ---- */
@@ -214,8 +200,8 @@ static double sum_lanes(double *lanes)
 	return sum;
 }
 
-void orr_gradient_squares(int64_t n, const float *const *blocks, int n_blocks, bool summed,
-			  const struct orr_extent *tensors, int n_tensors, double *sums)
+static void squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+		    bool summed, const struct orr_extent *tensors, int n_tensors, double *sums)
 {
 	const struct source from = {blocks, n_blocks, summed || n_blocks == 1};
 	double lanes[LANES] = {0};
@@ -244,3 +230,8 @@ void orr_gradient_squares(int64_t n, const float *const *blocks, int n_blocks, b
 		}
 	}
 }
+
+const struct orr_optimizer_kernels orr_optimizer_cpu = {
+	.step = step,
+	.squares = squares,
+};

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "elements.h"
-#include "orrery/numerics.h"
+#include "orrery/orrery.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,22 +69,25 @@ static inline int64_t orr_rule_chunk(int64_t n, int n_chunks, int c)
 	return n / n_chunks * c + (c < n % n_chunks ? c : n % n_chunks);
 }
 
-/* U; step counts from 1. The gradient is the sum of n_gradients blocks, in the order of a ring: cut
- * into as many chunks, chunk c is the sum that starts with block c+1 and goes round to block c. Of
- * a part of the parameters the state is as if there were no others. */
-void orr_rule_step(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-		   float *state, const float *const *gradients, int n_gradients);
-/* The same where the sums are there: chunks[c] is chunk c alone; NULL where it has nothing of the
- * rule's part. */
-void orr_rule_step_chunks(const struct orr_rule *rule, int64_t step, int64_t n, float *parameters,
-			  float *state, const float *const *chunks, int n_chunks);
-
-/* sums[t] becomes the sum of the squares of tensor t of that gradient, in double: of 16 sums, each
- * over every 16th element in order, from the tensor's first one on, so that neither the place of a
- * tensor in its block nor the number of chunks shows in the bits. The tensors come in the order of
- * their places. summed: the blocks are chunks of the sum. */
-void orr_gradient_squares(int64_t n, const float *const *blocks, int n_blocks, bool summed,
-			  const struct orr_extent *tensors, int n_tensors, double *sums);
+struct orr_device;
+struct orr_optimizer_kernels {
+	/* U; number counts steps from 1. The gradient is the sum of n_blocks blocks, in the order
+	 * of a ring: cut into chunks of that number, chunk c is the sum that starts with block c+1
+	 * and goes round to block c. summed: the sums are there, blocks[c] is chunk c alone; NULL
+	 * where it has nothing of the rule's part. Of a part of the parameters the state is as if
+	 * there were no others. */
+	void (*step)(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
+		     float *parameters, float *state, const float *const *blocks, int n_blocks,
+		     bool summed);
+	/* sums[t], where the device can write, becomes the sum of the squares of tensor t of that
+	 * gradient, in double. On a core, of 16 sums, each over every 16th element in order, from
+	 * the tensor's first one on, so that neither the place of a tensor in its block nor the
+	 * number of chunks shows in the bits; a device has an order of its own. The tensors come in
+	 * the order of their places. */
+	void (*squares)(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+			bool summed, const struct orr_extent *tensors, int n_tensors, double *sums);
+};
+extern const struct orr_optimizer_kernels orr_optimizer_cpu, orr_optimizer_cuda;
 
 /* What all elements of a step share. */
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mix.h"
 #include "call.h"
 #include "program_layout.h"
 
@@ -138,14 +139,14 @@ void orr_program_round(const struct orr_program *p, struct orr_device *device,
 		if (!layer->is.op->round)
 			continue;
 		if (n > ORR_MOST_ROUNDINGS - ORR_MOST_PARAMETER_TENSORS) {
-			device->kernels->round(device, pieces, n);
+			device->kernels->linear->round(device, pieces, n);
 			n = 0;
 		}
 		n += layer->is.op->round(&layer->is, parameters + layer->first_parameter,
 					 (uint16_t *)to + layer->first_rounded, pieces + n);
 	}
 	if (n)
-		device->kernels->round(device, pieces, n);
+		device->kernels->linear->round(device, pieces, n);
 }
 
 int orr_program_n_in(const struct orr_program *p)
@@ -203,20 +204,14 @@ int orr_program_n_losses(const struct orr_program *p)
 	return p->n_losses;
 }
 
-#define STEP UINT64_C(0x9e3779b97f4a7c15)
-
 /* Of a value. */
 static const int64_t draws[] = {
 	[ORR_INITIAL_CONSTANT] = 0, [ORR_INITIAL_UNIFORM] = 1, [ORR_INITIAL_NORMAL] = 2};
 
-/* splitmix64 (Sebastiano Vigna, public domain) */
 static uint64_t draw(uint64_t *state)
 {
-	uint64_t z = (*state += STEP);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
+	*state += ORR_MIX_STEP;
+	return orr_mix(*state);
 }
 
 /* In [0, 1). */
@@ -236,7 +231,7 @@ static float draw_normal(uint64_t *state)
 /* The state of this number of draws later. */
 static uint64_t skip(uint64_t state, int64_t n)
 {
-	return state + (uint64_t)n * STEP;
+	return state + (uint64_t)n * ORR_MIX_STEP;
 }
 
 static float draw_value(const struct orr_parameter_tensor *tensor, uint64_t *state)
@@ -301,7 +296,7 @@ void orr_program_init(const struct orr_program *p, uint64_t seed, float *paramet
 	}
 }
 
-static void copy_all(const struct orr_buffers *f, const struct orr_move *moves, int n_moves)
+static void copy_all(const struct orr_pass_buffers *f, const struct orr_move *moves, int n_moves)
 {
 	const struct orr_kernels *kernels = f->device->kernels;
 
@@ -311,14 +306,14 @@ static void copy_all(const struct orr_buffers *f, const struct orr_move *moves, 
 		int64_t floats = f->n * orr_tensor_floats(&moves[i].to);
 
 		if (moves[i].to.half)
-			kernels->copy(f->device, floats, from, to);
+			kernels->elements->copy(f->device, floats, from, to);
 		else
-			kernels->scale(f->device, floats, moves[i].factor, from, to);
+			kernels->elements->scale(f->device, floats, moves[i].factor, from, to);
 	}
 }
 
 /* What an operator's descriptor sees of a pass of its layer. */
-static struct orr_call call_of(const struct orr_buffers *f, const struct orr_layer *layer,
+static struct orr_call call_of(const struct orr_pass_buffers *f, const struct orr_layer *layer,
 			       const float *parameters)
 {
 	const uint16_t *rounded = f->device->rounded;
@@ -332,7 +327,7 @@ static struct orr_call call_of(const struct orr_buffers *f, const struct orr_lay
 		.n = f->n,
 		.parameters = parameters ? parameters + layer->first_parameter : NULL,
 		.rounded = rounded ? rounded + layer->first_rounded : NULL,
-		.halves = layer->halves && f->device->kernels->halves,
+		.halves = layer->halves && (layer->is.op->in_place || f->device->kernels->halves),
 	};
 }
 
@@ -348,8 +343,8 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 struct orr_metrics *metrics)
 {
 	float *wide = scratch + n * p->forward_columns;
-	struct orr_buffers f = {device, n,       data, in, out, stash, stash + n * p->left_columns,
-				NULL,   scratch, wide};
+	struct orr_pass_buffers f = {
+		device, n, data, in, out, stash, stash + n * p->left_columns, NULL, scratch, wide};
 
 	copy_all(&f, p->before, p->n_before);
 	for (int k = 0; k < p->n_layers; k++) {
@@ -389,9 +384,9 @@ static void gather_port(const struct orr_port *port, struct orr_device *device, 
 		const float *from = parts[t->edge * n_parts + k] + n * t->column;
 
 		if (t->half)
-			device->kernels->widen(device, n * t->width, from, to);
+			device->kernels->elements->widen(device, n * t->width, from, to);
 		else
-			device->kernels->copy(device, n * t->width, from, to);
+			device->kernels->elements->copy(device, n * t->width, from, to);
 		to += n * t->width;
 	}
 }
@@ -436,11 +431,11 @@ void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *dev
 			     const float *data, const float *const *in, float *inputs)
 {
 	for (int e = 0; e < p->n_in; e++) {
-		device->kernels->copy(device, n * p->in[e].columns, in[e], inputs);
+		device->kernels->elements->copy(device, n * p->in[e].columns, in[e], inputs);
 		inputs += n * p->in[e].columns;
 	}
 	if (p->n_inputs)
-		device->kernels->copy(device, n * data_columns(p), data, inputs);
+		device->kernels->elements->copy(device, n * data_columns(p), data, inputs);
 }
 
 void orr_program_forward_again(const struct orr_program *p, struct orr_device *device, int64_t n,
@@ -482,7 +477,7 @@ static bool is_one_pass(const struct orr_layer *layer)
 }
 
 /* weights: NULL where they have no turn. */
-static void layer_backward(const struct orr_buffers *f, const struct orr_layer *layer,
+static void layer_backward(const struct orr_pass_buffers *f, const struct orr_layer *layer,
 			   float loss_scale, const float *parameters, float *apart,
 			   const struct weights *weights)
 {
@@ -502,14 +497,15 @@ static void layer_backward(const struct orr_buffers *f, const struct orr_layer *
 }
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
-static void input_part(const struct orr_program *p, const struct orr_buffers *f, float loss_scale,
-		       const float *parameters, float *apart, const struct weights *weights)
+static void input_part(const struct orr_program *p, const struct orr_pass_buffers *f,
+		       float loss_scale, const float *parameters, float *apart,
+		       const struct weights *weights)
 {
 	const struct orr_kernels *kernels = f->device->kernels;
 
 	for (int i = 0; i < p->n_zeros; i++)
-		kernels->zero(f->device, f->n * orr_tensor_floats(&p->zeros[i]),
-			      orr_buffers_write(f, &p->zeros[i]));
+		kernels->elements->zero(f->device, f->n * orr_tensor_floats(&p->zeros[i]),
+					orr_buffers_write(f, &p->zeros[i]));
 	for (int i = 0; i < p->n_backward; i++) {
 		const struct orr_backward_step *step = &p->backward[i];
 		int64_t floats = f->n * orr_tensor_floats(&step->to);
@@ -524,17 +520,18 @@ static void input_part(const struct orr_program *p, const struct orr_buffers *f,
 		from = orr_buffers_read(f, &step->from);
 		to = orr_buffers_write(f, &step->to);
 		if (!step->accumulate)
-			kernels->copy(f->device, floats, from, to);
+			kernels->elements->copy(f->device, floats, from, to);
 		else if (step->to.half)
-			kernels->sum_halves(f->device, 2 * floats, to, from, to);
+			kernels->elements->sum_halves(f->device, 2 * floats, to, from, to);
 		else
-			kernels->sum(f->device, floats, to, from, to);
+			kernels->elements->sum(f->device, floats, to, from, to);
 	}
 }
 
 /* Of the layers that input_part has left. */
-static void weight_part(const struct orr_program *p, const struct orr_buffers *f, float loss_scale,
-			const float *parameters, const struct weights *weights, bool both)
+static void weight_part(const struct orr_program *p, const struct orr_pass_buffers *f,
+			float loss_scale, const float *parameters, const struct weights *weights,
+			bool both)
 {
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
@@ -551,7 +548,7 @@ static void weight_part(const struct orr_program *p, const struct orr_buffers *f
 			layer->is.op->weight(&call, own, apart_of(weights));
 		tell_halves(&call, false);
 		if (!layer->active && weights->overwrite)
-			call.kernels->zero(f->device, layer->n_parameters, own);
+			call.kernels->elements->zero(f->device, layer->n_parameters, own);
 	}
 }
 
@@ -564,8 +561,8 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 	int64_t copied = packed ? n * p->left_columns : 0;
 	float *behind = scratch + n * p->backward_columns;
 	float *apart = behind + n * p->kept_columns, *wide = apart + n * p->widest;
-	struct orr_buffers f = {device, n,    NULL,   out_gradient, in_gradient,
-				stash,  NULL, behind, scratch,      wide};
+	struct orr_pass_buffers f = {device, n,    NULL,   out_gradient, in_gradient,
+				     stash,  NULL, behind, scratch,      wide};
 	bool both = part == ORR_PART_BOTH;
 	struct weights weights = {gradient, overwrite, wide + n * p->wide_columns};
 
@@ -578,7 +575,7 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 	if (part & ORR_PART_INPUT)
 		input_part(p, &f, loss_scale, parameters, apart, both ? &weights : NULL);
 	if (part == ORR_PART_INPUT && copied)
-		device->kernels->copy(device, copied, stash, left);
+		device->kernels->elements->copy(device, copied, stash, left);
 	if (part & ORR_PART_WEIGHT)
 		weight_part(p, &f, loss_scale, parameters, &weights, both);
 }

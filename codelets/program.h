@@ -1,8 +1,8 @@
 #ifndef ORR_PROGRAM_H
 #define ORR_PROGRAM_H
 /* A program: one stage's operators as a straight list that runs over a block of samples. Plain C on
- * plain memory: it knows nothing of graphs, schedules or StarPU. src/runtime/compile.h makes one of
- * a stage.
+ * plain memory: it knows nothing of graphs, schedules or StarPU. src/runtime/devices/compile.h
+ * makes one of a stage.
  *
  * Every tensor is a matrix of n rows (samples), row-major, of float32 or, where the graph says so,
  * of bfloat16, two in the place of a float. A buffer holds its tensors one after the other. An edge
@@ -29,7 +29,7 @@
 
 struct orr_device; /* device.h */
 
-struct orr_program; /* made by orr_program_create, src/runtime/compile.h */
+struct orr_program; /* made by orr_program_create, src/runtime/devices/compile.h */
 
 /* Sizes in floats, 0 where there is nothing; n: samples in the block, at least 1. */
 int64_t orr_program_n_parameters(const struct orr_program *p);
@@ -122,9 +122,9 @@ void orr_program_gather(const struct orr_program *p, struct orr_device *device, 
 			const float *const *parts);
 
 /* Recomputation: what F leaves is its inputs, a copy of data and every in-edge, input_floats of
- * them; its stash is written to memory that nobody keeps. Before B, F runs again from those inputs,
+ * them; its stash is written to memory that is not kept. Before B, F runs again from those inputs,
  * with the same parameters, and leaves the same stash to the bit. again: again_floats for outputs
- * that nobody wants; in and out: room for a pointer per edge. */
+ * that are not wanted; in and out: room for a pointer per edge. */
 int64_t orr_program_input_floats(const struct orr_program *p, int64_t n);
 int64_t orr_program_again_floats(const struct orr_program *p, int64_t n);
 void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *device, int64_t n,

@@ -35,7 +35,7 @@ static inline int64_t orr_tensor_floats(const struct orr_tensor *t)
 
 /* A tensor that a layer reads, and where its gradient goes. */
 struct orr_port {
-	struct orr_tensor value, gradient; /* gradient: ORR_STORAGE_NONE where nobody wants it */
+	struct orr_tensor value, gradient; /* gradient: ORR_STORAGE_NONE: not wanted */
 	bool accumulate;                   /* another layer has written this gradient before */
 	int64_t apart;    /* then: columns before it where the layer's are computed apart */
 	int64_t gathered; /* of an op that reads a whole minibatch: columns before it there */

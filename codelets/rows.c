@@ -5,6 +5,16 @@
 
 #define LANES 16
 
+int64_t orr_row_best(int64_t n, const float *x)
+{
+	int64_t best = 0;
+
+	for (int64_t i = 1; i < n; i++)
+		if (x[i] > x[best])
+			best = i;
+	return best;
+}
+
 ORR_VECTOR static float largest(int64_t n, const float *x, float most)
 {
 	float lanes[LANES];

@@ -4,6 +4,7 @@
  * sum i % 16, and these from the first to the last: the same bits at every width of vectors. */
 #include <stdint.h>
 
+int64_t orr_row_best(int64_t n, const float *x);               /* the first of the largest */
 float orr_row_largest(int64_t n, const float *x, float least); /* or least, or NaN is skipped */
 /* x becomes exp(x - most); returns their sum. */
 float orr_row_exponentials(int64_t n, float most, float *x);

@@ -3,12 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "elements.h"
-#include "kernels.h"
+#include "device.h"
+#include "loops.h"
 #include "rows.h"
 #include "vector.h"
 
-void orr_move(const struct orr_box *b, const float *x, float *y)
+static void move(struct orr_device *d, const struct orr_box *b, const float *x, float *y)
 {
 	for (int64_t s = 0; s < b->n; s++)
 		for (int64_t r = 0; r < b->rows; r++)
@@ -17,26 +17,17 @@ void orr_move(const struct orr_box *b, const float *x, float *y)
 			       (size_t)b->width * sizeof(*y));
 }
 
-ORR_VECTOR static void multiply(int64_t count, const float *a, const float *b, float *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = a[i] * b[i];
-}
-
-void orr_multiply(int64_t count, const float *a, const float *b, float *y)
-{
-	multiply(count, a, b, y);
-}
-
 /* ---- rows of a sample ---- */
 
-void orr_add_row(int64_t n, int64_t width, const float *x, const float *w, float *y)
+static void add_row(struct orr_device *d, int64_t n, int64_t width, const float *x, const float *w,
+		    float *y)
 {
 	for (int64_t r = 0; r < n; r++)
 		orr_sum(width, x + r * width, w, y + r * width);
 }
 
-void orr_sum_rows(int64_t n, int64_t width, const float *dy, float *apart, float *dw)
+static void sum_rows(struct orr_device *d, int64_t n, int64_t width, const float *dy, float *apart,
+		     float *dw)
 {
 	float *sum = apart ? apart : dw;
 
@@ -47,7 +38,8 @@ void orr_sum_rows(int64_t n, int64_t width, const float *dy, float *apart, float
 		orr_add(width, apart, dw);
 }
 
-void orr_mean_forward(int64_t n, int64_t rows, int64_t width, const float *x, float *y)
+static void mean_forward(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+			 const float *x, float *y)
 {
 	for (int64_t s = 0; s < n; s++, y += width) {
 		memcpy(y, x, (size_t)width * sizeof(*y));
@@ -58,7 +50,8 @@ void orr_mean_forward(int64_t n, int64_t rows, int64_t width, const float *x, fl
 	}
 }
 
-void orr_mean_input(int64_t n, int64_t rows, int64_t width, const float *dy, float *dx)
+static void mean_input(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+		       const float *dy, float *dx)
 {
 	for (int64_t s = 0; s < n; s++, dy += width)
 		for (int64_t r = 0; r < rows; r++, dx += width)
@@ -67,7 +60,8 @@ void orr_mean_input(int64_t n, int64_t rows, int64_t width, const float *dy, flo
 
 /* ---- softmax and length 1 ---- */
 
-void orr_softmax_forward(int64_t n, int64_t width, const float *x, float *y)
+static void softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			    float *y)
 {
 	memcpy(y, x, (size_t)(n * width) * sizeof(*y));
 	for (int64_t r = 0; r < n; r++, y += width)
@@ -83,14 +77,15 @@ ORR_VECTOR static void softmax_slopes(int64_t n, float along, const float *restr
 		dx[i] = y[i] * (dy[i] - along);
 }
 
-void orr_softmax_input(int64_t n, int64_t width, const float *y, const float *dy, float *dx)
+static void softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
+			  const float *dy, float *dx)
 {
 	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width)
 		softmax_slopes(width, orr_row_dot(width, y, dy), y, dy, dx);
 }
 
-void orr_normalise_forward(int64_t n, int64_t width, float epsilon, const float *x, float *y,
-			   float *factors)
+static void normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+			      const float *x, float *y, float *factors)
 {
 	for (int64_t r = 0; r < n; r++, x += width, y += width) {
 		float length = sqrtf(orr_row_dot(width, x, x));
@@ -108,8 +103,8 @@ ORR_VECTOR static void length_slopes(int64_t n, float factor, float along, const
 }
 
 /* Shorter rows than epsilon are scaled by a constant, and keep what points along them. */
-void orr_normalise_input(int64_t n, int64_t width, float epsilon, const float *y,
-			 const float *factors, const float *dy, float *dx)
+static void normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+			    const float *y, const float *factors, const float *dy, float *dx)
 {
 	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width)
 		length_slopes(width, factors[r],
@@ -119,7 +114,8 @@ void orr_normalise_input(int64_t n, int64_t width, float epsilon, const float *y
 
 /* ---- ids ---- */
 
-void orr_bag_forward(const struct orr_bag *b, const float *ids, const float *w, float *y)
+static void bag_forward(struct orr_device *d, const struct orr_bag *b, const float *ids,
+			const float *w, float *y)
 {
 	for (int64_t s = 0; s < b->n; s++, ids += b->ids, y += b->features) {
 		float each = orr_bag_share(b, ids);
@@ -152,8 +148,13 @@ static void scatter(const struct orr_bag *b, const float *ids, const float *dy, 
 	}
 }
 
-void orr_bag_weight(const struct orr_bag *b, const float *ids, const float *dy, float *apart,
-		    float *dw)
+static size_t bag_bytes(const struct orr_bag *b)
+{
+	return 0;
+}
+
+static void bag_weight(struct orr_device *d, const struct orr_bag *b, const float *ids,
+		       const float *dy, float *apart, float *dw)
 {
 	size_t row = (size_t)b->features * sizeof(*dw);
 
@@ -183,7 +184,7 @@ void orr_bag_weight(const struct orr_bag *b, const float *ids, const float *dy, 
 
 /* ---- rotary ---- */
 
-size_t orr_rotary_bytes(const struct orr_rotary *t)
+static size_t rotary_bytes(const struct orr_rotary *t)
 {
 	return (size_t)(t->width / 2) * (4 * sizeof(double) + 2 * sizeof(float));
 }
@@ -211,10 +212,10 @@ ORR_VECTOR static void rotate(int64_t half, const float *restrict cosine,
 	}
 }
 
-void orr_rotary(const struct orr_rotary *t, const float *x, void *room, float *y)
+static void rotary(struct orr_device *d, const struct orr_rotary *t, const float *x, float *y)
 {
 	int64_t half = t->width / 2, row = t->heads * t->width;
-	double *by = room, *at = by + 2 * half;
+	double *by = d->workspace, *at = by + 2 * half;
 	float *cosine = (float *)(at + 2 * half), *sine = cosine + half;
 
 	for (int64_t i = 0; i < half; i++) {
@@ -236,7 +237,8 @@ void orr_rotary(const struct orr_rotary *t, const float *x, void *room, float *y
 
 /* ---- dot products of all pairs ---- */
 
-void orr_interaction_forward(int64_t n, int64_t count, int64_t width, const float *x, float *y)
+static void interaction_forward(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+				const float *x, float *y)
 {
 	for (int64_t s = 0; s < n; s++, x += count * width)
 		for (int64_t i = 1; i < count; i++)
@@ -244,8 +246,9 @@ void orr_interaction_forward(int64_t n, int64_t count, int64_t width, const floa
 				*y++ = orr_row_dot(width, x + i * width, x + j * width);
 }
 
-void orr_interaction_input(int64_t n, int64_t count, int64_t width, int64_t first, int64_t rows,
-			   const float *x, const float *dy, float *dx)
+static void interaction_input(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+			      int64_t first, int64_t rows, const float *x, const float *dy,
+			      float *dx)
 {
 	for (int64_t s = 0; s < n; s++, x += count * width, dy += count * (count - 1) / 2)
 		for (int64_t i = first; i < first + rows; i++, dx += width) {
@@ -265,14 +268,38 @@ ORR_VECTOR static void drop(int64_t count, struct orr_drop_key key, uint32_t fir
 		y[i] = orr_dropped(key, first + (uint32_t)i, x[i]);
 }
 
-void orr_dropout(const struct orr_drop *d, int64_t n, int64_t count, const float *x, float *y)
+static void dropout(struct orr_device *d, const struct orr_drop *dropped, int64_t n, int64_t count,
+		    const float *x, float *y)
 {
-	int64_t floats = d->floats ? d->floats : count;
+	int64_t floats = dropped->floats ? dropped->floats : count;
 
 	for (int64_t s = 0; s < n; s++, x += count, y += count) {
-		struct orr_drop_key key = orr_drop_key_of(d, s);
+		struct orr_drop_key key = orr_drop_key_of(dropped, s);
 
 		for (int64_t i = 0; i < count; i += floats)
-			drop(floats, key, orr_drop_place(d, i), x + i, y + i);
+			drop(floats, key, orr_drop_place(dropped, i), x + i, y + i);
 	}
 }
+
+const struct orr_row_kernels orr_rows_cpu = {
+	.softmax_forward = softmax_forward,
+	.softmax_input = softmax_input,
+	.normalise_forward = normalise_forward,
+	.normalise_input = normalise_input,
+};
+
+const struct orr_sequence_kernels orr_sequence_cpu = {
+	.move = move,
+	.add_row = add_row,
+	.sum_rows = sum_rows,
+	.mean_forward = mean_forward,
+	.mean_input = mean_input,
+	.bag_forward = bag_forward,
+	.bag_bytes = bag_bytes,
+	.bag_weight = bag_weight,
+	.rotary_bytes = rotary_bytes,
+	.rotary = rotary,
+	.interaction_forward = interaction_forward,
+	.interaction_input = interaction_input,
+	.dropout = dropout,
+};

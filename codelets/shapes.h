@@ -53,7 +53,7 @@ ORR_ELEMENT int64_t orr_window_seen(const struct orr_window *w)
 
 /* Which classes a sample's rows of scores should have. */
 struct orr_classes {
-	int64_t rows, width; /* scores of a row: as many as there are classes */
+	int64_t rows, width; /* scores of a row: the number of classes */
 	float ignored;       /* a row of this class does not count; NaN: every row counts */
 	double smoothing;    /* the part of the target that all classes share alike */
 };
@@ -110,8 +110,8 @@ ORR_ELEMENT double orr_class_parts_loss(const struct orr_classes *k, int64_t n,
 	return share * (log(sum) - whole * own - (rest > 0 ? rest * total : 0.0));
 }
 
-/* Columns normalised together: of one sample in so many groups. */
-struct orr_groups {
+/* Columns normalised together: the groups of one sample. */
+struct orr_norm_groups {
 	int64_t rows, width, groups;
 	double epsilon;
 };

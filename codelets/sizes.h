@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/mix.h"
 #include "elements.h"
 
 /* A part of each sample: rows of width floats, so far apart where it comes from and where it goes
@@ -18,7 +19,6 @@ struct orr_norm {
 	int64_t n, width;
 	bool centred;
 	double epsilon;
-	float *wide; /* on a core: room for two rows as floats; x, y, dy, dx are bfloat16 */
 };
 
 /* q and the output: rows of heads x width floats; k and v: rows of kv_heads x width, of which head
@@ -28,7 +28,6 @@ struct orr_attention {
 	int64_t heads, kv_heads, width;
 	bool causal;  /* query i sees keys 0 to i */
 	bool rounded; /* products read bfloat16 */
-	bool halves;  /* on a core: all but lengths and sums is bfloat16 */
 };
 
 /* What fits a CUDA device's shared memory, of a backward's smallest tile. */
@@ -81,9 +80,9 @@ ORR_ELEMENT float orr_bag_share(const struct orr_bag *b, const float *ids)
 {
 	int64_t n = 0;
 
-	for (int64_t i = 0; i < b->ids; i++)
+	for (int64_t i = 0; b->mean && i < b->ids; i++)
 		n += !(ids[i] < 0.0f);
-	return b->mean && n ? 1.0f / (float)n : 1.0f;
+	return n ? 1.0f / (float)n : 1.0f;
 }
 
 /* Rows that go to experts: of each of n samples `rows` in `groups` groups, and of a group each
@@ -233,23 +232,13 @@ struct orr_drop_key {
 	float factor;         /* and then scaled, so that its mean stays */
 };
 
-/* (splitmix64; Sebastiano Vigna, public domain) */
-ORR_ELEMENT uint64_t orr_mixed(uint64_t state)
-{
-	uint64_t z = state + 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
 ORR_ELEMENT struct orr_drop_key orr_drop_key_of(const struct orr_drop *d, int64_t sample)
 {
-	uint64_t key = orr_mixed(d->seed);
+	uint64_t key = orr_mix_next(d->seed);
 	struct orr_drop_key k;
 
-	key = orr_mixed(key + (uint64_t)d->operator_number);
-	key = orr_mixed(key + (uint64_t)(d->sample + sample));
+	key = orr_mix_next(key + (uint64_t)d->operator_number);
+	key = orr_mix_next(key + (uint64_t)(d->sample + sample));
 	k.a = (uint32_t)key;
 	k.b = (uint32_t)(key >> 32);
 	k.least = (uint32_t)(d->rate * 0x1p32);

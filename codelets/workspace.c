@@ -141,27 +141,14 @@ static void on_worker(unsigned worker, void (*function)(void *), void *argument)
 		function(argument);
 }
 
-static int init(struct making *m, unsigned worker)
-{
-	m->own->node = starpu_worker_get_memory_node(worker);
-	on_worker(worker, make, m);
-	return m->code;
-}
-
-int orr_workspace_init(struct orr_workspace *own, unsigned worker,
+int orr_workspace_init(struct orr_workspace *own, unsigned worker, const struct orr_workspace *of,
 		       const struct orr_workspace_sizes *sizes, char *why, size_t size)
-{
-	struct making making = {own, NULL, sizes, why, size, 0};
-
-	return init(&making, worker);
-}
-
-int orr_workspace_borrow(struct orr_workspace *own, unsigned worker, const struct orr_workspace *of,
-			 const struct orr_workspace_sizes *sizes, char *why, size_t size)
 {
 	struct making making = {own, of, sizes, why, size, 0};
 
-	return init(&making, worker);
+	own->node = starpu_worker_get_memory_node(worker);
+	on_worker(worker, make, &making);
+	return making.code;
 }
 
 static void unmake(void *argument)

@@ -15,16 +15,13 @@ struct orr_workspace_sizes {
 
 /* Of StarPU's worker `worker`, a CPU core or a CUDA device. Not 0: it could not be made, and why,
  * of size bytes, says in a few words what is missing. To be called by the thread that runs StarPU,
- * and in any case to be ended by orr_workspace_fini, before StarPU ends. */
-int orr_workspace_init(struct orr_workspace *own, unsigned worker,
+ * and in any case to be ended by orr_workspace_fini, before StarPU ends.
+ * of: NULL; or, for work between steps, another one, whose device it has and the weights that that
+ * keeps rounded: every one is rounded anew before it is used, and again after this has ended.
+ * Nothing uses `of` until then. */
+int orr_workspace_init(struct orr_workspace *own, unsigned worker, const struct orr_workspace *of,
 		       const struct orr_workspace_sizes *sizes, char *why, size_t size);
 void orr_workspace_fini(struct orr_workspace *own, unsigned worker);
-
-/* The same for work between steps, with the device of `of` and the weights that it keeps rounded,
- * of which every one is rounded anew before it is used, and again after this has ended. Nothing
- * uses `of` until then. */
-int orr_workspace_borrow(struct orr_workspace *own, unsigned worker, const struct orr_workspace *of,
-			 const struct orr_workspace_sizes *sizes, char *why, size_t size);
 
 /* The worker computes a stage with this program: keep its weights rounded, where the precision has
  * any use for that. Without it they are rounded for each product. Not 0: no memory. */

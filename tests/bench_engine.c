@@ -11,10 +11,10 @@
 #include <sched.h>
 #include <string.h>
 
-#include "orrery/choice.h"
+#include "orrery/open.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "runtime/run/parts.h"
 
 #define N_ROUNDS 15

@@ -8,7 +8,7 @@
 
 #include "orrery/pipeline.h"
 #include "training.h"
-#include "orrery/ranks.h"
+#include "orrery/run.h"
 #include "suite.h"
 
 #define STEPS 6

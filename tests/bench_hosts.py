@@ -103,9 +103,10 @@ class Hosts:
                 others = [k for k in range(len(self.names)) if k != i]
                 call(f'ip -n {name} address add {address(i)}/32 dev to{others[0]}')
                 for k in others:
-                    # a burst is sent at once, after a pause: a few frames, no more
+                    # a burst is sent at once after a pause, which is time won by each pause: two frames, where the
+                    # rate allows it
                     call(f'ip netns exec {name} tc qdisc add dev to{k} root tbf rate {self.mbit}mbit '
-                         f'burst {max(8000, self.mbit * 1000 // 8)} limit 4000000')
+                         f'burst {max(4000, self.mbit * 1000 // 8)} limit 4000000')
                     call(f'ip -n {name} link set to{k} gso_max_segs {max(1, self.mbit // 16)} up')
                 for k in others:
                     call(f'ip -n {name} route add {address(k)}/32 dev to{k} src {address(i)}')
@@ -136,6 +137,19 @@ class Hosts:
                 name, numbers = line.split(':')
                 if name.strip().startswith('to'):
                     found[i, int(name.strip()[2:])] = int(numbers.split()[8])
+        return found
+
+    def losses(self):
+        """Of all hosts: frames that shapers dropped, and TCP's segments sent again and timeouts."""
+        found = {'dropped': 0, 'RetransSegs': 0, 'TCPTimeouts': 0}
+        for name, process in zip(self.names, self.idle):
+            found['dropped'] += sum(link.get('drops', 0) for link in json.loads(call(f'ip netns exec {name} tc -s -j qdisc')))
+            for file in 'snmp', 'netstat':
+                lines = pathlib.Path(f'/proc/{process.pid}/net/{file}').read_text(encoding='ascii').splitlines()
+                for names, numbers in zip(lines[::2], lines[1::2]):
+                    for key, number in zip(names.split(), numbers.split()):
+                        if key in found:
+                            found[key] += int(number)
         return found
 
 
@@ -205,7 +219,10 @@ def train(hosts, what, options, arguments):
         watch.show()
     if 'WARNING' in done.stderr:
         print(done.stderr, file=sys.stderr)
-    return json.loads(done.stdout), watch.both()
+    run, losses = json.loads(done.stdout), hosts.losses()
+    if arguments.verbose or run['step_seconds'] > (1 + WITHIN / 100) * run['predicted_makespan']:
+        print(f'{what} {options}: {run["step_seconds"]:.3f} s,', ', '.join(f'{key} {n}' for key, n in losses.items()), file=sys.stderr)
+    return run, watch.both()
 
 
 def main():

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "codelets/kernels.h"
-#include "codelets/optimizer.h"
+#include "codelets/device.h"
+#include "codelets/loops.h"
 #include "codelets/shapes.h"
+
+static struct orr_device cpu;
 
 /* Rows that stay in the second cache; and arrays that no cache holds. */
 enum { N = 16, WIDTH = 2048, COUNT = N * WIDTH, LARGE = 1 << 24, RUNS = 40 };
@@ -32,19 +34,19 @@ static float *filled(int n)
 
 static void relu(void)
 {
-	orr_map(ORR_ELEMENTWISE_relu, COUNT, a, y);
+	orr_elements_cpu.map(&cpu, ORR_ELEMENTWISE_relu, COUNT, a, y);
 }
 static void relu_back(void)
 {
-	orr_map_back(ORR_ELEMENTWISE_relu, COUNT, a, b, y);
+	orr_elements_cpu.map_back(&cpu, ORR_ELEMENTWISE_relu, COUNT, a, b, y);
 }
 static void gelu(void)
 {
-	orr_map(ORR_ELEMENTWISE_gelu, COUNT, a, y);
+	orr_elements_cpu.map(&cpu, ORR_ELEMENTWISE_gelu, COUNT, a, y);
 }
 static void gelu_back(void)
 {
-	orr_map_back(ORR_ELEMENTWISE_gelu, COUNT, a, b, y);
+	orr_elements_cpu.map_back(&cpu, ORR_ELEMENTWISE_gelu, COUNT, a, b, y);
 }
 static void add(void)
 {
@@ -56,27 +58,29 @@ static void round_half(void)
 }
 static void wild(void)
 {
-	(void)orr_first_wild(COUNT, a);
+	int64_t first = INT64_MAX;
+
+	orr_elements_cpu.find_wild(&cpu, COUNT, a, 0, &first);
 }
 static const struct orr_norm rows = {.n = N, .width = WIDTH, .centred = true, .epsilon = 1e-5};
 
 static void norm(void)
 {
-	orr_layernorm_forward(&rows, a, gain, bias, y, z);
+	orr_norms_cpu.layernorm_forward(&cpu, &rows, a, gain, bias, y, z);
 }
 static void norm_input(void)
 {
-	orr_layernorm_input(&rows, z, gain, b, y);
+	orr_norms_cpu.layernorm_input(&cpu, &rows, z, gain, b, y);
 }
 static void norm_weight(void)
 {
-	orr_layernorm_weight(&rows, z, b, y, y + WIDTH);
+	orr_norms_cpu.layernorm_weight(&cpu, &rows, z, b, NULL, y, y + WIDTH);
 }
 static void cross_entropy(void)
 {
 	const struct orr_classes k = {1, WIDTH, NAN, 0};
 
-	orr_softmax_cross_entropy(N, &k, a, classes, y, NULL);
+	orr_losses_cpu.softmax_cross_entropy(&cpu, N, &k, a, classes, y, NULL);
 }
 static void step(enum orr_optimizer optimizer)
 {
@@ -95,7 +99,7 @@ static void step(enum orr_optimizer optimizer)
 		gradient = filled(LARGE);
 		state = calloc((size_t)LARGE * 2, sizeof(*state));
 	}
-	orr_rule_step(&rule, 1, LARGE, parameters, state, &gradient, 1);
+	orr_optimizer_cpu.step(&cpu, &rule, 1, LARGE, parameters, state, &gradient, 1, false);
 }
 static void adam(void)
 {

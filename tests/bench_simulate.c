@@ -7,10 +7,10 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
-#include "orrery/choice.h"
-#include "orrery/simulate.h"
+#include "orrery/open.h"
+#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 
 static double seconds(void)

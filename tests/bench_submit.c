@@ -8,15 +8,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "orrery/choice.h"
+#include "orrery/open.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/run.h"
-#include "orrery/traffic.h"
+#include "orrery/figures.h"
 #include "runtime/run/parts.h"
 #include "runtime/run/step.h"
-#include "orrery/traffic.h"
 
 #define N_STAGES 64
 #define N_MICROBATCHES 512

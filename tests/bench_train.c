@@ -9,11 +9,11 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "reference.h"
 #include "orrery/run.h"
-#include "orrery/choice.h"
+#include "orrery/open.h"
 
 enum { N_WORKERS = 2, N_MICROBATCHES = 4, BATCH = 96, STEPS = 40, REPEATS = 3 };
 

@@ -6,7 +6,6 @@
 
 #include "small_model.h"
 #include "../codelets/cuda/stream.h"
-#include "../codelets/kernels.h"
 #include "../codelets/program.h"
 
 struct orr_device cpu, cuda;

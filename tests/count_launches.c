@@ -13,7 +13,7 @@
 #include "emulated.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "../codelets/cuda/stream.h"
 #include "../codelets/program.h"
@@ -146,9 +146,9 @@ static void start(const struct buffers *b, const struct orr_program *p, struct o
 	case UPDATE:
 		if (!n_trained)
 			break;
-		d->kernels->find_wild(d, n_trained, b->gradient, 0, b->wild);
-		d->kernels->step(d, &rule, 1, n_trained, b->parameters, b->state, gradients, 1,
-				 false);
+		d->kernels->elements->find_wild(d, n_trained, b->gradient, 0, b->wild);
+		d->kernels->optimizer->step(d, &rule, 1, n_trained, b->parameters, b->state,
+					    gradients, 1, false);
 		break;
 	case N_PASSES:
 		break;

@@ -166,8 +166,9 @@ static void update(struct delayed *t, int s)
 
 	rule.n_averaged = t->options->replicas[s];
 	memcpy(next, own->versions[own->n_versions], (size_t)own->n * sizeof(*next));
-	orr_rule_step(&rule, own->n_versions + 1, own->n_trained, next, own->state,
-		      (const float *const *)own->gradients, t->options->replicas[s]);
+	orr_optimizer_cpu.step(&t->device, &rule, own->n_versions + 1, own->n_trained, next,
+			       own->state, (const float *const *)own->gradients,
+			       t->options->replicas[s], false);
 	own->versions[++own->n_versions] = next;
 }
 

@@ -6,7 +6,7 @@
  * no schedule, no versions.h, no StarPU.
  *
  * What it has in common with the engine, because bits are compared: the stage programs that
- * src/runtime/devices/compile.c makes and codelets/ computes (orr_program_*, orr_rule_step), and
+ * src/runtime/devices/compile.c makes and codelets/ computes (orr_program_*, optimizer.h), and
  * the order of the rows (orr_dataset_rows). Those are checked against plain loops by test_program.c
  * and test_kernels.c. */
 #include <stdint.h>

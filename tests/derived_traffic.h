@@ -3,7 +3,7 @@
 /* The traffic of one step between ranks, from the jobs alone: beside the counters of a run and the
  * figures of the simulator. */
 #include "orrery/jobs.h"
-#include "orrery/traffic.h"
+#include "orrery/figures.h"
 
 /* Fills traffic[n_ranks]; rank_of has the rank of each worker. The replicas of a stage all-reduce
  * in a ring, in the order of jobs->owners: the gradient is cut into a chunk for each; chunk c is

@@ -17,6 +17,7 @@ struct emulated_counts {
 	int64_t graphs; /* launched, whatever is in them */
 	int64_t copied_bytes, set_bytes;
 	int64_t product_bytes; /* of the operands of products, each read or written once */
+	int64_t looks;         /* of kernels that have run: reads by __ldg */
 };
 struct emulated_counts emulated_counts(void);
 void emulated_reset_counts(void);

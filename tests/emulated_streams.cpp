@@ -220,6 +220,11 @@ void emulation_count_kernel(const std::string &name)
 	kernels[name]++;
 }
 
+void emulation_count_look()
+{
+	counts.looks++;
+}
+
 void emulation_count_product(int64_t bytes)
 {
 	if (recorded)

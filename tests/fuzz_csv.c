@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/exchange.h"
+#include "open/exchange.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "orrery/simulate.h"
-#include "orrery/table.h"
+#include "simulate/simulate.h"
+#include "schedule/table.h"
 #include "orrery/timeline.h"
 
 #define MOST_JOBS 3000 /* that are worth the time */

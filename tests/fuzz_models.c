@@ -7,7 +7,7 @@
 
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 
 #define MOST_OPERATORS 200 /* that are worth the time */

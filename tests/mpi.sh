@@ -1,9 +1,10 @@
 # What the tests across ranks share. Sourced, with $orrery and $source set to full paths; leaves with exit code 77
 # where there is no mpirun, or the build has no MPI. $work is a folder of the test's own.
+# Open MPI has its folder of sessions there: one that tests share may be removed by one while another makes it.
 command -v mpirun >/dev/null || { echo 'SKIP: there is no mpirun' && exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 STARPU_HOME=$work OMPI_MCA_orte_tmpdir_base=$work
 failed=0
 
 fail() { failed=1; printf 'FAILED: %s\n' "$*"; }

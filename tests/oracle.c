@@ -29,6 +29,11 @@ struct state {
 	/* asked for, or there: what a job makes, at a worker, for a stage that gathers */
 	bool asked[ORACLE_JOBS][ORACLE_WORKERS][ORACLE_STAGES];
 	int sums[ORACLE_STAGES]; /* that its update waits for */
+	/* the job of its worker whose parameters, or gradient, have to be gone before it has a
+	 * place for its own; -1: none */
+	int fetches_after[ORACLE_JOBS], starts_after[ORACLE_JOBS];
+	/* the gradient of a job: is made, and not sent; is with its owner */
+	bool made[ORACLE_JOBS], there[ORACLE_JOBS];
 	bool update_due[ORACLE_STAGES][ORACLE_WORKERS];
 };
 
@@ -305,8 +310,22 @@ static void fetch(struct state *x, int j)
 
 static void deliver(struct state *x, int j)
 {
-	if (--x->waits[j] == 1 && x->step->greedy)
-		fetch(x, j);
+	x->waits[j]--;
+}
+
+/* Its parameters are gone, and what another job needs comes in their place. */
+static void fetch_after(struct state *x, int j)
+{
+	for (int k = 0; k < n_jobs(x->step); k++)
+		if (x->fetches_after[k] == j)
+			fetch(x, k);
+}
+
+static void leave(struct state *x, int j)
+{
+	for (int k = 0; k < n_jobs(x->step); k++)
+		if (x->starts_after[k] == j)
+			deliver(x, k);
 }
 
 static void make_updates_due(struct state *x, int s)
@@ -341,10 +360,12 @@ static void sum(struct state *x, int set)
 	x->messages[x->n_messages - 1].s = set;
 }
 
-static void deliver_gradient(struct state *x, int s)
+static void deliver_gradient(struct state *x, int j)
 {
 	const struct oracle_step *t = x->step;
+	int s = stage_of(t, j);
 
+	x->there[j] = true;
 	if (--x->gradients[s])
 		return;
 	sum(x, s);
@@ -401,6 +422,7 @@ static void end_job(struct state *x, int j)
 	const struct oracle_step *t = x->step;
 	int s = stage_of(t, j), d = j % t->n_passes, before[ORACLE_JOBS];
 
+	fetch_after(x, j);
 	if (d == 1)
 		x->unsummed[s][t->compute[j]]--;
 	for (int k = 0; k < n_jobs(t); k++)
@@ -410,9 +432,43 @@ static void end_job(struct state *x, int j)
 	if (!has_updates(t) || !learns(t, j))
 		return;
 	if (has_links(t) && t->weights[j] != t->compute[j])
-		ask(x, WEIGHT_GRADIENT, j, -1, t->compute[j], t->weights[j], t->parameters[s]);
+		x->made[j] = true;
 	else
-		deliver_gradient(x, s);
+		deliver_gradient(x, j);
+}
+
+/* An owner adds gradients in the order of microbatches, and of those that come from others it has
+ * two that are not yet added, no more: is there one less before j? */
+static bool may_come(const struct state *x, int j)
+{
+	const struct oracle_step *t = x->step;
+	int n_coming = 0;
+	bool added = true;
+
+	for (int k = 0; k < j; k++) {
+		if (!oracle_has(t, k) || !learns(t, k) || stage_of(t, k) != stage_of(t, j) ||
+		    t->weights[k] != t->weights[j])
+			continue;
+		added = added && x->there[k];
+		n_coming += !added && fetches(t, k);
+	}
+	return n_coming < 2 || !fetches(t, j);
+}
+
+static bool send_gradients(struct state *x)
+{
+	const struct oracle_step *t = x->step;
+	bool any = false;
+
+	for (int j = 0; j < n_jobs(t); j++) {
+		if (!x->made[j] || !may_come(x, j))
+			continue;
+		x->made[j] = false;
+		any = true;
+		ask(x, WEIGHT_GRADIENT, j, -1, t->compute[j], t->weights[j],
+		    t->parameters[stage_of(t, j)]);
+	}
+	return any;
 }
 
 /* An activation for a stage that gathers is for all of its jobs at that worker. */
@@ -447,8 +503,11 @@ static bool end_all(struct state *x)
 	for (int i = 0; i < x->n_messages; i++) {
 		struct message *m = &x->messages[i];
 
-		if (m->arrival >= 0 && !m->left && m->free == x->now)
+		if (m->arrival >= 0 && !m->left && m->free == x->now) {
 			m->left = any = true;
+			if (m->what == WEIGHT_GRADIENT)
+				leave(x, m->producer);
+		}
 		if (m->arrival < 0 || m->arrived || m->arrival != x->now)
 			continue;
 		m->arrived = any = true;
@@ -457,9 +516,9 @@ static bool end_all(struct state *x)
 		else if (m->consumer >= 0)
 			arrive(x, m);
 		else
-			deliver_gradient(x, m->s);
+			deliver_gradient(x, m->producer);
 	}
-	return any;
+	return send_gradients(x) || any;
 }
 
 static int next_job(const struct state *x, int w)
@@ -514,13 +573,11 @@ static bool start_worker(struct state *x, int w)
 	x->answer->start[j] = x->now;
 	x->answer->end[j] = -2;
 	for (int i = 0; i < t->n_at[stage_of(t, j)]; i++) {
-		int v = oracle_worker(t, j, i), next = next_job(x, v);
+		int v = oracle_worker(t, j, i);
 
 		x->running[v] = true;
 		x->until[v] = x->now + length_of(t, j);
 		x->answer->worker[v].busy += length_of(t, j);
-		if (!t->greedy && next >= 0 && t->compute[next] == v)
-			fetch(x, next);
 	}
 	return true;
 }
@@ -600,7 +657,8 @@ static bool start_message(struct state *x, struct message *m)
 	k = holders_of(t, m->s, owners);
 	for (int i = 0; i < k; i++) {
 		int v = owners[i], w = owners[(i + 1) % k];
-		int64_t step = t->latency[v][w] + wire(t, v, w, m->bytes / k);
+		int turns = k == 2 && t->half_duplex ? 2 : 1; /* both directions of one link */
+		int64_t step = t->latency[v][w] + turns * wire(t, v, w, m->bytes / k);
 
 		slowest = step > slowest ? step : slowest;
 		least = t->latency[v][w] < least ? t->latency[v][w] : least;
@@ -764,23 +822,69 @@ static int count_waits(const struct oracle_step *t, int j)
 	return sum;
 }
 
+/* The n-th before place i of those that fetch, or of those that have taken a place, for jobs of its
+ * worker. */
+static int nth_before(const struct oracle_step *t, int i, int n, const bool *takes)
+{
+	int w = t->compute[t->order[i]];
+
+	while (--i >= 0)
+		if (t->compute[t->order[i]] == w && takes[t->order[i]] && !n--)
+			return t->order[i];
+	return -1;
+}
+
+/* Is the gradient of the job at place i, or of a later one, added before that of job j? */
+static bool needs_one_from(const struct oracle_step *t, int j, int i)
+{
+	for (; i < n_jobs(t); i++) {
+		int k = t->order[i];
+
+		if (k <= j && oracle_has(t, k) && learns(t, k) &&
+		    stage_of(t, k) == stage_of(t, j) && t->weights[k] == t->weights[j])
+			return true;
+	}
+	return false;
+}
+
+/* A worker has places for the parameters of `ahead` jobs and one more, and for as many gradients.
+ * A gradient that would have to leave before one of those that it waits for itself needs none. */
+static void take_places(struct state *x)
+{
+	const struct oracle_step *t = x->step;
+	bool reads[ORACLE_JOBS] = {false}, sends[ORACLE_JOBS] = {false};
+
+	for (int i = 0; i < n_jobs(t); i++) {
+		int j = t->order[i], before;
+
+		x->fetches_after[j] = x->starts_after[j] = -1;
+		if (!fetches(t, j))
+			continue;
+		reads[j] = true;
+		x->fetches_after[j] = nth_before(t, i, t->ahead, reads);
+		x->waits[j]++;
+		if (x->fetches_after[j] < 0)
+			fetch(x, j);
+		before = learns(t, j) ? nth_before(t, i, t->ahead, sends) : -1;
+		if (!learns(t, j) || (before >= 0 && needs_one_from(t, before, i)))
+			continue;
+		sends[j] = true;
+		x->starts_after[j] = before;
+		x->waits[j] += before >= 0;
+	}
+}
+
 static void begin(struct state *x)
 {
 	const struct oracle_step *t = x->step;
-	int before[ORACLE_JOBS];
 
 	for (int j = 0; j < n_jobs(t); j++) {
 		x->answer->start[j] = x->answer->end[j] = -1;
-		x->waits[j] = count_waits(t, j) + fetches(t, j);
+		x->waits[j] = count_waits(t, j);
 		if (oracle_has(t, j) && j % t->n_passes == 1)
 			x->unsummed[stage_of(t, j)][t->compute[j]]++;
 	}
-	for (int j = 0; t->greedy && j < n_jobs(t); j++)
-		if (oracle_has(t, j) && x->waits[j] == 1 && !oracle_before(t, j, before))
-			fetch(x, j);
-	for (int w = 0; !t->greedy && w < t->n_workers; w++)
-		if (next_job(x, w) >= 0 && t->compute[next_job(x, w)] == w)
-			fetch(x, next_job(x, w));
+	take_places(x);
 	for (int s = 0; s < t->n_stages; s++) {
 		x->gradients[s] = t->n_microbatches;
 		x->sums[s] = 1;

@@ -38,7 +38,9 @@ struct oracle_step {
 	int64_t shared[ORACLE_SETS]; /* bytes */
 	int cap[ORACLE_STAGES];      /* 0: none */
 	int compute[ORACLE_JOBS], weights[ORACLE_JOBS];
-	int64_t n[ORACLE_JOBS];       /* no two are equal */
+	int64_t n[ORACLE_JOBS]; /* no two are equal */
+	int order[ORACLE_JOBS]; /* all jobs, each after those that it waits for */
+	int ahead; /* jobs for which a worker fetches parameters while another one runs */
 	int speed[ORACLE_WORKERS][2]; /* a worker's, as a fraction */
 	/* between two workers, either way */
 	int64_t latency[ORACLE_WORKERS][ORACLE_WORKERS];

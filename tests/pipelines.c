@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/cost.h"
-#include "orrery/microbatches.h"
+#include "pipeline/cost.h"
+#include "pipeline/microbatches.h"
 
 struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward,
 				   int64_t backward, int64_t weight, int64_t stash_bytes,

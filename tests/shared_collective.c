@@ -1,6 +1,6 @@
 /* In the place of codelets/cuda/collective.c: members on CPU cores of processes of one host meet in
  * shared memory. As with NCCL each of them waits for all others, in the worker that it keeps, so
- * that an order that is not the same everywhere hangs. The sum has the order of orr_rule_step. */
+ * that an order that is not the same everywhere hangs. The sum has the order of optimizer.h. */
 #include "shared_collective.h"
 
 #include <errno.h>

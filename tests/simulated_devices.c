@@ -13,6 +13,7 @@
 #include "codelets/codelets.h"
 #include "orrery/dataset.h"
 #include "orrery/run.h"
+#include "runtime/devices/devices.h"
 #include "orrery/timeline.h"
 #include "simulated_model.h"
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 
 int simulated_model_init(struct simulated_model *model, const char *text, const char *schedule,
 			 double bytes_per_s, int n_microbatches, int prefetch,

@@ -2,8 +2,8 @@
 #define ORR_TESTS_SIMULATED_MODEL_H
 /* A model under a schedule on 8 devices, for the test and for the program that trains it on
  * simulated ones: both make the same jobs of the same text. */
-#include "orrery/choice.h"
-#include "orrery/error.h"
+#include "orrery/open.h"
+#include "orrery/orrery.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 
 void small_model_init(struct small_model *m, char *name)
 {

@@ -8,7 +8,7 @@
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 #include "../codelets/device.h"
-#include "../codelets/kernels.h"
+#include "../codelets/loops.h"
 #include "runtime/devices/compile.h"
 
 static float *poison(int64_t n)

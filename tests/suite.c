@@ -1,6 +1,29 @@
 #include "suite.h"
 
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PART 4
+
+static int part(void)
+{
+	const char *sweeps = getenv("ORRERY_SWEEPS");
+
+	return sweeps && !strcmp(sweeps, "all") ? 1 : PART;
+}
+
+int suite_drawn(int n)
+{
+	return (n + part() - 1) / part();
+}
+
+/* The high bits: neighbours in nested loops are not taken alike. */
+bool suite_takes(int i)
+{
+	return (uint32_t)i * 2654435761u / 65536 % (uint32_t)part() == 0;
+}
 
 int suite_run_with(const char *name, const struct suite_test *tests, int n_tests,
 		   void (*setup)(void), void (*teardown)(void))

@@ -5,15 +5,14 @@
  * CK_TIMEOUT_MULTIPLIER; CK_FORK=no runs all of them in one process, without a limit.
  */
 #include <check.h>
+#include <stdbool.h>
 
 #define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* How many of n drawn cases are run: under a sanitizer, which takes ten times as long, some. */
-#ifdef __SANITIZE_ADDRESS__
-#define DRAWN(n) (((n) + 7) / 8)
-#else
-#define DRAWN(n) (n)
-#endif
+/* Of long sweeps the suite runs a part, and with ORRERY_SWEEPS=all, as in the benchmarks `sweeps`,
+ * the whole. How many of n drawn cases; and is case i of a sweep run? The first one is. */
+int suite_drawn(int n);
+bool suite_takes(int i);
 
 /* A test is run with _i from first to below end. */
 struct suite_test {

@@ -10,7 +10,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/orrery.h"
-#include "orrery/advice.h"
+#include "plan/advice.h"
 #include "orrery/plan.h"
 #include "orrery/timeline.h"
 #include "graphs.h"
@@ -142,15 +142,16 @@ START_TEST(pieces_balance_what_neighbours_cannot)
 	orr_plan_destroy(plan);
 	o.pieces = true;
 	plan = make(g, "4", NULL, o);
-	ck_assert(plan->in_pieces && plan->proven && plan->pieces.fits && plan->dag.fits);
+	ck_assert(plan->world == ORR_WORLD_PIECES && plan->slowest.proven &&
+		  plan->worlds[ORR_WORLD_PIECES].fits && plan->worlds[ORR_WORLD_DAG].fits);
 	ck_assert_double_eq_tol(plan->slowest_s / (plan->one_worker_s / 4), 1.00, 1e-9);
 	for (int w = 0; w < 4; w++) /* as the simulator counts it */
 		ck_assert_int_eq(plan->tried.figures->worker[w].busy_ns, 16 * 30 * ORR_UNIT_NS);
 	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
-	ck_assert_int_lt(plan->tried.figures->makespan_ns, plan->dag.makespan_ns);
+	ck_assert_int_lt(plan->tried.figures->makespan_ns, plan->worlds[ORR_WORLD_DAG].makespan_ns);
 	/* and a search goes on from there */
 	ck_assert_msg(!orr_plan_search(plan, 0, 0, &err), "%s", err.msg);
-	ck_assert_int_le(plan->tried.figures->makespan_ns, plan->searched_from_ns);
+	ck_assert_int_le(plan->tried.figures->makespan_ns, plan->sought.from_ns);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -167,7 +168,7 @@ START_TEST(what_cannot_be_balanced_says_so)
 		      "  no placement of these operators, each on one of 4 workers, is better, "
 		      "transfers left out: take "
 		      "fewer workers ([workers])");
-	ck_assert(!plan->in_pieces); /* as good, and simpler */
+	ck_assert(plan->world != ORR_WORLD_PIECES); /* as good, and simpler */
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -193,8 +194,9 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 600B"), "%s", err.msg);
 	o.pieces = true;
 	plan = make(g, "2", NULL, o);
-	ck_assert(plan->in_pieces && !plan->dag.fits && !plan->chain.fits);
-	ck_assert_int_le(plan->pieces.memory_bytes, 600);
+	ck_assert(plan->world == ORR_WORLD_PIECES && !plan->worlds[ORR_WORLD_DAG].fits &&
+		  !plan->worlds[ORR_WORLD_CHAIN].fits);
+	ck_assert_int_le(plan->worlds[ORR_WORLD_PIECES].memory_bytes, 600);
 	ck_assert_int_eq(plan->workers[plan->first[0]], plan->workers[plan->first[2]]);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);

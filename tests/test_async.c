@@ -13,9 +13,9 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "training.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 #include "runtime/run/options.h"
-#include "orrery/state.h"
+#include "orrery/checkpoint.h"
 #include "suite.h"
 
 #define N_MICROBATCHES 12

@@ -5,7 +5,7 @@
 orrery=$(realpath "$1") source=$(realpath "$2")
 command -v mpirun >/dev/null || { echo 'SKIP: there is no mpirun' && exit 77; }
 . "$source/tests/async.sh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$work
 
 # Open MPI's modules leak
 ranks() { count=$1; shift; ASAN_OPTIONS=detect_leaks=0 timeout 280 mpirun --oversubscribe -n "$count" "$@"; }

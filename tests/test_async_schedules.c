@@ -5,52 +5,12 @@
 
 #include "orrery/machine.h"
 #include "pipelines.h"
-#include "orrery/simulate.h"
+#include "simulate/simulate.h"
 #include "simulate/steady.h"
-#include "orrery/async.h"
+#include "schedule/async.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 #include "suite.h"
-
-/* ---- refusals ---- */
-
-static const struct {
-	const char *schedule;
-	int n_workers, m, accumulate;
-	const char *message;
-} refused[] = {
-	{"pipedream:replicas=2-1-1", 4, 4, 1,
-	 "schedule pipedream: replicas lists 3 stages and there are 2: give one number a stage, or "
-	 "none"},
-	{"pipedream:replicas=4-1", 3, 4, 1,
-	 "schedule pipedream: stage 0 has 4 replicas and there are 3 workers: take fewer, or more "
-	 "[workers]"},
-	{"pipedream:replicas=2-1", 3, 5, 1,
-	 "schedule pipedream: the 2 replicas of stage 0 take turns, and 5 microbatches are no "
-	 "multiple: "
-	 "change [microbatches]"},
-	{"pipedream:replicas=2-1", 3, 6, 2,
-	 "stage 0 updates every 4 microbatches ([accumulate] 2 on 2 replicas) and a round has 6: "
-	 "take a "
-	 "multiple ([microbatches])"},
-};
-
-START_TEST(what_it_cannot_serve_is_refused)
-{
-	struct orr_pipeline *p = make_chain(2, 1, 2);
-	struct orr_choice choice;
-	struct orr_jobs *jobs = NULL;
-	struct orr_error err = {""};
-
-	p->accumulate = refused[_i].accumulate;
-	ck_assert(!orr_pipeline_set_step(p, refused[_i].n_workers, refused[_i].m, &err));
-	ck_assert_msg(!orr_choice_init(&choice, refused[_i].schedule, &err), "%s", err.msg);
-	ck_assert_int_eq(orr_jobs_create(&jobs, p, &choice.schedule, &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, refused[_i].message);
-	orr_choice_fini(&choice);
-	orr_pipeline_destroy(p);
-}
-END_TEST
 
 /* ---- schedules of one's own ---- */
 
@@ -399,7 +359,6 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		EACH(what_it_cannot_serve_is_refused, N_OF(refused)),
 		EACH(a_schedule_that_cannot_be_asynchronous_is_refused, N_OF(wrong)),
 		ONCE(an_asynchronous_schedule_of_ones_own_is_served),
 		ONCE(versions_of_late_backwards_are_those_of_the_definition),

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What the command says must be true: each file in claims/ is one claim, as a script that fails where the claim does not
-# hold. It runs in an empty folder with $orrery, $source and $can_train (yes or no). needs_training ends one here that
+# hold. It runs in an empty folder with $orrery, $source, $can_train (yes or no) and refused. needs_training ends one here that
 # can go no further without StarPU; exit code 77 means that something it needs is not there, and its last line says
 # which. Claims that never train run two at a time, the others one by one: they take all cores. An older build can be
 # held against the same claims.
@@ -13,12 +13,20 @@ export orrery source can_train work
 passed=0 failed=0
 
 needs_training() { [ "$can_train" = yes ] || { echo 'the build has no StarPU' && exit 77; }; }
+refused() { # TEXT ARGUMENTS...: exit code 2, nothing on standard output, one line with TEXT
+	text=$1 code=0
+	shift
+	"$orrery" "$@" >out 2>err || code=$?
+	[ $code -eq 2 ] && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] && grep -qaF -- "$text" err && return
+	printf '%s: exit code %d: ' "$*" $code && cat err
+	exit 1
+}
 try() {
 	mkdir "$work/$1" && cd "$work/$1" || exit 1
 	bash -eu "$source/tests/claims/$1.sh" >"$work/$1.log" 2>&1 </dev/null
 	echo $? >"$work/$1.code"
 }
-export -f needs_training try
+export -f needs_training refused try
 
 cd "$source/tests/claims" || exit 1
 [ $# -gt 0 ] && names=("$@") || names=($(basename -s .sh -- *.sh))

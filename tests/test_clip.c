@@ -6,7 +6,7 @@
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "runtime/run/options.h"
 #include "runtime/run/parts.h"
 #include "suite.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/compare.h"
+#include "report/compare.h"
 #include "pipelines.h"
 #include "suite.h"
 

@@ -24,16 +24,17 @@ static struct results passes(int64_t n, int number)
 	struct tensor *dy = filled(n * OUT, 0, 4);
 	struct results r = {empty(n * OUT, 0), empty(n * IN, 0), filled(IN * OUT + OUT, 0, 5)};
 
-	cuda.kernels->linear_forward(&cuda, n, IN, OUT, x->on_cuda, w->on_cuda, NULL, bias->on_cuda,
-				     r.y->on_cuda);
+	cuda.kernels->linear->forward(&cuda, n, IN, OUT, x->on_cuda, w->on_cuda, NULL,
+				      bias->on_cuda, r.y->on_cuda);
 	ck_assert_int_eq(emulation_algorithm, number);
-	cuda.kernels->linear_input(&cuda, n, IN, OUT, dy->on_cuda, w->on_cuda, NULL, r.dx->on_cuda);
+	cuda.kernels->linear->input(&cuda, n, IN, OUT, dy->on_cuda, w->on_cuda, NULL,
+				    r.dx->on_cuda);
 	ck_assert_int_eq(emulation_algorithm, number);
 	for (int turn = 0; turn < 2;
 	     turn++) { /* over what is there, or added: apart only says so */
-		cuda.kernels->linear_weight(&cuda, n, IN, OUT, x->on_cuda, dy->on_cuda,
-					    turn ? r.dx->on_cuda : NULL, r.dw->on_cuda,
-					    r.dw->on_cuda + IN * OUT);
+		cuda.kernels->linear->weight(&cuda, n, IN, OUT, x->on_cuda, dy->on_cuda,
+					     turn ? r.dx->on_cuda : NULL, r.dw->on_cuda,
+					     r.dw->on_cuda + IN * OUT);
 		ck_assert_int_eq(emulation_algorithm, number);
 	}
 	return r;
@@ -56,7 +57,7 @@ START_TEST(the_fastest_algorithm_with_the_bits_of_the_first_is_taken)
 	stop();
 	fini_devices(); /* a new one has chosen nothing yet */
 	start((enum orr_precision)_i, N, IN, OUT);
-	cuda.kernels->prepare(&cuda, N, IN, OUT, true);
+	cuda.kernels->linear->prepare(&cuda, N, IN, OUT, true);
 	chosen = passes(N, 1);
 	check_same(first.y, chosen.y);
 	check_same(first.dx, chosen.dx);
@@ -69,7 +70,7 @@ END_TEST
 START_TEST(what_was_not_measured_is_computed_by_the_first)
 {
 	start((enum orr_precision)_i, N, IN, OUT);
-	cuda.kernels->prepare(&cuda, N, IN, OUT, true);
+	cuda.kernels->linear->prepare(&cuda, N, IN, OUT, true);
 	(void)passes(N - 3, 0);
 	stop();
 	free_tensors();
@@ -84,12 +85,12 @@ START_TEST(without_memory_to_measure_in_the_first_computes)
 	fini_devices();
 	start((enum orr_precision)_i, N, IN, OUT);
 	emulated_fail_malloc(1); /* the forward's */
-	cuda.kernels->prepare(&cuda, N, IN, OUT, true);
+	cuda.kernels->linear->prepare(&cuda, N, IN, OUT, true);
 	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
-	cuda.kernels->linear_forward(&cuda, N, IN, OUT, x->on_cuda, w->on_cuda, NULL, bias->on_cuda,
-				     y->on_cuda);
+	cuda.kernels->linear->forward(&cuda, N, IN, OUT, x->on_cuda, w->on_cuda, NULL,
+				      bias->on_cuda, y->on_cuda);
 	ck_assert_int_eq(emulation_algorithm, 0);
-	cuda.kernels->linear_input(&cuda, N, IN, OUT, y->on_cuda, w->on_cuda, NULL, dx->on_cuda);
+	cuda.kernels->linear->input(&cuda, N, IN, OUT, y->on_cuda, w->on_cuda, NULL, dx->on_cuda);
 	ck_assert_int_eq(emulation_algorithm, 1);
 	stop();
 	free_tensors();

@@ -42,21 +42,6 @@ static void set(const struct tensor *t)
 			      cudaMemcpyHostToDevice));
 }
 
-START_TEST(the_table_is_complete)
-{
-	const struct orr_expert_kernels *tables[] = {orr_kernels_cpu.experts,
-						     orr_kernels_cuda.experts};
-
-	for (int i = 0; i < 2; i++) {
-		void (*all[sizeof(*tables[i]) / sizeof(void (*)(void))])(void);
-
-		memcpy(all, tables[i], sizeof(*tables[i]));
-		for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
-			ck_assert_msg(all[k] != NULL, "table %d: entry %zu", i, k);
-	}
-}
-END_TEST
-
 static const struct {
 	int64_t n, rows, width, shift;
 } parts[] = {{1, 1, 1, 0}, {5, 3, 7, 1}, {3, 4, 64, 0}, {2, 5, 516, 0}, {3, 2, 1031, 2}};
@@ -75,18 +60,19 @@ START_TEST(classes_in_parts_agree)
 	for (int64_t r = 0; r < rows; r++) /* in either part, ignored, and one that is none */
 		classes->on_cpu[r] = r == 4 ? 0.5f : (float)(r * 31 % (2 * width));
 	set(classes);
-	BOTH(class_part(d, rows, width, width, ON(x), ON(classes), ON(y), ON(kept), ON(at)));
+	BOTH(losses->class_part(d, rows, width, width, ON(x), ON(classes), ON(y), ON(kept),
+				ON(at)));
 	check_close(y, 1e-6, "softmax_part");
 	check_close(kept, 1e-6, "its exponentials");
 	check_close(at, 0, "its classes");
-	BOTH(class_part_input(d, rows, width, ON(kept), ON(at), ON(y), ON(dx)));
+	BOTH(losses->class_part_input(d, rows, width, ON(kept), ON(at), ON(y), ON(dx)));
 	check_close(dx, 1e-6, "softmax_part backward");
 	for (int64_t i = 0; i < 2 * rows; i++) {
 		both->on_cpu[i * wide + 1] = (float)(i % 2 * width);
 		both->on_cpu[i * wide + 3] = 1 + fabsf(both->on_cpu[i * wide + 3]);
 	}
 	set(both);
-	BOTH(class_parts_entropy(d, n, &k, 2, ON(both), ON(classes), ON(slope), SEEN));
+	BOTH(losses->class_parts_entropy(d, n, &k, 2, ON(both), ON(classes), ON(slope), SEEN));
 	check_metrics(seen, &right);
 	check_close(slope, 1e-6, "slopes of softmax_cross_entropy_parts");
 	end();
@@ -144,7 +130,6 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		ONCE(the_table_is_complete),
 		EACH(classes_in_parts_agree, N_OF(parts)),
 		EACH(experts_agree, N_OF(routings)),
 	};

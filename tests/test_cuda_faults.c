@@ -13,7 +13,6 @@
 #include "suite.h"
 #include "../codelets/cuda/stream.h"
 #include "../codelets/device.h"
-#include "../codelets/kernels.h"
 
 #define N 100
 #define PREFIX "emulated CUDA: "
@@ -92,14 +91,14 @@ static void add_from_host(bool planted)
 {
 	static float on_host[N];
 
-	device.kernels->sum(&device, N, a, planted ? on_host : b, c);
+	device.kernels->elements->sum(&device, N, a, planted ? on_host : b, c);
 }
 
 static void multiply_by_host(bool planted)
 {
 	float on_stack[6] = {1, 2, 3, 4, 5, 6};
 
-	device.kernels->linear_forward(&device, 2, 3, 2, a, planted ? on_stack : b, NULL, NULL, c);
+	device.kernels->linear->forward(&device, 2, 3, 2, a, planted ? on_stack : b, NULL, NULL, c);
 }
 
 /* The pointer lies in a structure. */
@@ -109,20 +108,20 @@ static void step_by_host(bool planted)
 	const float *const gradients[] = {planted ? on_host : b};
 	const struct orr_rule rule = {.optimizer = ORR_OPTIMIZER_SGD, .learning_rate = 1};
 
-	device.kernels->step(&device, &rule, 1, N, a, NULL, gradients, 1, false);
+	device.kernels->optimizer->step(&device, &rule, 1, N, a, NULL, gradients, 1, false);
 }
 
 static void copy_from_host(bool planted)
 {
 	float *on_host = malloc(BYTES);
 
-	device.kernels->copy(&device, N, planted ? on_host : b, c);
+	device.kernels->elements->copy(&device, N, planted ? on_host : b, c);
 	free(on_host);
 }
 
 static void copy_too_much(bool planted)
 {
-	device.kernels->copy(&device, N + planted, a, c);
+	device.kernels->elements->copy(&device, N + planted, a, c);
 }
 
 #ifndef __SANITIZE_ADDRESS__
@@ -136,7 +135,7 @@ static void read_on_host(bool planted)
 
 static void free_early(bool planted)
 {
-	device.kernels->sum(&device, N, a, b, c);
+	device.kernels->elements->sum(&device, N, a, b, c);
 	if (!planted)
 		ck_assert_int_eq(cudaStreamSynchronize(stream), cudaSuccess);
 	(void)cudaFree(b);
@@ -146,20 +145,24 @@ static void use_freed(bool planted)
 {
 	if (planted)
 		(void)cudaFreeHost(pinned);
-	device.kernels->copy(&device, N, pinned, c);
+	device.kernels->elements->copy(&device, N, pinned, c);
 }
+
+/* The kernel of a sum; its argument 1 is what is done with each item, with all pointers. */
+#define SUM "orr_each <I = long int; F = orr_item<orr_map<true, plus, float> >>"
 
 static const struct {
 	void (*f)(bool planted);
 	const char *says;
 } faults[] = {
-	{add_from_host,
-	 "start <bool B = true; F = plus>, argument 3: neither the device's memory nor pinned\n"},
+	{add_from_host, SUM ", argument 1: neither the device's memory nor pinned\n"},
 	{multiply_by_host, "cublasLtMatmul, argument 0: neither the device's memory nor pinned\n"},
-	{step_by_host, "start <R = sgd>, argument 2: neither the device's memory nor pinned\n"},
+	{step_by_host,
+	 "orr_each <I = long int; F = orr_item<update<sgd> >>, argument 1: neither the device's "
+	 "memory nor pinned\n"},
 	{copy_from_host, "cudaMemcpyAsync, argument 1: neither the device's memory nor pinned\n"},
 	{copy_too_much, "cudaMemcpyAsync, argument 0: neither the device's memory nor pinned\n"},
-	{free_early, "start <bool B = true; F = plus>, argument 3: freed before this ran\n"},
+	{free_early, SUM ", argument 1: freed before this ran\n"},
 	{use_freed, "cudaMemcpyAsync, argument 1: freed before this was started\n"},
 #ifndef __SANITIZE_ADDRESS__ /* which says so itself */
 	{read_on_host, "the host touches memory of the device, byte 28 of 400\n"},
@@ -187,7 +190,7 @@ static bool copies_the_sums(bool waits, uint64_t seed)
 	memset(pinned, 0, BYTES);
 	ck_assert(!cudaMemsetAsync(c, 0, BYTES, stream) && !cudaStreamSynchronize(stream) &&
 		  !cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
-	device.kernels->sum(&device, N, a, b, c);
+	device.kernels->elements->sum(&device, N, a, b, c);
 	ck_assert_int_eq(cudaEventRecord(done, stream), cudaSuccess);
 	if (waits)
 		ck_assert_int_eq(cudaStreamWaitEvent(other, done, 0), cudaSuccess);
@@ -220,12 +223,12 @@ START_TEST(what_is_started_runs_when_somebody_waits_for_it)
 
 	setup();
 	ck_assert_int_eq(cudaEventCreate(&done), cudaSuccess);
-	device.kernels->copy(&device, N, a, pinned);
+	device.kernels->elements->copy(&device, N, a, pinned);
 	ck_assert_int_eq(cudaEventRecord(done, stream), cudaSuccess);
 	pinned[5] = -1; /* is written over later */
 	ck_assert_int_eq(cudaEventSynchronize(done), cudaSuccess);
 	ck_assert_float_eq_tol(pinned[5], 5, 1e-6f);
-	device.kernels->zero(&device, N, pinned);
+	device.kernels->elements->zero(&device, N, pinned);
 	while (cudaStreamQuery(stream) == cudaErrorNotReady)
 		;
 	ck_assert_float_eq_tol(pinned[5], 0, 1e-6f);
@@ -250,7 +253,7 @@ START_TEST(an_allocation_that_others_dealt_with_is_not_ours)
 		ck_assert_int_eq(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
 		if (begins)
 			device.kernels->begin(&device);
-		device.kernels->sum(&device, N, a, b, c);
+		device.kernels->elements->sum(&device, N, a, b, c);
 		if (begins)
 			ck_assert_ptr_null(device.failure);
 		else /* which says that the test can fail */
@@ -273,12 +276,12 @@ START_TEST(what_is_not_ready_is_no_error_of_the_next_task)
 	ck_assert_int_eq(cudaEventCreate(&done), cudaSuccess);
 	for (int begins = 0; begins < 2; begins++) {
 		for (int i = 0; i < 8; i++)
-			device.kernels->sum(&device, N, a, b, c);
+			device.kernels->elements->sum(&device, N, a, b, c);
 		ck_assert_int_eq(cudaEventRecord(done, stream), cudaSuccess);
 		ck_assert_int_eq(cudaEventQuery(done), cudaErrorNotReady);
 		if (begins)
 			device.kernels->begin(&device);
-		device.kernels->sum(&device, N, a, b, c);
+		device.kernels->elements->sum(&device, N, a, b, c);
 		ck_assert_int_eq(device.failure == NULL, begins);
 		device.failure = NULL;
 	}
@@ -290,12 +293,12 @@ END_TEST
 START_TEST(a_kernel_that_cannot_be_started_is_told_once)
 {
 	setup();
-	device.kernels->columns_put(&device, 0, 4, a, 8, 0, c);
-	ck_assert_str_eq(device.failure, "CUDA, columns: invalid configuration argument");
+	device.kernels->linear->round(&device, NULL, 0);
+	ck_assert_str_eq(device.failure, "CUDA, round: invalid configuration argument");
 	ck_assert(!device.lost);
 	device.failure = NULL;
 	device.kernels->begin(&device);
-	device.kernels->sum(&device, N, a, b, c);
+	device.kernels->elements->sum(&device, N, a, b, c);
 	ck_assert_ptr_null(device.failure);
 	teardown();
 }
@@ -306,7 +309,7 @@ START_TEST(the_error_of_a_kernel_that_ran_is_told_by_the_next_task)
 	setup();
 	emulated_fail_run(2);
 	for (int i = 0; i < 3; i++)
-		device.kernels->sum(&device, N, a, b, c);
+		device.kernels->elements->sum(&device, N, a, b, c);
 	ck_assert_ptr_null(device.failure);
 	while (!device.failure)
 		device.kernels->begin(&device);
@@ -324,9 +327,9 @@ START_TEST(the_error_of_a_kernel_that_ran_is_told_by_the_next_one_that_starts)
 {
 	setup();
 	emulated_fail_run(1);
-	device.kernels->sum(&device, N, a, b, c);
+	device.kernels->elements->sum(&device, N, a, b, c);
 	ck_assert_int_eq(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
-	device.kernels->zero(&device, N, c);
+	device.kernels->elements->zero(&device, N, c);
 	ck_assert_str_eq(device.failure, "CUDA, zero, or a kernel before it: an illegal memory "
 					 "access was encountered");
 	ck_assert(device.lost);
@@ -338,7 +341,7 @@ END_TEST
 
 static void find_kernel(const char *name, int64_t n, void *found)
 {
-	if (strcmp(name, "start <bool B = true; F = plus>") == 0)
+	if (strcmp(name, SUM) == 0)
 		*(int64_t *)found = n;
 }
 
@@ -350,11 +353,11 @@ START_TEST(what_is_started_is_counted)
 	setup();
 	emulated_reset_counts();
 	for (int i = 0; i < 3; i++)
-		device.kernels->sum(&device, N, a, b, c);
-	device.kernels->copy(&device, 50, a, c);
-	device.kernels->zero(&device, 10, c);
-	device.kernels->linear_forward(&device, 4, 3, 5, a, b, NULL, NULL, c);
-	device.kernels->linear_weight(&device, 4, 3, 5, a, b, a, c, NULL);
+		device.kernels->elements->sum(&device, N, a, b, c);
+	device.kernels->elements->copy(&device, 50, a, c);
+	device.kernels->elements->zero(&device, 10, c);
+	device.kernels->linear->forward(&device, 4, 3, 5, a, b, NULL, NULL, c);
+	device.kernels->linear->weight(&device, 4, 3, 5, a, b, a, c, NULL);
 	seen = emulated_counts();
 	ck_assert_int_eq(seen.launches, 3);
 	ck_assert_int_eq(seen.copies, 1);

@@ -8,7 +8,7 @@
 #include "emulated.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "runtime/devices/compile.h"
 #include "suite.h"
@@ -184,7 +184,7 @@ static void start(struct worker *w, const struct way *way)
 	w->common->seed = 11;
 	own = &w->common->workspaces[0];
 	ck_assert_msg(!orr_workspace_init(
-			      own, 0,
+			      own, 0, NULL,
 			      &(struct orr_workspace_sizes){
 				      .precision = way->precision,
 				      .programs = (const struct orr_program *const *)w->programs,
@@ -453,7 +453,7 @@ static void add_one(struct orr_device *d, void *tensors_)
 {
 	float **tensors = tensors_;
 
-	d->kernels->sum(d, 1, tensors[0], tensors[1], tensors[0]);
+	d->kernels->elements->sum(d, 1, tensors[0], tensors[1], tensors[0]);
 }
 
 /* Where addresses change all the time. */

@@ -10,8 +10,7 @@
 #include "both_devices.h"
 #include "../codelets/cuda/stream.h"
 #include "../codelets/elements.h"
-#include "../codelets/kernels.h"
-#include "../codelets/sizes.h"
+#include "../codelets/loops.h"
 #include "suite.h"
 
 #define ROUNDED \
@@ -22,8 +21,8 @@ static struct tensor *halved(const struct tensor *of, int64_t count, int64_t shi
 {
 	struct tensor *t = empty((count + 1) / 2, shift);
 
-	cpu.kernels->narrow(&cpu, count, 2 * t->n, of->on_cpu, false, t->on_cpu);
-	cuda.kernels->narrow(&cuda, count, 2 * t->n, of->on_cuda, false, t->on_cuda);
+	cpu.kernels->elements->narrow(&cpu, count, 2 * t->n, of->on_cpu, false, t->on_cpu);
+	cuda.kernels->elements->narrow(&cuda, count, 2 * t->n, of->on_cuda, false, t->on_cuda);
 	return t;
 }
 
@@ -32,7 +31,7 @@ static void check_halves(const struct tensor *halves, struct tensor *floats, int
 			 const char *what)
 {
 	orr_round_bf16(count, floats->on_cpu, floats->on_cpu);
-	cuda.kernels->widen(&cuda, count, halves->on_cuda, floats->on_cuda);
+	cuda.kernels->elements->widen(&cuda, count, halves->on_cuda, floats->on_cuda);
 	check_close(floats, ROUNDED, what);
 }
 
@@ -56,14 +55,14 @@ START_TEST(conversions_and_sums_have_the_same_bits)
 	a = halved(x, count, shift);
 	b = halved(y, count, 0);
 	check_same(a, "rounded");
-	cpu.kernels->narrow(&cpu, count, 2 * a->n, y->on_cpu, true, a->on_cpu);
-	cuda.kernels->narrow(&cuda, count, 2 * a->n, y->on_cuda, true, a->on_cuda);
+	cpu.kernels->elements->narrow(&cpu, count, 2 * a->n, y->on_cpu, true, a->on_cpu);
+	cuda.kernels->elements->narrow(&cuda, count, 2 * a->n, y->on_cuda, true, a->on_cuda);
 	check_same(a, "rounded and added");
-	cpu.kernels->sum_halves(&cpu, 2 * a->n, a->on_cpu, b->on_cpu, b->on_cpu);
-	cuda.kernels->sum_halves(&cuda, 2 * a->n, a->on_cuda, b->on_cuda, b->on_cuda);
+	cpu.kernels->elements->sum_halves(&cpu, 2 * a->n, a->on_cpu, b->on_cpu, b->on_cpu);
+	cuda.kernels->elements->sum_halves(&cuda, 2 * a->n, a->on_cuda, b->on_cuda, b->on_cuda);
 	check_same(b, "summed");
-	cpu.kernels->widen(&cpu, count, b->on_cpu, x->on_cpu);
-	cuda.kernels->widen(&cuda, count, b->on_cuda, x->on_cuda);
+	cpu.kernels->elements->widen(&cpu, count, b->on_cpu, x->on_cpu);
+	cuda.kernels->elements->widen(&cuda, count, b->on_cuda, x->on_cuda);
 	check_same(x, "widened");
 	free_tensors();
 	stop();
@@ -77,11 +76,11 @@ START_TEST(sums_round_each_addend)
 	uint16_t sum[3] = {0x3f80, 0x3f80, 0x3f80};
 	const float x[3] = {0x1p-8f, 0x1p-7f, 0x1.01p-7f};
 
-	orr_add_bf16(3, x, sum);
+	orr_elements_cpu.narrow(&cpu, 3, 3, x, true, sum);
 	ck_assert_int_eq(sum[0], 0x3f80);
 	ck_assert_int_eq(sum[1], 0x3f81);
 	ck_assert_int_eq(sum[2], 0x3f81);
-	orr_add_bf16(1, x, sum);
+	orr_elements_cpu.narrow(&cpu, 1, 1, x, true, sum);
 	ck_assert_int_eq(sum[0], 0x3f80);
 }
 END_TEST
@@ -100,19 +99,21 @@ START_TEST(elementwise_kernels_take_them)
 		orr_round_bf16(count, x->on_cpu, x->on_cpu);
 		orr_round_bf16(count, dy->on_cpu, dy->on_cpu);
 		cuda.halves = true;
-		cuda.kernels->map(&cuda, (enum orr_elementwise)f, count, hx->on_cuda, hy->on_cuda);
+		cuda.kernels->elements->map(&cuda, (enum orr_elementwise)f, count, hx->on_cuda,
+					    hy->on_cuda);
 		cuda.halves = false;
-		orr_map((enum orr_elementwise)f, count, x->on_cpu, y->on_cpu);
+		orr_elements_cpu.map(&cpu, (enum orr_elementwise)f, count, x->on_cpu, y->on_cpu);
 		check_halves(hy, y, count, "map");
 		cuda.halves = true;
-		cuda.kernels->map_back(&cuda, (enum orr_elementwise)f, count, hx->on_cuda,
-				       hdy->on_cuda, hy->on_cuda);
+		cuda.kernels->elements->map_back(&cuda, (enum orr_elementwise)f, count, hx->on_cuda,
+						 hdy->on_cuda, hy->on_cuda);
 		cuda.halves = false;
-		orr_map_back((enum orr_elementwise)f, count, x->on_cpu, dy->on_cpu, y->on_cpu);
+		orr_elements_cpu.map_back(&cpu, (enum orr_elementwise)f, count, x->on_cpu,
+					  dy->on_cpu, y->on_cpu);
 		check_halves(hy, y, count, "map back");
 		cuda.halves = true;
-		cuda.kernels->copy(&cuda, count, hx->on_cuda, hy->on_cuda);
-		cuda.kernels->sum(&cuda, count, hy->on_cuda, hdy->on_cuda, hy->on_cuda);
+		cuda.kernels->elements->copy(&cuda, count, hx->on_cuda, hy->on_cuda);
+		cuda.kernels->elements->sum(&cuda, count, hy->on_cuda, hdy->on_cuda, hy->on_cuda);
 		cuda.halves = false;
 		orr_sum(count, x->on_cpu, dy->on_cpu, y->on_cpu);
 		check_halves(hy, y, count, "sum");
@@ -143,31 +144,33 @@ START_TEST(products_take_them)
 	orr_round_bf16(n * out, dy->on_cpu, dy->on_cpu);
 	orr_round_bf16(out, bias->on_cpu, bias->on_cpu); /* as cuBLASLt takes it there */
 	CHECK_CUDA(cudaMalloc((void **)&kept, (size_t)(rounded + out) * sizeof(*kept)));
-	cuda.kernels->round(&cuda,
-			    (struct orr_rounding[]){{w->on_cuda, kept, out, in},
-						    {bias->on_cuda, kept + rounded, 1, out}},
-			    2);
+	cuda.kernels->linear->round(
+		&cuda,
+		(struct orr_rounding[]){{w->on_cuda, kept, out, in},
+					{bias->on_cuda, kept + rounded, 1, out}},
+		2);
 	for (int i = 0; i < 2; i++) { /* kept or not */
 		cuda.halves = true;
-		cuda.kernels->linear_forward(&cuda, n, in, out, hx->on_cuda, w->on_cuda,
-					     i ? kept : NULL, bias->on_cuda, hy->on_cuda);
-		cuda.kernels->linear_input(&cuda, n, in, out, hdy->on_cuda, w->on_cuda,
-					   i ? kept : NULL, hdx->on_cuda);
+		cuda.kernels->linear->forward(&cuda, n, in, out, hx->on_cuda, w->on_cuda,
+					      i ? kept : NULL, bias->on_cuda, hy->on_cuda);
+		cuda.kernels->linear->input(&cuda, n, in, out, hdy->on_cuda, w->on_cuda,
+					    i ? kept : NULL, hdx->on_cuda);
 		cuda.halves = false;
-		cpu.kernels->linear_forward(&cpu, n, in, out, x->on_cpu, w->on_cpu, NULL,
-					    bias->on_cpu, y->on_cpu);
-		cpu.kernels->linear_input(&cpu, n, in, out, dy->on_cpu, w->on_cpu, NULL,
-					  dx->on_cpu);
+		cpu.kernels->linear->forward(&cpu, n, in, out, x->on_cpu, w->on_cpu, NULL,
+					     bias->on_cpu, y->on_cpu);
+		cpu.kernels->linear->input(&cpu, n, in, out, dy->on_cpu, w->on_cpu, NULL,
+					   dx->on_cpu);
 		check_halves(hy, y, n * out, "y");
 		check_halves(hdx, dx, n * in, "dx");
 	}
 	for (int turn = 0; turn < 2; turn++) { /* written, then added to */
 		cuda.halves = true;
-		cuda.kernels->linear_weight(&cuda, n, in, out, hx->on_cuda, hdy->on_cuda,
-					    turn ? apart->on_cuda : NULL, dw->on_cuda, db->on_cuda);
+		cuda.kernels->linear->weight(&cuda, n, in, out, hx->on_cuda, hdy->on_cuda,
+					     turn ? apart->on_cuda : NULL, dw->on_cuda,
+					     db->on_cuda);
 		cuda.halves = false;
-		cpu.kernels->linear_weight(&cpu, n, in, out, x->on_cpu, dy->on_cpu,
-					   turn ? apart->on_cpu : NULL, dw->on_cpu, db->on_cpu);
+		cpu.kernels->linear->weight(&cpu, n, in, out, x->on_cpu, dy->on_cpu,
+					    turn ? apart->on_cpu : NULL, dw->on_cpu, db->on_cpu);
 		check_close(dw, 1e-4, "dw");
 		check_close(db, 1e-5, "dbias");
 	}
@@ -191,28 +194,31 @@ START_TEST(norms_take_them)
 	orr_round_bf16(n * width, x->on_cpu, x->on_cpu);
 	orr_round_bf16(n * width, dy->on_cpu, dy->on_cpu);
 	cuda.halves = true;
-	cuda.kernels->layernorm_forward(&cuda, &norm, hx->on_cuda, gain->on_cuda, bias->on_cuda,
-					hy->on_cuda, normal->on_cuda);
+	cuda.kernels->norms->layernorm_forward(&cuda, &norm, hx->on_cuda, gain->on_cuda,
+					       bias->on_cuda, hy->on_cuda, normal->on_cuda);
 	cuda.halves = false;
-	orr_layernorm_forward(&norm, x->on_cpu, gain->on_cpu, bias->on_cpu, y->on_cpu,
-			      normal->on_cpu);
+	orr_norms_cpu.layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu, bias->on_cpu,
+					y->on_cpu, normal->on_cpu);
 	check_halves(hy, y, n * width, "y");
 	for (int whole = 0; whole < 2; whole++) {
 		cuda.halves = true;
 		if (whole)
-			cuda.kernels->layernorm_backward(
+			cuda.kernels->norms->layernorm_backward(
 				&cuda, &norm, normal->on_cuda, gain->on_cuda, hdy->on_cuda, NULL,
 				hy->on_cuda, dgain->on_cuda, dbias->on_cuda);
 		else
-			cuda.kernels->layernorm_input(&cuda, &norm, normal->on_cuda, gain->on_cuda,
-						      hdy->on_cuda, hy->on_cuda);
+			cuda.kernels->norms->layernorm_input(&cuda, &norm, normal->on_cuda,
+							     gain->on_cuda, hdy->on_cuda,
+							     hy->on_cuda);
 		if (!whole)
-			cuda.kernels->layernorm_weight(&cuda, &norm, normal->on_cuda, hdy->on_cuda,
-						       NULL, dgain->on_cuda, dbias->on_cuda);
+			cuda.kernels->norms->layernorm_weight(&cuda, &norm, normal->on_cuda,
+							      hdy->on_cuda, NULL, dgain->on_cuda,
+							      dbias->on_cuda);
 		cuda.halves = false;
-		orr_layernorm_input(&norm, normal->on_cpu, gain->on_cpu, dy->on_cpu, dx->on_cpu);
-		orr_layernorm_weight(&norm, normal->on_cpu, dy->on_cpu, dgain->on_cpu,
-				     dbias->on_cpu);
+		orr_norms_cpu.layernorm_input(&cpu, &norm, normal->on_cpu, gain->on_cpu, dy->on_cpu,
+					      dx->on_cpu);
+		orr_norms_cpu.layernorm_weight(&cpu, &norm, normal->on_cpu, dy->on_cpu, NULL,
+					       dgain->on_cpu, dbias->on_cpu);
 		check_halves(hy, dx, n * width, "dx");
 		check_close(dgain, 1e-5, "dgain");
 		if (norm.centred)

@@ -40,24 +40,24 @@ START_TEST(windows_and_pools_agree)
 	out = n * orr_window_places(&w) * w.channels;
 	rows = empty(all, 0);
 	start(ORR_PRECISION_FP32, 1, 1, 1);
-	BOTH_DEVICES(unfold(d, n, &w, AT(x), AT(rows)));
+	BOTH_DEVICES(images->unfold(d, n, &w, AT(x), AT(rows)));
 	check_close(rows, 0, "unfold");
-	BOTH_DEVICES(fold(d, n, &w, AT(rows), AT(sum)));
+	BOTH_DEVICES(images->fold(d, n, &w, AT(rows), AT(sum)));
 	check_close(sum, 0, "fold");
 	y = empty(out, 0), at = empty(out, 0), dy = filled(out, 0, 3), dx = empty(image, 0);
 	if (w.padding <= w.side / 2) {
-		BOTH_DEVICES(max_pool_forward(d, n, &w, AT(x), AT(y), AT(at)));
+		BOTH_DEVICES(images->max_pool_forward(d, n, &w, AT(x), AT(y), AT(at)));
 		check_close(y, 0, "max_pool");
 		check_close(at, 0, "where it is");
-		BOTH_DEVICES(max_pool_backward(d, n, &w, AT(at), AT(dy), AT(dx)));
+		BOTH_DEVICES(images->max_pool_backward(d, n, &w, AT(at), AT(dy), AT(dx)));
 		check_close(dx, 0, "max_pool backward");
-		BOTH_DEVICES(mean_pool_forward(d, n, &w, AT(x), AT(y)));
+		BOTH_DEVICES(images->mean_pool_forward(d, n, &w, AT(x), AT(y)));
 		check_close(y, 1e-6, "mean_pool");
-		BOTH_DEVICES(mean_pool_backward(d, n, &w, AT(dy), AT(dx)));
+		BOTH_DEVICES(images->mean_pool_backward(d, n, &w, AT(dy), AT(dx)));
 		check_close(dx, 1e-6, "mean_pool backward");
 	}
 	y = empty(image, 0);
-	BOTH_DEVICES(turn(d, n, w.height * w.width, w.channels, AT(x), AT(y)));
+	BOTH_DEVICES(images->turn(d, n, w.height * w.width, w.channels, AT(x), AT(y)));
 	check_close(y, 0, "turn");
 	free_tensors();
 	stop();
@@ -66,7 +66,7 @@ END_TEST
 
 static const struct {
 	int64_t n;
-	struct orr_groups groups;
+	struct orr_norm_groups groups;
 } norms[] = {
 	{1, {1, 1, 1, 1e-5}},    {3, {5, 6, 2, 1e-5}},   {2, {3, 7, 7, 1e-3}},
 	{5, {1, 130, 1, 1e-2}},  {4, {64, 32, 4, 1e-5}}, {2, {150, 36, 3, 1e-5}},
@@ -75,7 +75,7 @@ static const struct {
 
 START_TEST(norms_of_images_agree)
 {
-	const struct orr_groups *g = &norms[_i].groups;
+	const struct orr_norm_groups *g = &norms[_i].groups;
 	int64_t n = norms[_i].n, rows = n * g->rows, width = g->width, cells = rows * width;
 	struct tensor *x = filled(cells, 0, 1), *gain = filled(width, 0, 2);
 	struct tensor *bias = filled(width, 0, 3), *dy = filled(cells, 0, 4), *y = empty(cells, 0);
@@ -84,21 +84,22 @@ START_TEST(norms_of_images_agree)
 	double flat = rows == 1 || cells == 1 ? 1 : 0; /* of one cell: rounding is all there is */
 
 	start(ORR_PRECISION_FP32, rows, width, width);
-	BOTH_DEVICES(groupnorm_forward(d, n, g, AT(x), AT(gain), AT(bias), AT(y), AT(normal)));
+	BOTH_DEVICES(column_norms->groupnorm_forward(d, n, g, AT(x), AT(gain), AT(bias), AT(y),
+						     AT(normal)));
 	check_close(y, 1e-5, "groupnorm");
 	check_close(normal, 1e-5, "its normal rows");
-	BOTH_DEVICES(groupnorm_input(d, n, g, AT(normal), AT(gain), AT(dy), AT(dx)));
+	BOTH_DEVICES(column_norms->groupnorm_input(d, n, g, AT(normal), AT(gain), AT(dy), AT(dx)));
 	check_close(dx, 1e-5 + flat, "groupnorm backward");
-	BOTH_DEVICES(batchnorm_forward(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias), AT(y),
-				       AT(alone), AT(moments)));
+	BOTH_DEVICES(column_norms->batchnorm_forward(d, rows, width, g->epsilon, AT(x), AT(gain),
+						     AT(bias), AT(y), AT(alone), AT(moments)));
 	check_close(y, 1e-5, "batchnorm");
 	check_close(alone, 1e-5, "its normal rows");
 	check_close(moments, 1e-6, "its moments");
-	BOTH_DEVICES(batchnorm_input(d, rows, width, g->epsilon, AT(alone), AT(moments), AT(gain),
-				     AT(dy), AT(dx)));
+	BOTH_DEVICES(column_norms->batchnorm_input(d, rows, width, g->epsilon, AT(alone),
+						   AT(moments), AT(gain), AT(dy), AT(dx)));
 	check_close(dx, 1e-5 + flat, "batchnorm backward");
-	BOTH_DEVICES(batchnorm_evaluate(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias),
-					AT(moments), AT(y)));
+	BOTH_DEVICES(column_norms->batchnorm_evaluate(d, rows, width, g->epsilon, AT(x), AT(gain),
+						      AT(bias), AT(moments), AT(y)));
 	check_close(y, 1e-5, "batchnorm evaluated");
 	free_tensors();
 	stop();
@@ -113,15 +114,45 @@ static const struct {
 	{2, {5, 6, -1, 0.25}}, {1, {300, 600, 9, 0.5}},
 };
 
+/* The same in bfloat16: on a core with the bits of floats that are rounded afterwards. */
+static void check_halves(int64_t n, const struct orr_classes *k, const struct tensor *x,
+			 const struct tensor *classes, const struct tensor *y,
+			 const struct tensor *wide, struct orr_metrics *seen)
+{
+	int64_t cells = n * k->rows * k->width;
+	struct tensor *half = empty((cells + 1) / 2, 0);
+	struct orr_metrics right;
+
+	BOTH_DEVICES(elements->narrow(d, cells, 2 * half->n, AT(x), false, AT(half)));
+	BOTH_DEVICES(elements->widen(d, cells, AT(half), AT(y)));
+	orr_losses_cpu.softmax_cross_entropy(&cpu, n, k, y->on_cpu, classes->on_cpu, wide->on_cpu,
+					     &right);
+	for (int64_t i = 0; i < cells; i++)
+		wide->on_cpu[i] = orr_bf16_float(
+			orr_bf16_of(0.3f * orr_bf16_float(orr_bf16_of(wide->on_cpu[i]))));
+	cpu.halves = cuda.halves = true;
+	BOTH_DEVICES(losses->softmax_cross_entropy(d, n, k, AT(half), AT(classes), AT(half),
+						   on_cuda ? seen : &right));
+	BOTH_DEVICES(elements->scale(d, cells, 0.3f, AT(half), AT(half)));
+	cpu.halves = cuda.halves = false;
+	check_metrics(seen, &right);
+	BOTH_DEVICES(elements->widen(d, cells, AT(half), AT(y)));
+	ck_assert_mem_eq(y->on_cpu, wide->on_cpu, (size_t)cells * sizeof(float));
+	check_close(y, 1e-3, "slope of softmax_cross_entropy in bfloat16");
+}
+
 START_TEST(losses_of_rows_agree)
 {
 	const struct orr_classes *k = &entropies[_i].classes;
 	int64_t n = entropies[_i].n, rows = n * k->rows, cells = rows * k->width;
 	struct tensor *x = filled(cells, 0, 1), *classes = filled(rows, 0, 2);
 	struct tensor *target = filled(cells, 0, 3), *slope = empty(cells, 0);
+	struct tensor *other = empty(cells, 0);
 	struct orr_metrics right, *seen;
 
 	start(ORR_PRECISION_FP32, rows, k->width, k->width);
+	free(cpu.workspace);
+	cpu.workspace = malloc((size_t)k->width * sizeof(float));
 	CHECK_CUDA(cudaHostAlloc((void **)&seen, sizeof(*seen), cudaHostAllocDefault));
 	for (int64_t r = 0; r < rows; r++) {
 		classes->on_cpu[r] = floorf((classes->on_cpu[r] + 1) / 2 * (float)k->width);
@@ -130,12 +161,19 @@ START_TEST(losses_of_rows_agree)
 	}
 	CHECK_CUDA(cudaMemcpy(classes->on_cuda, classes->on_cpu, (size_t)rows * sizeof(float),
 			      cudaMemcpyHostToDevice));
-	BOTH_DEVICES(softmax_cross_entropy(d, n, k, AT(x), AT(classes), AT(slope),
-					   on_cuda ? seen : &right));
+	BOTH_DEVICES(losses->softmax_cross_entropy(d, n, k, AT(x), AT(classes), AT(slope),
+						   on_cuda ? seen : &right));
 	check_metrics(seen, &right);
 	check_close(slope, 1e-5, "slope of softmax_cross_entropy");
-	BOTH_DEVICES(bce(d, n, k->rows * k->width, AT(x), AT(target), AT(slope),
-			 on_cuda ? seen : &right));
+	BOTH_DEVICES(elements->copy(d, cells, AT(x), AT(other)));
+	BOTH_DEVICES(losses->softmax_cross_entropy(d, n, k, AT(other), AT(classes), AT(other),
+						   on_cuda ? seen : &right));
+	check_metrics(seen, &right);
+	ck_assert_mem_eq(other->on_cpu, slope->on_cpu, (size_t)cells * sizeof(float));
+	check_close(other, 1e-5, "slope where the scores were");
+	check_halves(n, k, x, classes, other, slope, seen);
+	BOTH_DEVICES(losses->bce(d, n, k->rows * k->width, AT(x), AT(target), AT(slope),
+				 on_cuda ? seen : &right));
 	check_metrics(seen, &right);
 	check_close(slope, 1e-5, "slope of bce");
 	CHECK_CUDA(cudaFreeHost(seen));

@@ -9,40 +9,43 @@
 #include <string.h>
 
 #include "../codelets/contrastive.h"
+#include "codelets/sequence.h"
 #include "both_devices.h"
 #include "small_model.h"
 #include "../codelets/cuda/geometry.h"
 #include "../codelets/cuda/stream.h"
-#include "../codelets/kernels.h"
+#include "../codelets/experts.h"
+#include "../codelets/loops.h"
 #include "../codelets/program.h"
 #include "../codelets/shapes.h"
 #include "suite.h"
+
+#define COMPLETE(table) check_table(k[i]->table, sizeof(*k[i]->table), #table)
+
+static void check_table(const void *table, size_t size, const char *name)
+{
+	void (*entries[32])(void);
+
+	ck_assert_uint_le(size, sizeof(entries));
+	memcpy(entries, table, size);
+	for (size_t e = 0; e < size / sizeof(*entries); e++)
+		ck_assert_msg(entries[e] != NULL, "%s: entry %zu", name, e);
+}
 
 START_TEST(both_tables_are_complete)
 {
 	const struct orr_kernels *k[] = {&orr_kernels_cpu, &orr_kernels_cuda};
 
 	for (int i = 0; i < 2; i++) {
-		ck_assert(k[i]->name && k[i]->workspace_bytes && k[i]->copy && k[i]->zero);
-		ck_assert(k[i]->scale && k[i]->sum && k[i]->columns_put && k[i]->columns_take);
-		ck_assert(k[i]->linear_forward && k[i]->linear_input && k[i]->linear_weight);
-		ck_assert(k[i]->map && k[i]->map_back);
-		ck_assert(k[i]->layernorm_forward && k[i]->layernorm_input);
-		ck_assert(k[i]->layernorm_weight && k[i]->layernorm_backward);
-		ck_assert(k[i]->softmax_cross_entropy && k[i]->mse);
-		ck_assert(k[i]->step && k[i]->find_wild && k[i]->bce);
+		ck_assert(k[i]->name && k[i]->workspace_bytes);
 		ck_assert(k[i]->allocate && k[i]->release && k[i]->put);
-		ck_assert(k[i]->unfold && k[i]->fold && k[i]->turn);
-		ck_assert(k[i]->max_pool_forward && k[i]->max_pool_backward);
-		ck_assert(k[i]->mean_pool_forward && k[i]->mean_pool_backward);
-		ck_assert(k[i]->groupnorm_forward && k[i]->groupnorm_input);
-		ck_assert(k[i]->batchnorm_forward && k[i]->batchnorm_evaluate);
-		ck_assert(k[i]->batchnorm_input);
-		ck_assert(k[i]->contrastive_normalise && k[i]->contrastive_slopes);
-		ck_assert(k[i]->contrastive_count && k[i]->class_part);
-		ck_assert(k[i]->class_part_input && k[i]->class_parts_entropy);
+		COMPLETE(elements), COMPLETE(norms), COMPLETE(column_norms), COMPLETE(images);
+		COMPLETE(losses), COMPLETE(contrastive), COMPLETE(rows), COMPLETE(sequence);
+		COMPLETE(attention), COMPLETE(experts), COMPLETE(optimizer);
+		ck_assert(k[i]->linear->forward && k[i]->linear->input && k[i]->linear->weight);
+		ck_assert(k[i]->linear->round);
 	}
-	ck_assert(orr_kernels_cuda.round && orr_kernels_cuda.prepare && orr_kernels_cuda.wait);
+	ck_assert(orr_kernels_cuda.linear->prepare && orr_kernels_cuda.wait);
 }
 END_TEST
 
@@ -85,18 +88,18 @@ START_TEST(elementwise_kernels_agree)
 		d->kernels->call; \
 		(void)A, (void)B; \
 	} while (0)
-		BOTH(copy(d, n, A, Y), y[0]);
-		BOTH(zero(d, n, Y), y[1]);
-		BOTH(scale(d, n, 0.3f, A, Y), y[2]);
-		BOTH(sum(d, n, A, B, Y), y[3]);
-		BOTH(map(d, ORR_ELEMENTWISE_relu, n, A, Y), y[4]);
-		BOTH(map(d, ORR_ELEMENTWISE_gelu, n, A, Y), y[5]);
-		BOTH(map_back(d, ORR_ELEMENTWISE_relu, n, A, B, Y), y[6]);
+		BOTH(elements->copy(d, n, A, Y), y[0]);
+		BOTH(elements->zero(d, n, Y), y[1]);
+		BOTH(elements->scale(d, n, 0.3f, A, Y), y[2]);
+		BOTH(elements->sum(d, n, A, B, Y), y[3]);
+		BOTH(elements->map(d, ORR_ELEMENTWISE_relu, n, A, Y), y[4]);
+		BOTH(elements->map(d, ORR_ELEMENTWISE_gelu, n, A, Y), y[5]);
+		BOTH(elements->map_back(d, ORR_ELEMENTWISE_relu, n, A, B, Y), y[6]);
 		for (int k = 0; k < 7; k++)
 			check_close(y[k], k == 5 ? 1e-5 : 0, "an elementwise kernel");
-		BOTH(map_back(d, ORR_ELEMENTWISE_gelu, n, A, B, Y), y[6]);
+		BOTH(elements->map_back(d, ORR_ELEMENTWISE_gelu, n, A, B, Y), y[6]);
 		check_close(y[6], 1e-5, "gelu backward"); /* erfc may be 4 units off */
-		BOTH(sum(d, n, Y, B, Y), y[3]);           /* in place */
+		BOTH(elements->sum(d, n, Y, B, Y), y[3]); /* in place */
 		check_close(y[3], 0, "a sum in place");
 		free_tensors();
 		stop();
@@ -111,8 +114,8 @@ static void look_for_wild(struct tensor *x, int64_t *pinned, int64_t before, int
 
 	CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, (size_t)x->n * sizeof(float),
 			      cudaMemcpyHostToDevice));
-	cpu.kernels->find_wild(&cpu, x->n, x->on_cpu, 5, &first);
-	cuda.kernels->find_wild(&cuda, x->n, x->on_cuda, 5, pinned);
+	cpu.kernels->elements->find_wild(&cpu, x->n, x->on_cpu, 5, &first);
+	cuda.kernels->elements->find_wild(&cuda, x->n, x->on_cuda, 5, pinned);
 	CHECK_CUDA(cudaStreamSynchronize(stream));
 	ck_assert_int_eq(first, expected);
 	ck_assert_int_eq(*pinned, expected);
@@ -150,7 +153,7 @@ START_TEST(a_relu_on_the_device_lets_nan_through)
 	start(ORR_PRECISION_FP32, 1, 1, 1);
 	x->on_cpu[2] = x->on_cpu[8] = NAN;
 	CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, 9 * sizeof(float), cudaMemcpyHostToDevice));
-	cuda.kernels->map(&cuda, ORR_ELEMENTWISE_relu, 9, x->on_cuda, y->on_cuda);
+	cuda.kernels->elements->map(&cuda, ORR_ELEMENTWISE_relu, 9, x->on_cuda, y->on_cuda);
 	seen = fetch(y);
 	ck_assert(isnan(seen[2]) && isnan(seen[8]) && !isnan(seen[3]));
 	free(seen);
@@ -199,31 +202,31 @@ START_TEST(products_agree_in_every_precision)
 			if (precision == ORR_PRECISION_BF16) { /* as a workspace keeps it, or not */
 				CHECK_CUDA(cudaMalloc(&rounded,
 						      (size_t)(out * orr_rounded_columns(in)) * 2));
-				cuda.kernels->round(
+				cuda.kernels->linear->round(
 					&cuda, &(struct orr_rounding){w->on_cuda, rounded, out, in},
 					1);
 			} else if (shift) {
-				cuda.kernels->prepare(&cuda, n, in, out, true);
+				cuda.kernels->linear->prepare(&cuda, n, in, out, true);
 			}
 			for (int kept = 0; kept < (rounded ? 2 : 1); kept++) {
-				cpu.kernels->linear_forward(&cpu, n, in, out, x->on_cpu, w->on_cpu,
-							    NULL, bias->on_cpu, y->on_cpu);
-				cuda.kernels->linear_forward(&cuda, n, in, out, x->on_cuda,
-							     w->on_cuda, kept ? rounded : NULL,
-							     bias->on_cuda, y->on_cuda);
-				cpu.kernels->linear_input(&cpu, n, in, out, dy->on_cpu, w->on_cpu,
-							  NULL, dx->on_cpu);
-				cuda.kernels->linear_input(&cuda, n, in, out, dy->on_cuda,
-							   w->on_cuda, kept ? rounded : NULL,
-							   dx->on_cuda);
+				cpu.kernels->linear->forward(&cpu, n, in, out, x->on_cpu, w->on_cpu,
+							     NULL, bias->on_cpu, y->on_cpu);
+				cuda.kernels->linear->forward(&cuda, n, in, out, x->on_cuda,
+							      w->on_cuda, kept ? rounded : NULL,
+							      bias->on_cuda, y->on_cuda);
+				cpu.kernels->linear->input(&cpu, n, in, out, dy->on_cpu, w->on_cpu,
+							   NULL, dx->on_cpu);
+				cuda.kernels->linear->input(&cuda, n, in, out, dy->on_cuda,
+							    w->on_cuda, kept ? rounded : NULL,
+							    dx->on_cuda);
 				check_close(y, most, "y");
 				check_close(dx, most, "dx");
 			}
 			for (int turn = 0; turn < 3; turn++) { /* written, then added to, twice */
-				cpu.kernels->linear_weight(&cpu, n, in, out, x->on_cpu, dy->on_cpu,
-							   turn ? apart->on_cpu : NULL, dw->on_cpu,
-							   db->on_cpu);
-				cuda.kernels->linear_weight(
+				cpu.kernels->linear->weight(&cpu, n, in, out, x->on_cpu, dy->on_cpu,
+							    turn ? apart->on_cpu : NULL, dw->on_cpu,
+							    db->on_cpu);
+				cuda.kernels->linear->weight(
 					&cuda, n, in, out, x->on_cuda, dy->on_cuda,
 					turn ? apart->on_cuda : NULL, dw->on_cuda, db->on_cuda);
 				check_close(dw, most, "dw");
@@ -249,11 +252,11 @@ START_TEST(a_gradient_added_has_the_bits_of_one_computed_apart)
 		float *one, *two;
 
 		start(precision, n, in, out);
-		cuda.kernels->linear_weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda, b->on_cuda,
-					    a->on_cuda, a->on_cuda + in * out);
-		cuda.kernels->linear_weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda, NULL,
-					    b->on_cuda, b->on_cuda + in * out);
-		cuda.kernels->sum(&cuda, all, c->on_cuda, b->on_cuda, c->on_cuda);
+		cuda.kernels->linear->weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda, b->on_cuda,
+					     a->on_cuda, a->on_cuda + in * out);
+		cuda.kernels->linear->weight(&cuda, n, in, out, x->on_cuda, dy->on_cuda, NULL,
+					     b->on_cuda, b->on_cuda + in * out);
+		cuda.kernels->elements->sum(&cuda, all, c->on_cuda, b->on_cuda, c->on_cuda);
 		one = fetch(a);
 		two = fetch(c);
 		ck_assert_msg(!memcmp(one, two, (size_t)all * sizeof(*one)), "shape %d", s);
@@ -276,17 +279,17 @@ START_TEST(columns_go_where_they_belong)
 			struct tensor *x = filled(n * width, shift, 1),
 				      *y = filled(n * total, 0, 2);
 			struct tensor *back = empty(n * width, 0);
+			const struct orr_box put = {n, 1, width, width, 0, total, 0};
+			const struct orr_box take = {n, 1, width, total, 0, width, 0};
+			int64_t first = cases[k].first;
 
 			start(ORR_PRECISION_FP32, 1, 1, 1);
-			cpu.kernels->columns_put(&cpu, n, width, x->on_cpu, total, cases[k].first,
-						 y->on_cpu);
-			cuda.kernels->columns_put(&cuda, n, width, x->on_cuda, total,
-						  cases[k].first, y->on_cuda);
+			cpu.kernels->sequence->move(&cpu, &put, x->on_cpu, y->on_cpu + first);
+			cuda.kernels->sequence->move(&cuda, &put, x->on_cuda, y->on_cuda + first);
 			check_close(y, 0, "columns put");
-			cpu.kernels->columns_take(&cpu, n, total, cases[k].first, y->on_cpu, width,
-						  back->on_cpu);
-			cuda.kernels->columns_take(&cuda, n, total, cases[k].first, y->on_cuda,
-						   width, back->on_cuda);
+			cpu.kernels->sequence->move(&cpu, &take, y->on_cpu + first, back->on_cpu);
+			cuda.kernels->sequence->move(&cuda, &take, y->on_cuda + first,
+						     back->on_cuda);
 			check_close(back, 0, "columns taken");
 			free_tensors();
 			stop();
@@ -318,7 +321,7 @@ START_TEST(layernorm_agrees)
 
 	for (int how = 0; how < 4; how++) {
 		int64_t shift = how / 2;
-		const struct orr_norm norm = {n, width, how % 2, 1e-5, NULL};
+		const struct orr_norm norm = {n, width, how % 2, 1e-5};
 		struct tensor *x = filled(n * width, shift, 1), *gain = filled(width, 0, 2);
 		struct tensor *bias = filled(width, 0, 3), *dy = filled(n * width, 0, 4);
 		struct tensor *y = empty(n * width, 0), *normal = empty(n * (width + 1), 0);
@@ -326,24 +329,24 @@ START_TEST(layernorm_agrees)
 		struct tensor *apart = empty(2 * width, 0);
 
 		start(ORR_PRECISION_FP32, n, width, width);
-		cpu.kernels->layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu, bias->on_cpu,
-					       y->on_cpu, normal->on_cpu);
-		cuda.kernels->layernorm_forward(&cuda, &norm, x->on_cuda, gain->on_cuda,
-						bias->on_cuda, y->on_cuda, normal->on_cuda);
+		cpu.kernels->norms->layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu,
+						      bias->on_cpu, y->on_cpu, normal->on_cpu);
+		cuda.kernels->norms->layernorm_forward(&cuda, &norm, x->on_cuda, gain->on_cuda,
+						       bias->on_cuda, y->on_cuda, normal->on_cuda);
 		check_close(y, 1e-5, "layernorm");
 		check_close(normal, 1e-5, "its normal rows");
-		cpu.kernels->layernorm_input(&cpu, &norm, normal->on_cpu, gain->on_cpu, dy->on_cpu,
-					     dx->on_cpu);
-		cuda.kernels->layernorm_input(&cuda, &norm, normal->on_cuda, gain->on_cuda,
-					      dy->on_cuda, dx->on_cuda);
+		cpu.kernels->norms->layernorm_input(&cpu, &norm, normal->on_cpu, gain->on_cpu,
+						    dy->on_cpu, dx->on_cpu);
+		cuda.kernels->norms->layernorm_input(&cuda, &norm, normal->on_cuda, gain->on_cuda,
+						     dy->on_cuda, dx->on_cuda);
 		check_close(dx, 1e-5 + (width == 1), "its gradient"); /* of width 1: rounding */
 		for (int turn = 0; turn < 3; turn++) {
-			cpu.kernels->layernorm_weight(&cpu, &norm, normal->on_cpu, dy->on_cpu,
-						      turn ? apart->on_cpu : NULL, sums->on_cpu,
-						      sums->on_cpu + width);
-			cuda.kernels->layernorm_weight(&cuda, &norm, normal->on_cuda, dy->on_cuda,
-						       turn ? apart->on_cuda : NULL, sums->on_cuda,
-						       sums->on_cuda + width);
+			cpu.kernels->norms->layernorm_weight(
+				&cpu, &norm, normal->on_cpu, dy->on_cpu,
+				turn ? apart->on_cpu : NULL, sums->on_cpu, sums->on_cpu + width);
+			cuda.kernels->norms->layernorm_weight(
+				&cuda, &norm, normal->on_cuda, dy->on_cuda,
+				turn ? apart->on_cuda : NULL, sums->on_cuda, sums->on_cuda + width);
 			check_close(sums, 1e-5, "gradients of gain and bias");
 		}
 		free_tensors();
@@ -365,13 +368,14 @@ static void norm_in_one_pass(const struct orr_norm *norm, int64_t shift)
 	for (int turn = 0; turn < 3; turn++) {
 		float *room = turn == 1 ? NULL : apart->on_cuda, *one, *two;
 
-		cuda.kernels->layernorm_backward(&cuda, norm, normal->on_cuda, gain->on_cuda,
-						 dy->on_cuda, room, dx[0]->on_cuda,
-						 sums[0]->on_cuda, sums[0]->on_cuda + width);
-		cuda.kernels->layernorm_input(&cuda, norm, normal->on_cuda, gain->on_cuda,
-					      dy->on_cuda, dx[1]->on_cuda);
-		cuda.kernels->layernorm_weight(&cuda, norm, normal->on_cuda, dy->on_cuda, room,
-					       sums[1]->on_cuda, sums[1]->on_cuda + width);
+		cuda.kernels->norms->layernorm_backward(&cuda, norm, normal->on_cuda, gain->on_cuda,
+							dy->on_cuda, room, dx[0]->on_cuda,
+							sums[0]->on_cuda, sums[0]->on_cuda + width);
+		cuda.kernels->norms->layernorm_input(&cuda, norm, normal->on_cuda, gain->on_cuda,
+						     dy->on_cuda, dx[1]->on_cuda);
+		cuda.kernels->norms->layernorm_weight(&cuda, norm, normal->on_cuda, dy->on_cuda,
+						      room, sums[1]->on_cuda,
+						      sums[1]->on_cuda + width);
 		one = fetch(dx[0]), two = fetch(dx[1]);
 		ck_assert_msg(!memcmp(one, two, (size_t)all * sizeof(*one)), "dx of %lld x %lld",
 			      (long long)norm->n, (long long)width);
@@ -389,7 +393,7 @@ static void norm_in_one_pass(const struct orr_norm *norm, int64_t shift)
 START_TEST(a_norm_has_the_same_bits_in_one_pass_and_in_two)
 {
 	for (int how = 0; how < 4; how++) {
-		const struct orr_norm norm = {norms[_i].n, norms[_i].width, how % 2, 1e-5, NULL};
+		const struct orr_norm norm = {norms[_i].n, norms[_i].width, how % 2, 1e-5};
 
 		norm_in_one_pass(&norm, how / 2);
 	}
@@ -403,7 +407,7 @@ START_TEST(a_norm_bears_a_large_mean)
 
 	for (int k = 0; k < N_OF(widths); k++) {
 		int64_t width = widths[k];
-		const struct orr_norm norm = {2, width, true, 1e-5, NULL};
+		const struct orr_norm norm = {2, width, true, 1e-5};
 		struct tensor *x = filled(2 * width, 0, 1), *gain = filled(width, 0, 2);
 		struct tensor *bias = filled(width, 0, 3), *y = empty(2 * width, 0);
 		struct tensor *normal = empty(2 * (width + 1), 0);
@@ -413,10 +417,10 @@ START_TEST(a_norm_bears_a_large_mean)
 			x->on_cpu[i] += 5000;
 		CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, (size_t)x->n * sizeof(float),
 				      cudaMemcpyHostToDevice));
-		cpu.kernels->layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu, bias->on_cpu,
-					       y->on_cpu, normal->on_cpu);
-		cuda.kernels->layernorm_forward(&cuda, &norm, x->on_cuda, gain->on_cuda,
-						bias->on_cuda, y->on_cuda, normal->on_cuda);
+		cpu.kernels->norms->layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu,
+						      bias->on_cpu, y->on_cpu, normal->on_cpu);
+		cuda.kernels->norms->layernorm_forward(&cuda, &norm, x->on_cuda, gain->on_cuda,
+						       bias->on_cuda, y->on_cuda, normal->on_cuda);
 		check_close(y, 1e-6, "layernorm far from 0");
 		free_tensors();
 		stop();
@@ -450,18 +454,20 @@ static void losses_of(int64_t n, int64_t width, int bad, int64_t shift)
 			      cudaMemcpyHostToDevice));
 	CHECK_CUDA(cudaMemcpy(scores->on_cuda, scores->on_cpu, (size_t)(n * width) * sizeof(float),
 			      cudaMemcpyHostToDevice));
-	cpu.kernels->softmax_cross_entropy(&cpu, n, &k, scores->on_cpu, classes->on_cpu,
-					   slope->on_cpu, &right);
-	cuda.kernels->softmax_cross_entropy(&cuda, n, &k, scores->on_cuda, classes->on_cuda,
-					    slope->on_cuda, seen);
+	cpu.kernels->losses->softmax_cross_entropy(&cpu, n, &k, scores->on_cpu, classes->on_cpu,
+						   slope->on_cpu, &right);
+	cuda.kernels->losses->softmax_cross_entropy(&cuda, n, &k, scores->on_cuda, classes->on_cuda,
+						    slope->on_cuda, seen);
 	check_metrics(seen, &right);
 	check_close(slope, width == 1 ? 0 : 1e-5, "slope of softmax_cross_entropy");
-	cpu.kernels->mse(&cpu, n, width, scores->on_cpu, target->on_cpu, other->on_cpu, &right);
-	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda, seen);
+	cpu.kernels->losses->mse(&cpu, n, width, scores->on_cpu, target->on_cpu, other->on_cpu,
+				 &right);
+	cuda.kernels->losses->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda,
+				  seen);
 	check_metrics(seen, &right);
 	check_close(other, 1e-6, "slope of mse");
-	cuda.kernels->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda,
-			  NULL); /* nobody asks */
+	cuda.kernels->losses->mse(&cuda, n, width, scores->on_cuda, target->on_cuda, other->on_cuda,
+				  NULL); /* nobody asks */
 	check_metrics(seen, &right);
 	CHECK_CUDA(cudaFreeHost(seen));
 	free_tensors();
@@ -510,15 +516,15 @@ static void contrast_of(int64_t n, int64_t tile, int64_t first, int64_t own, int
 			(struct orr_contrast *)(k ? seen->on_cuda : seen->on_cpu);
 
 		for (int64_t r = 0; r < n; r += tile)
-			d->kernels->contrastive_normalise(d, n - r < tile ? n - r : tile, n, r, by,
-							  at + r * n, &of_rows, &columns, space);
-		d->kernels->copy(d, own * n, at + first * n, to);
-		d->kernels->contrastive_slopes(d, own, n, first, by, to, &of_rows, &columns, space,
-					       all, false);
-		d->kernels->copy(d, own * n, at + first * n, to);
-		d->kernels->contrastive_slopes(d, own, n, first, by, to, &of_rows, &columns, space,
-					       all, true);
-		d->kernels->contrastive_count(d, own, all, sums, k ? metrics : &right);
+			d->kernels->contrastive->normalise(d, n - r < tile ? n - r : tile, n, r, by,
+							   at + r * n, &of_rows, &columns, space);
+		d->kernels->elements->copy(d, own * n, at + first * n, to);
+		d->kernels->contrastive->slopes(d, own, n, first, by, to, &of_rows, &columns, space,
+						all, false);
+		d->kernels->elements->copy(d, own * n, at + first * n, to);
+		d->kernels->contrastive->slopes(d, own, n, first, by, to, &of_rows, &columns, space,
+						all, true);
+		d->kernels->contrastive->count(d, own, all, sums, k ? metrics : &right);
 	}
 	check_metrics(metrics, &right);
 	check_close(slopes, 1e-5, "slopes of contrastive");
@@ -561,7 +567,7 @@ START_TEST(updates_agree_for_every_number_of_replicas)
 
 			start(ORR_PRECISION_FP32, 1, 1, 1);
 			memset(state->on_cpu, 0, (size_t)(2 * n) * sizeof(float));
-			cuda.kernels->zero(&cuda, 2 * n, state->on_cuda);
+			cuda.kernels->elements->zero(&cuda, 2 * n, state->on_cuda);
 			for (int b = 0; b < r; b++) {
 				g[b] = filled(n, b % 2, (uint64_t)b + 2);
 				on_cpu[b] = g[b]->on_cpu;
@@ -570,10 +576,11 @@ START_TEST(updates_agree_for_every_number_of_replicas)
 			for (int step = 1; step <= 4; step++) { /* the last ones of chunks */
 				bool summed = step > 2;
 
-				cpu.kernels->step(&cpu, &rules[_i], step, n, p->on_cpu,
-						  state->on_cpu, on_cpu, r, summed);
-				cuda.kernels->step(&cuda, &rules[_i], step, n, p->on_cuda,
-						   state->on_cuda, on_cuda, r, summed);
+				cpu.kernels->optimizer->step(&cpu, &rules[_i], step, n, p->on_cpu,
+							     state->on_cpu, on_cpu, r, summed);
+				cuda.kernels->optimizer->step(&cuda, &rules[_i], step, n,
+							      p->on_cuda, state->on_cuda, on_cuda,
+							      r, summed);
 			}
 			check_close(p, 1e-6, "parameters");
 			check_close(state, 1e-6, "state");
@@ -598,8 +605,8 @@ START_TEST(updates_of_a_part_agree)
 		start(ORR_PRECISION_FP32, 1, 1, 1);
 		p = filled(n, 0, 1);
 		state = filled(2 * (part.end - begin), 0, 1);
-		cpu.kernels->zero(&cpu, state->n, state->on_cpu);
-		cuda.kernels->zero(&cuda, state->n, state->on_cuda);
+		cpu.kernels->elements->zero(&cpu, state->n, state->on_cpu);
+		cuda.kernels->elements->zero(&cuda, state->n, state->on_cuda);
 		for (int b = 0; b < r; b++) {
 			struct tensor *g = filled(n, b % 2, (uint64_t)b + 2);
 
@@ -610,10 +617,10 @@ START_TEST(updates_of_a_part_agree)
 		}
 		rule.part = &part;
 		for (int step = 1; step <= 3; step++) {
-			cpu.kernels->step(&cpu, &rule, step, n, p->on_cpu, state->on_cpu, on_cpu, r,
-					  k >= 4);
-			cuda.kernels->step(&cuda, &rule, step, n, p->on_cuda, state->on_cuda,
-					   on_cuda, r, k >= 4);
+			cpu.kernels->optimizer->step(&cpu, &rule, step, n, p->on_cpu, state->on_cpu,
+						     on_cpu, r, k >= 4);
+			cuda.kernels->optimizer->step(&cuda, &rule, step, n, p->on_cuda,
+						      state->on_cuda, on_cuda, r, k >= 4);
 		}
 		check_close(p, 1e-6, "parameters");
 		check_close(state, 1e-6, "state");
@@ -642,8 +649,9 @@ START_TEST(squares_of_a_gradient_agree)
 			on_cpu[b] = g->on_cpu;
 			on_cuda[b] = g->on_cuda;
 		}
-		cpu.kernels->squares(&cpu, n, on_cpu, r, k % 8 > 3, tensors, 3, sums);
-		cuda.kernels->squares(&cuda, n, on_cuda, r, k % 8 > 3, tensors, 3, pinned);
+		cpu.kernels->optimizer->squares(&cpu, n, on_cpu, r, k % 8 > 3, tensors, 3, sums);
+		cuda.kernels->optimizer->squares(&cuda, n, on_cuda, r, k % 8 > 3, tensors, 3,
+						 pinned);
 		CHECK_CUDA(cudaStreamSynchronize(stream));
 		for (int t = 0; t < 3; t++)
 			ck_assert_msg(sums[t] > 0 && fabs(pinned[t] - sums[t]) <= 1e-12 * sums[t],
@@ -666,8 +674,8 @@ START_TEST(replicas_are_added_in_the_order_of_a_ring)
 	float *seen;
 
 	start(ORR_PRECISION_FP32, 1, 1, 1);
-	cuda.kernels->zero(&cuda, 3, p->on_cuda);
-	cuda.kernels->zero(&cuda, 3, v->on_cuda);
+	cuda.kernels->elements->zero(&cuda, 3, p->on_cuda);
+	cuda.kernels->elements->zero(&cuda, 3, v->on_cuda);
 	for (int b = 0; b < 3; b++) {
 		g[b] = empty(3, 0);
 		for (int i = 0; i < 3; i++)
@@ -676,7 +684,8 @@ START_TEST(replicas_are_added_in_the_order_of_a_ring)
 				      cudaMemcpyHostToDevice));
 		on_cuda[b] = g[b]->on_cuda;
 	}
-	cuda.kernels->step(&cuda, &plain, 1, 3, p->on_cuda, v->on_cuda, on_cuda, 3, false);
+	cuda.kernels->optimizer->step(&cuda, &plain, 1, 3, p->on_cuda, v->on_cuda, on_cuda, 3,
+				      false);
 	seen = fetch(p);
 	for (int c = 0; c < 3; c++)
 		ck_assert_msg((seen[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i,
@@ -695,7 +704,8 @@ START_TEST(too_many_replicas_are_a_failure_and_not_a_crash)
 	start(ORR_PRECISION_FP32, 1, 1, 1);
 	for (int b = 0; b < 300; b++)
 		blocks[b] = p->on_cuda;
-	cuda.kernels->step(&cuda, &rules[0], 1, 300, p->on_cuda, p->on_cuda, blocks, 300, false);
+	cuda.kernels->optimizer->step(&cuda, &rules[0], 1, 300, p->on_cuda, p->on_cuda, blocks, 300,
+				      false);
 	ck_assert_ptr_nonnull(cuda.failure);
 	ck_assert_ptr_nonnull(strstr(cuda.failure, "CUDA, update of more than 256 replicas: "));
 	cuda.failure = NULL;

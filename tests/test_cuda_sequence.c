@@ -6,17 +6,17 @@
 #include <string.h>
 
 #include "both_devices.h"
+#include "codelets/sequence.h"
 #include "../codelets/cuda/stream.h"
+#include "emulated.h"
 #include "suite.h"
 
-/* Does `call` on both devices; it sees d, the device, s, its kernels, and ON(t), a tensor there. */
+/* Does `call` on both devices; it sees d, the device, and ON(t), a tensor there. */
 #define ON(t) ((t) ? (d == &cuda ? (t)->on_cuda : (t)->on_cpu) : NULL)
 #define BOTH(call) \
 	do { \
 		for (struct orr_device *d = &cpu; d; d = d == &cpu ? &cuda : NULL) { \
-			const struct orr_sequence_kernels *s = d->kernels->sequence; \
-\
-			s->call; \
+			d->kernels->call; \
 		} \
 	} while (0)
 
@@ -35,20 +35,6 @@ static void end(void)
 	stop();
 }
 
-START_TEST(the_table_is_complete)
-{
-	for (int i = 0; i < 2; i++) {
-		const struct orr_sequence_kernels *s =
-			i ? orr_kernels_cuda.sequence : orr_kernels_cpu.sequence;
-		void (*all[sizeof(*s) / sizeof(void (*)(void))])(void);
-
-		memcpy(all, s, sizeof(*s));
-		for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
-			ck_assert_msg(all[k] != NULL, "table %d: entry %zu", i, k);
-	}
-}
-END_TEST
-
 static const struct {
 	int64_t n, rows, width;
 } shapes[] = {{1, 1, 1}, {2, 3, 5}, {3, 7, 64}, {5, 2, 515}, {33, 5, 12}, {2, 27, 32}};
@@ -66,26 +52,27 @@ START_TEST(rows_agree)
 		struct tensor *mean = empty(n * width, shift), *apart = empty(rows * width, 0);
 
 		begin(ORR_PRECISION_FP32, 0, 0);
-		BOTH(multiply(d, count, ON(x), ON(dy), ON(y)));
+		BOTH(elements->multiply(d, count, ON(x), ON(dy), ON(y)));
 		check_close(y, 0, "multiply");
-		BOTH(add_row(d, n, rows * width, ON(x), ON(w), ON(y)));
+		BOTH(sequence->add_row(d, n, rows * width, ON(x), ON(w), ON(y)));
 		check_close(y, 0, "add_row");
-		BOTH(sum_rows(d, n, rows * width, ON(dy), ON(apart), ON(sum)));
+		BOTH(sequence->sum_rows(d, n, rows * width, ON(dy), ON(apart), ON(sum)));
 		check_close(sum, 0, "sum_rows, added");
-		BOTH(sum_rows(d, n, rows * width, ON(dy), NULL, ON(sum)));
+		BOTH(sequence->sum_rows(d, n, rows * width, ON(dy), NULL, ON(sum)));
 		check_close(sum, 0, "sum_rows");
-		BOTH(mean_forward(d, n, rows, width, ON(x), ON(mean)));
+		BOTH(sequence->mean_forward(d, n, rows, width, ON(x), ON(mean)));
 		check_close(mean, 0, "mean");
-		BOTH(mean_input(d, n, rows, width, ON(short_dy), ON(dx)));
+		BOTH(sequence->mean_input(d, n, rows, width, ON(short_dy), ON(dx)));
 		check_close(dx, 0, "mean backward");
-		BOTH(softmax_forward(d, all, width, ON(x), ON(y)));
+		BOTH(rows->softmax_forward(d, all, width, ON(x), ON(y)));
 		check_close(y, 1e-6, "softmax");
-		BOTH(softmax_input(d, all, width, ON(y), ON(dy), ON(dx)));
+		BOTH(rows->softmax_input(d, all, width, ON(y), ON(dy), ON(dx)));
 		check_close(dx, 1e-5, "softmax backward");
-		BOTH(normalise_forward(d, all, width, 0.5f, ON(x), ON(y), ON(factors)));
+		BOTH(rows->normalise_forward(d, all, width, 0.5f, ON(x), ON(y), ON(factors)));
 		check_close(y, 1e-6, "normalise");
 		check_close(factors, 1e-6, "its factors");
-		BOTH(normalise_input(d, all, width, 0.5f, ON(y), ON(factors), ON(dy), ON(dx)));
+		BOTH(rows->normalise_input(d, all, width, 0.5f, ON(y), ON(factors), ON(dy),
+					   ON(dx)));
 		check_close(dx, 1e-5, "normalise backward");
 		end();
 	}
@@ -103,13 +90,14 @@ START_TEST(pairs_parts_and_draws_agree)
 	struct tensor *dropped = empty(n * rows * width, 0);
 
 	begin(ORR_PRECISION_FP32, 0, 0);
-	BOTH(move(d, &box, ON(x) + (rows - part) * width, ON(dx)));
+	BOTH(sequence->move(d, &box, ON(x) + (rows - part) * width, ON(dx)));
 	check_close(dx, 0, "move");
-	BOTH(interaction_forward(d, n, rows, width, ON(x), ON(y)));
+	BOTH(sequence->interaction_forward(d, n, rows, width, ON(x), ON(y)));
 	check_close(y, 1e-6, "interaction");
-	BOTH(interaction_input(d, n, rows, width, rows - part, part, ON(x), ON(dy), ON(dx)));
+	BOTH(sequence->interaction_input(d, n, rows, width, rows - part, part, ON(x), ON(dy),
+					 ON(dx)));
 	check_close(dx, 1e-6, "interaction backward");
-	BOTH(dropout(d, &drop, n, rows * width, ON(x), ON(dropped)));
+	BOTH(sequence->dropout(d, &drop, n, rows * width, ON(x), ON(dropped)));
 	check_close(dropped, 0, "dropout");
 	end();
 }
@@ -126,7 +114,7 @@ START_TEST(rotary_agrees)
 
 	begin(ORR_PRECISION_FP32, orr_kernels_cpu.sequence->rotary_bytes(&t),
 	      orr_kernels_cuda.sequence->rotary_bytes(&t));
-	BOTH(rotary(d, &t, ON(x), ON(y)));
+	BOTH(sequence->rotary(d, &t, ON(x), ON(y)));
 	check_close(y, 1e-6, "rotary");
 	end();
 }
@@ -147,7 +135,9 @@ static const struct orr_bag bags[] = {
 	{1, 1, 1, 1, false, false, 0, 0},      {40, 1, 7, 5, false, false, 0, 0},
 	{64, 1, 1000, 33, false, false, 0, 0}, {9, 6, 20, 64, true, false, 0, 0},
 	{9, 6, 20, 12, true, true, 0, 0},      {40, 1, 3, 5, false, false, 2, 7},
-	{9, 6, 8, 12, true, true, 5, 20},
+	{9, 6, 8, 12, true, true, 5, 20},      {0, 1, 7, 5, false, false, 0, 0},
+	{700, 1, 1, 3, false, false, 0, 0},    {2100, 1, 5000, 2, false, false, 0, 0},
+	{800, 1, 9, 33, false, false, 0, 0},   {90, 13, 4, 5, true, true, 0, 0},
 };
 
 START_TEST(bags_agree)
@@ -158,29 +148,84 @@ START_TEST(bags_agree)
 	struct tensor *y = empty(b->n * b->features, 0), *dy = filled(b->n * b->features, 0, 3);
 	struct tensor *dw = empty(w->n, 0), *apart = empty(w->n, 0);
 
-	begin(ORR_PRECISION_FP32, 0, 0);
+	begin(ORR_PRECISION_FP32, 0, orr_kernels_cuda.sequence->bag_bytes(b));
 	set_ids(ids, b->of ? b->of : b->vocabulary);
-	BOTH(bag_forward(d, b, ON(ids), ON(w), ON(y)));
+	BOTH(sequence->bag_forward(d, b, ON(ids), ON(w), ON(y)));
 	check_close(y, 1e-6, "bag");
-	BOTH(bag_weight(d, b, ON(ids), ON(dy), NULL, ON(dw)));
+	BOTH(sequence->bag_weight(d, b, ON(ids), ON(dy), NULL, ON(dw)));
 	check_close(dw, 1e-6, "bag backward");
-	BOTH(bag_weight(d, b, ON(ids), ON(dy), ON(apart), ON(dw)));
+	BOTH(sequence->bag_weight(d, b, ON(ids), ON(dy), ON(apart), ON(dw)));
 	check_close(dw, 1e-6, "bag backward, added");
 	end();
 }
 END_TEST
 
+/* On the device. */
+static float *gradient_of(const struct orr_bag *b, const struct tensor *ids,
+			  const struct tensor *dy)
+{
+	struct tensor *dw = empty(b->vocabulary * b->features, 0);
+
+	cuda.kernels->sequence->bag_weight(&cuda, b, ids->on_cuda, dy->on_cuda, NULL, dw->on_cuda);
+	return fetch(dw);
+}
+
+/* Rows that have more places than are added up at once, too. */
+START_TEST(parts_of_a_table_have_the_bits_of_the_whole)
+{
+	const struct orr_bag whole = {900, 1, 7, 5, false, false, 0, 0};
+	struct tensor *ids = filled(whole.n, 0, 1), *dy = filled(whole.n * whole.features, 0, 2);
+	float *all, *own;
+
+	begin(ORR_PRECISION_FP32, 0, orr_kernels_cuda.sequence->bag_bytes(&whole));
+	set_ids(ids, 2 + (int64_t)_i);
+	all = gradient_of(&whole, ids, dy);
+	for (int64_t first = 0; first < whole.vocabulary; first += 2) {
+		struct orr_bag part = whole;
+
+		part.of = whole.vocabulary, part.first = first;
+		part.vocabulary = first + 2 > part.of ? part.of - first : 2;
+		own = gradient_of(&part, ids, dy);
+		ck_assert_msg(!memcmp(own, all + first * part.features,
+				      (size_t)(part.vocabulary * part.features) * sizeof(*own)),
+			      "rows from %lld on", (long long)first);
+		free(own);
+	}
+	free(all);
+	end();
+}
+END_TEST
+
+#ifdef ORR_TESTS_EMULATED
+/* What sorting looks at, n log n, and not the n^2 of each id beside all others. */
+START_TEST(a_gradient_looks_at_an_id_a_few_times)
+{
+	static const int64_t vocabularies[] = {1, 40, 1 << 20};
+	const struct orr_bag b = {5000, 1, vocabularies[_i], 1, false, false, 0, 0};
+	struct tensor *ids = filled(b.n, 0, 1), *dy = filled(b.n, 0, 2);
+
+	begin(ORR_PRECISION_FP32, 0, orr_kernels_cuda.sequence->bag_bytes(&b));
+	set_ids(ids, b.vocabulary);
+	emulated_reset_counts();
+	free(gradient_of(&b, ids, dy));
+	ck_assert_int_gt(emulated_counts().looks, b.n);
+	ck_assert_int_lt(emulated_counts().looks, 200 * b.n);
+	end();
+}
+END_TEST
+#endif
+
 static const struct {
 	struct orr_attention a;
 	bool lengths;
 } attentions[] = {
-	{{1, 1, 1, 1, 1, 1, false, false, false}, false},
-	{{2, 5, 5, 2, 2, 3, true, false, false}, false},
-	{{3, 4, 37, 4, 2, 2, false, false, false}, true},
-	{{2, 70, 40, 2, 1, 64, true, false, false}, true},
-	{{1, 40, 70, 2, 2, 32, true, false, false}, false},
-	{{1, 3, 4, 1, 1, ORR_MOST_HEAD_WIDTH, false, false, false}, false},
-	{{1, 33, 65, 4, 1, 8, false, false, false}, true},
+	{{1, 1, 1, 1, 1, 1, false, false}, false},
+	{{2, 5, 5, 2, 2, 3, true, false}, false},
+	{{3, 4, 37, 4, 2, 2, false, false}, true},
+	{{2, 70, 40, 2, 1, 64, true, false}, true},
+	{{1, 40, 70, 2, 2, 32, true, false}, false},
+	{{1, 3, 4, 1, 1, ORR_MOST_HEAD_WIDTH, false, false}, false},
+	{{1, 33, 65, 4, 1, 8, false, false}, true},
 };
 
 START_TEST(attention_agrees)
@@ -202,16 +247,16 @@ START_TEST(attention_agrees)
 		CHECK_CUDA(cudaMemcpy(lengths->on_cuda, lengths->on_cpu,
 				      (size_t)a.n * sizeof(float), cudaMemcpyHostToDevice));
 	}
-	begin(precision, orr_kernels_cpu.sequence->attention_bytes(&a),
-	      orr_kernels_cuda.sequence->attention_bytes(&a));
-	BOTH(attention_forward(d, &a, ON(q), ON(k), ON(v), ON(lengths), ON(y), ON(sums)));
+	begin(precision, orr_kernels_cpu.attention->bytes(&a),
+	      orr_kernels_cuda.attention->bytes(&a));
+	BOTH(attention->forward(d, &a, ON(q), ON(k), ON(v), ON(lengths), ON(y), ON(sums)));
 	check_close(y, a.rounded ? 5e-3 : 1e-5, "attention");
 	check_close(sums, 1e-5, "its sums");
 	/* from the same output */
 	CHECK_CUDA(cudaMemcpy(y->on_cuda, y->on_cpu, (size_t)n_q * sizeof(float),
 			      cudaMemcpyHostToDevice));
-	BOTH(attention_input(d, &a, ON(q), ON(k), ON(v), ON(lengths), ON(y), ON(sums), ON(dy),
-			     ON(dq), ON(dk), ON(dv)));
+	BOTH(attention->input(d, &a, ON(q), ON(k), ON(v), ON(lengths), ON(y), ON(sums), ON(dy),
+			      ON(dq), ON(dk), ON(dv)));
 	check_close(dv, a.rounded ? 5e-3 : 1e-5, "dv");
 	if (a.keys > 1) { /* of one key they are zero, but for rounding */
 		check_close(dq, a.rounded ? 5e-3 : 1e-5, "dq");
@@ -224,11 +269,14 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		ONCE(the_table_is_complete),
 		EACH(rows_agree, N_OF(shapes)),
 		EACH(pairs_parts_and_draws_agree, N_OF(shapes)),
 		EACH(rotary_agrees, N_OF(rotaries)),
 		EACH(bags_agree, N_OF(bags)),
+		EACH(parts_of_a_table_have_the_bits_of_the_whole, 6),
+#ifdef ORR_TESTS_EMULATED
+		EACH(a_gradient_looks_at_an_id_a_few_times, 3),
+#endif
 		EACH(attention_agrees, 2 * N_OF(attentions)),
 	};
 	int failed, n = 0;

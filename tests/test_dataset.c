@@ -96,61 +96,6 @@ START_TEST(good_files_are_read)
 END_TEST
 
 static const struct {
-	const char *name, *text;
-	size_t length;
-	const char *message; /* after the path */
-} bad[] = {
-	{"a word", TEXT("1,2,3\n4,5,abc\n"), ":2: column 3: no number"},
-	{"a word among the first numbers", TEXT("1,b\n2,3\n"), ":1: column 2: no number"},
-	{"a second heading", TEXT("a,b\nc,d\n2,3\n"), ":2: column 1: no number"},
-	{"half a number", TEXT("1,2\n1,2x\n"), ":2: column 2: no number"},
-	{"two numbers in a cell", TEXT("1,2\n1,2 3\n"), ":2: column 2: no number"},
-	{"hexadecimal", TEXT("1,2\n0x10,2\n"), ":2: column 1: no number"},
-	{"quoted", TEXT("1,2\n\"1\",2\n"), ":2: column 1: no number"},
-	{"a long word", TEXT("1,2\n1,abcdefghijklmnopqrstuvwxyz0123456789\n"),
-	 ":2: column 2: no number"},
-	{"a zero byte", TEXT("1,2\n1,2\0003\n"), ":2: column 2: no number"},
-	{"a carriage return inside", TEXT("1,2\n1\r,2\n"), ":2: column 1: no number"},
-	{"an empty cell", TEXT("1,2\n,2\n"), ":2: column 1: the cell is empty"},
-	{"a comma at the end", TEXT("1,2\n1,2,\n"), ":2: column 3: the cell is empty"},
-	{"nan", TEXT("1,2\nnan,2\n"),
-	 ":2: column 1: a number that is not finite, or too large for a float"},
-	{"infinity", TEXT("1,2\n1,-inf\n"),
-	 ":2: column 2: a number that is not finite, or too large for a float"},
-	{"an overflow", TEXT("1,2\n1,1e39\n"),
-	 ":2: column 2: a number that is not finite, or too large for a float"},
-	{"a short line", TEXT("x,y,z\n1,2,3\n4,5\n"),
-	 ":3: this line has 2 cells, the lines before have 3"},
-	{"a long line", TEXT("1,2\n3,4,5,6\n"),
-	 ":2: this line has 4 cells, the lines before have 2"},
-	{"a blank line inside", TEXT("1,2\n\n\n3,4\n"), ":2: the line is blank; take it out"},
-	{"a blank first line", TEXT("\n1,2\n3,4\n"), ":1: the line is blank; take it out"},
-	{"empty", TEXT(""), ": the file is empty; it needs two rows, one to test and one to train"},
-	{"blank", TEXT("\n\n"),
-	 ": the file is empty; it needs two rows, one to test and one to train"},
-	{"only a heading", TEXT("x,y\n"),
-	 ": there is nothing after the heading; it needs two rows, one to test and one to train"},
-	{"one row", TEXT("1,2\n"),
-	 ": there is one row of numbers; it needs two rows, one to test and one to train"},
-};
-
-START_TEST(bad_files_are_refused_with_file_line_and_cell)
-{
-	struct orr_dataset *data = NULL;
-	struct orr_error err = {""};
-	char expected[256];
-
-	put(bad[_i].text, bad[_i].length);
-	ck_assert_msg(orr_dataset_read(&data, path, NULL, 0, &err) == ORR_E_INPUT, "%s",
-		      bad[_i].name);
-	(void)snprintf(expected, sizeof(expected), "%s%s", path, bad[_i].message);
-	ck_assert_str_eq(err.msg, expected);
-	ck_assert_ptr_null(data);
-	ck_assert_int_eq(orr_dataset_read(&data, path, NULL, 0, NULL), ORR_E_INPUT);
-}
-END_TEST
-
-static const struct {
 	const char *name;
 	int64_t columns[4], n, n_kept, place[4];
 } some[] = {
@@ -416,7 +361,6 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(good_files_are_read, N_OF(good)),
-		EACH(bad_files_are_refused_with_file_line_and_cell, N_OF(bad)),
 		EACH(columns_that_nobody_wants_take_no_memory, N_OF(some)),
 		ONCE(long_rows_are_read_whole),
 		ONCE(what_never_ends_is_refused),

@@ -337,7 +337,7 @@ static const struct {
 	{"{" X("[8]", "0", "8"), -1, "its header is no JSON object"},
 	{"[1]", -1, "its header is no JSON object"},
 	{"{\"x\":3}", -1, "'x': its name, dtype, shape or data_offsets do not fit"},
-	{"{\"x\\n\":3}", -1, "'?': its name, dtype, shape or data_offsets do not fit"},
+	{"{\"x\\n\":3}", -1, "'x\\x0a': its name, dtype, shape or data_offsets do not fit"},
 	{"{" X("[8]", "0", "9") "}", -1, "'x': its shape, of at most 8 dimensions, and"},
 	{"{" X("[9]", "0", "9") "}", -1, "overlap or leave gaps"},
 	{"{" X("[8]", "-8", "0") "}", -1, "'x': its shape"},

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/diagram.h"
+#include "report/diagram.h"
 #include "golden.h"
 #include "orrery/graph.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "pipelines.h"
 #include "suite.h"
 

@@ -8,7 +8,7 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/orrery.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/plan.h"
 #include "orrery/schedules.h"
 #include "pipelines.h"

@@ -163,6 +163,7 @@ START_TEST(every_worker_has_its_share)
 END_TEST
 
 static struct orr_kernels broken;
+static struct orr_linear_kernels broken_linear;
 
 static void refuse(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 		   const float *w, const void *rounded, const float *bias, float *y)
@@ -178,7 +179,9 @@ START_TEST(a_kernel_that_cannot_be_started_is_told)
 
 	start(&t, "1f1b", 2, ORR_PRECISION_FP32, NULL);
 	broken = orr_kernels_cpu;
-	broken.linear_forward = refuse;
+	broken_linear = *broken.linear;
+	broken_linear.forward = refuse;
+	broken.linear = &broken_linear;
 	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
 		t.run->session.common.workspaces[i].device.kernels = &broken;
 	ck_assert_int_eq(orr_run_evaluate(t.run, true, &scores, &t.err), ORR_E_RUNTIME);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/exchange.h"
+#include "open/exchange.h"
 #include "pipelines.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "suite.h"
 
 /* ---- reading ---- */
@@ -187,121 +187,6 @@ START_TEST(dumps_of_pytorch_are_read_with_what_moves)
 		orr_table_destroy(tables[k]);
 		orr_pipeline_destroy(p);
 	}
-}
-END_TEST
-
-#define PASSES \
-	"there are F forward, I input gradient, W weight gradient, B whole backward, " \
-	"(WAIT_)SEND_F, (WAIT_)SEND_B, RECV_F, RECV_B, UNSHARD, RESHARD, (WAIT_)REDUCE_GRAD"
-#define GROUP "a group is actions with ; between them, such as (0F7;7B3)OVERLAP_F_B"
-#define FORM "write stage, pass, microbatch, such as 0F0"
-static const struct {
-	const char *text, *message;
-} bad[] = {
-	{"", "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
-	{" \n\n", "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
-	{",,\n,,\n",
-	 "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
-	{"0SEND_F0,0UNSHARD\n",
-	 "a.csv: no job in it: write a row a worker, with cells such as 0F0,0F1,0B0,0B1"},
-	{"0F0,0B0\n\n1F0,1B0\n",
-	 "a.csv:2: a row without cells: write commas for a worker that has nothing to do"},
-	{"\n0F0,0B0\n",
-	 "a.csv:1: a row without cells: write commas for a worker that has nothing to do"},
-	/* the form of a cell */
-	{"0F0,F1,0B0\n", "a.csv:1:2: 'F1': no stage number: " FORM},
-	{"0F0,0B0\n,-1F0\n", "a.csv:2:2: '-1F0': no stage number: " FORM},
-	{"0F0,0X0\n", "a.csv:1:2: '0X0': no pass 'X': " PASSES},
-	{"0F0,0b0\n", "a.csv:1:2: '0b0': no pass 'b': " PASSES},
-	{"0F0,0BB0\n", "a.csv:1:2: '0BB0': no pass 'BB': " PASSES},
-	{"0F0,,,12\n", "a.csv:1:4: '12': no pass '': " PASSES},
-	{"0F0,0 F1\n", "a.csv:1:2: '0 F1': no pass ' F1': " PASSES},
-	{"0F\n", "a.csv:1:1: '0F': no microbatch number: " FORM},
-	{"0F0,0SEND\n", "a.csv:1:2: '0SEND': no pass 'SEND': " PASSES},
-	{"0F0,0WAIT_RECV_F0\n", "a.csv:1:2: '0WAIT_RECV_F0': no pass 'WAIT_RECV_F': " PASSES},
-	{"0F0,0B0,0RESHARD1x\n",
-	 "a.csv:1:3: '0RESHARD1x': 'x' is too much: cells are separated by commas"},
-	{"0F0;0B0\n", "a.csv:1:1: '0F0;0B0': ';0B0' is too much: cells are separated by commas"},
-	{"0F0,0B0 0F1\n",
-	 "a.csv:1:2: '0B0 0F1': ' 0F1' is too much: cells are separated by commas"},
-	{"\"0F0\",0B0\n", "a.csv:1:1: '\"0F0\"': no stage number: " FORM},
-	{"0F0,1000000000F0\n", "a.csv:1:2: '1000000000F0': a stage number above 999999999"},
-	{"0F0,0F99999999999999999999\n",
-	 "a.csv:1:2: '0F99999999999999999999': a microbatch number above 999999999"},
-	{"0F0,\x01\xff\n", "a.csv:1:2: '?\?': no stage number: " FORM},
-	{"0F0,0this is no pass and it is quite long\n",
-	 "a.csv:1:2: '0this is no pass and it is quite long': no pass 'this': " PASSES},
-	{"0F0,0123456789012345678901234567890123456789\n", /* printed in part */
-	 "a.csv:1:2: '0123456789012345678901234567890123456789': a stage number above 999999999"},
-	/* groups */
-	{"()OVERLAP_F_B\n", "a.csv:1:1: '()OVERLAP_F_B': no stage number: " FORM},
-	{"(0F0,0B0)OVERLAP_F_B\n", "a.csv:1:1: '(0F0': " GROUP},
-	{"(0F0;0B1)OVERLAP\n", "a.csv:1:1: '(0F0;0B1)OVERLAP': " GROUP},
-	{"(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVERLAP_F_B\n",
-	 "a.csv:1:1: '(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVE...': more than 8 actions in a "
-	 "group"},
-	{"(0F0;0X1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;0X1)OVERLAP_F_B': no pass 'X': " PASSES},
-	{"(0F0;B1)OVERLAP_F_B\n", "a.csv:1:1: '(0F0;B1)OVERLAP_F_B': no stage number: " FORM},
-	{"(0F1;0B0)OVERLAP_F_B3\n",
-	 "a.csv:1:1: '(0F1;0B0)OVERLAP_F_B3': '3' is too much: cells are separated by commas"},
-	/* a job twice, or not at all */
-	{"0F0,0F1,0B0,0F1\n",
-	 "a.csv:1:4: 0F1: 0F1 in row 1, column 2 has done that: every job is there once"},
-	{"0F0,0B0\n,0B0\n",
-	 "a.csv:2:2: 0B0: 0B0 in row 1, column 2 has done that: every job is there once"},
-	{"0F0,0I0,0W0,0B0\n",
-	 "a.csv:1:4: 0B0: 0I0 in row 1, column 2 has done that: every job is there once"},
-	{"0F0,0B0,0W0,0F1,0I1,0W1\n",
-	 "a.csv:1:3: 0W0: 0B0 in row 1, column 2 has done that: every job is there once"},
-	{"0F0,(0F1;0B0)OVERLAP_F_B,0B0,0B1\n",
-	 "a.csv:1:3: 0B0: 0B0 in row 1, column 2 has done that: every job is there once"},
-	{"0F0,0F1,0B0\n",
-	 "a.csv:1:2: 0F1: its 0B1 is missing: every stage and microbatch needs F and B"},
-	{"0F0,0B0\n1B0\n",
-	 "a.csv:2:1: 1B0: its 1F0 is missing: every stage and microbatch needs F and B"},
-	{"0F0,0I0,0W0,0F1,0I1\n",
-	 "a.csv:1:4: 0F1: its 0W1 is missing: every stage and microbatch needs F, I and W"},
-	{"0F0,0B0,0W0,0F1,0B1\n",
-	 "a.csv:1:4: 0F1: its 0W1 is missing: every stage and microbatch needs F, B and W"},
-	{"0F0,0BW0,0F1\n",
-	 "a.csv:1:3: 0F1: its 0BW1 is missing: every stage and microbatch needs F and B"},
-	{"0F0,0B0\n4F0,4B0\n",
-	 "a.csv: 1F0 is missing: stages go up to 4 (row 2, column 1) and microbatches to 0 "
-	 "(row 1, column 1), and every one needs the other"},
-	{"0F0,0B0,0F70,0B70\n",
-	 "a.csv: 0F1 is missing: stages go up to 0 (row 1, column 1) and microbatches to 70 "
-	 "(row 1, column 3), and every one needs the other"},
-	{"0F999999999,0B999999999\n",
-	 "a.csv: 0F0 is missing: stages go up to 0 (row 1, column 1) and microbatches "
-	 "to 999999999 (row 1, column 1), and every one needs the other"},
-	{"0F0,0I0,0W0,0F1,0BW1\n",
-	 "a.csv:1:5: 0BW1: BW is of the older writing, in which B is the input gradient, "
-	 "and 0I0 in row 1, column 2 is of the newer: take one of them"},
-};
-
-START_TEST(a_wrong_cell_is_named)
-{
-	struct orr_table *table = NULL;
-	struct orr_error err = {""};
-
-	ck_assert_int_eq(
-		orr_exchange_parse(&table, "a.csv", bad[_i].text, strlen(bad[_i].text), &err),
-		ORR_E_INPUT);
-	ck_assert_ptr_null(table);
-	ck_assert_str_eq(err.msg, bad[_i].message);
-}
-END_TEST
-
-START_TEST(a_zero_byte_is_no_end)
-{
-	static const char text[] = "0F0,0B0\0,0F0\n";
-	struct orr_table *table = NULL;
-	struct orr_error err = {""};
-
-	ck_assert_int_eq(orr_exchange_parse(&table, "a.csv", text, sizeof(text) - 1, &err),
-			 ORR_E_INPUT);
-	ck_assert_str_eq(err.msg,
-			 "a.csv:1:2: '0B0?': '?' is too much: cells are separated by commas");
 }
 END_TEST
 
@@ -525,8 +410,6 @@ int main(void)
 	const struct suite_test tests[] = {
 		EACH(dumps_of_pytorch_are_read_with_what_moves, N_OF(dumped)),
 		EACH(a_file_is_the_schedule_that_it_says, N_OF(good)),
-		EACH(a_wrong_cell_is_named, N_OF(bad)),
-		ONCE(a_zero_byte_is_no_end),
 		EACH(a_schedule_of_another_size_or_without_an_end_is_refused, N_OF(sizes)),
 		ONCE(a_file_that_cannot_be_read_is_refused),
 		EACH(steps_line_up_where_there_are_steps, N_OF(written)),

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "orrery/exchange.h"
+#include "open/exchange.h"
 #include "pipelines.h"
 #include "suite.h"
 

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "../codelets/experts.h"
-#include "../codelets/kernels.h"
+#include "../codelets/device.h"
 #include "../codelets/operator.h"
 #include "../codelets/program.h"
 #include "../codelets/shapes.h"
 #include "small_model.h"
 #include "suite.h"
+
+static struct orr_device cpu = {.kernels = &orr_kernels_cpu};
 
 /* ---- classes in parts ---- */
 
@@ -40,17 +42,20 @@ static struct orr_metrics in_parts(int n, const struct orr_classes *k, const flo
 		for (int r = 0; r < ALL; r++)
 			memcpy(part[p] + r * width, scores + r * CLASSES + first,
 			       (size_t)width * sizeof(float));
-		orr_class_part(ALL, first, width, part[p], classes, (float *)each, kept[p], at[p]);
+		orr_losses_cpu.class_part(&cpu, ALL, first, width, part[p], classes, (float *)each,
+					  kept[p], at[p]);
 		for (int r = 0; r < ALL; r++)
 			((struct orr_class_part *)seen)[r * n + p] = each[r];
 	}
-	orr_class_parts_entropy(N, k, n, (float *)seen, classes, (float *)back, &metrics);
+	orr_losses_cpu.class_parts_entropy(&cpu, N, k, n, (float *)seen, classes, (float *)back,
+					   &metrics);
 	for (int p = 0; p < n; p++) {
 		int first = starts[n - 1][p], width = starts[n - 1][p + 1] - first;
 
 		for (int r = 0; r < ALL; r++)
 			each[r] = ((struct orr_class_part *)back)[r * n + p];
-		orr_class_part_input(ALL, width, kept[p], at[p], (float *)each, dx);
+		orr_losses_cpu.class_part_input(&cpu, ALL, width, kept[p], at[p], (float *)each,
+						dx);
 		for (int r = 0; r < ALL; r++)
 			memcpy(slope + r * CLASSES + first, dx + r * width,
 			       (size_t)width * sizeof(float));
@@ -97,7 +102,7 @@ START_TEST(a_loss_in_parts_is_that_of_the_whole)
 	for (int r = 0; r < ALL; r++)
 		classes[r] =
 			r / ROWS == 1 && !isnan(k.ignored) ? k.ignored : (float)(r * 5 % CLASSES);
-	orr_softmax_cross_entropy(N, &k, scores, classes, right, &whole);
+	orr_losses_cpu.softmax_cross_entropy(&cpu, N, &k, scores, classes, right, &whole);
 	for (int n = 1; n <= MOST_PARTS; n++) {
 		found = in_parts(n, &k, scores, classes, slope);
 		ck_assert_msg(fabs(found.loss - whole.loss) <= 1e-6 * fabs(whole.loss) + 1e-6,
@@ -156,7 +161,7 @@ START_TEST(an_expert_takes_rows_in_order_up_to_its_places)
 	struct orr_routing r = {1, 6, 2, 1, cases[_i].groups, 2};
 	struct orr_routed route[6];
 
-	orr_route(&r, scores, (float *)route);
+	orr_experts_cpu.route(&cpu, &r, scores, (float *)route);
 	for (int i = 0; i < 6; i++) {
 		double score = (double)fmaxf(scores[2 * i], scores[2 * i + 1]);
 
@@ -175,7 +180,7 @@ START_TEST(of_two_choices_the_first_ones_are_placed_first)
 	struct orr_routing r = {1, 2, 3, 2, 1, 1};
 	struct orr_routed route[4];
 
-	orr_route(&r, scores, (float *)route);
+	orr_experts_cpu.route(&cpu, &r, scores, (float *)route);
 	ck_assert(route[0].expert < 0.5f && route[0].place > -0.5f);
 	ck_assert(route[1].expert > 0.5f && route[1].expert < 1.5f && route[1].place < 0);
 	ck_assert(route[2].expert > 0.5f && route[2].place > -0.5f);
@@ -200,10 +205,10 @@ START_TEST(rows_come_back_from_where_they_went)
 		scores[i] = (float)(small_random(&seed) * 4) + (i % EXPERTS == 2 ? 1.0f : 0.0f);
 	for (int i = 0; i < SAMPLES * GROUP * WIDTH; i++)
 		x[i] = 1 + (float)small_random(&seed);
-	orr_route(&r, scores, (float *)route);
+	orr_experts_cpu.route(&cpu, &r, scores, (float *)route);
 	for (int e = 0; e < EXPERTS; e++) {
-		orr_dispatch(&r, e, WIDTH, x, (float *)route, there, at);
-		orr_combine(&r, e, WIDTH, (float *)route, there, y);
+		orr_experts_cpu.dispatch(&cpu, &r, e, WIDTH, x, (float *)route, there, at);
+		orr_experts_cpu.combine(&cpu, &r, e, WIDTH, (float *)route, there, y);
 	}
 	for (int i = 0; i < SAMPLES * GROUP; i++) {
 		float weight = 0;
@@ -236,12 +241,12 @@ START_TEST(a_balance_is_least_where_experts_are_chosen_evenly)
 		even[i] = i % 4 == i / 4 ? 1e-3f : 0.0f;
 		one[i] = i % 4 == 1 ? 50.0f : 0.0f;
 	}
-	orr_route(&r, even, (float *)route);
-	orr_balance(&r, even, (float *)route, slope, shares, &seen);
+	orr_experts_cpu.route(&cpu, &r, even, (float *)route);
+	orr_experts_cpu.balance(&cpu, &r, even, (float *)route, slope, shares, &seen);
 	ck_assert_double_eq_tol(seen.loss, 1, 1e-6);
 	ck_assert(seen.classified == 4 && seen.correct == 4);
-	orr_route(&r, one, (float *)route);
-	orr_balance(&r, one, (float *)route, slope, shares, &seen);
+	orr_experts_cpu.route(&cpu, &r, one, (float *)route);
+	orr_experts_cpu.balance(&cpu, &r, one, (float *)route, slope, shares, &seen);
 	ck_assert_double_eq_tol(seen.loss, 4, 1e-6);
 	ck_assert(seen.classified == 4 && seen.correct == 2); /* two were dropped */
 }
@@ -257,66 +262,13 @@ START_TEST(choices_that_are_none_go_nowhere)
 	struct orr_routing r = {1, 1, 2, 1, 1, 2};
 	float x[2] = {3, 4}, y[4], at[1], back[2] = {0, 0}, slope[3] = {0}, dx[4];
 
-	orr_dispatch(&r, 0, 2, x, (const float *)&wrong[_i], y, at);
+	orr_experts_cpu.dispatch(&cpu, &r, 0, 2, x, (const float *)&wrong[_i], y, at);
 	ck_assert(at[0] < 0);
-	orr_combine(&r, 0, 2, (const float *)&wrong[_i], y, back);
-	orr_combine_input(&r, 0, 2, (const float *)&wrong[_i], y, x, dx, slope);
+	orr_experts_cpu.combine(&cpu, &r, 0, 2, (const float *)&wrong[_i], y, back);
+	orr_experts_cpu.combine_input(&cpu, &r, 0, 2, (const float *)&wrong[_i], y, x, dx, slope);
 	for (int i = 0; i < 4; i++)
 		ck_assert(fabsf(y[i]) <= 0 && fabsf(dx[i]) <= 0 && fabsf(back[i % 2]) <= 0 &&
 			  fabsf(slope[i % 3]) <= 0);
-}
-END_TEST
-
-/* ---- shapes ---- */
-
-#define MODEL(op) \
-	"digraph { x [op=input, columns=\"0:12\", rows=4]; c [op=input, columns=39]; " op \
-	" l [op=mse]; y [op=linear, features=1]; z [op=linear, features=1]; y -> l; z -> l; }"
-static const struct {
-	const char *text, *message; /* "": it is right */
-} shapes[] = {
-	{"digraph { x [op=input, columns=\"0:12\", rows=4]; r [op=route, experts=3]; "
-	 "l [op=balance]; x -> r; x -> l; r -> l; }",
-	 ""},
-	{MODEL("r [op=route, experts=4]; x -> r -> y; c -> z;"),
-	 "model.dot:1: node r: route reads a score for each of 4 experts, and x has 3 columns: "
-	 "make "
-	 "them equal"},
-	{MODEL("r [op=route, experts=3, groups=3]; x -> r -> y; c -> z;"),
-	 "model.dot:1: node r: route has 3 groups, and x has 4 rows: groups= must divide them"},
-	{MODEL("r [op=route, experts=1, top=2]; c -> r -> y; x -> z;"),
-	 "model.dot:1: node r: route cannot choose 2 of 1 experts: top=1"},
-	{MODEL("r [op=route, experts=3]; d [op=dispatch, experts=3, expert=3]; x -> r; x -> d; "
-	       "r -> d -> y; c -> z;"),
-	 "model.dot:1: node d: dispatch is to expert 3, and the experts are 0 to 2"},
-	{MODEL("d [op=dispatch, experts=3]; x -> d; c -> d -> y; x -> z;"),
-	 "model.dot:1: node d: dispatch reads a route of 4 rows, and c has 1 rows of 1 columns"},
-	{MODEL("r [op=route, experts=3]; b [op=combine]; x -> r -> b; x -> b; c -> b -> y; x -> "
-	       "z;"),
-	 "model.dot:1: node b: combine reads experts of equal shapes, and x is 4 x 3 and c 1 x 1: "
-	 "make them equal"},
-	{MODEL("e [op=embedding, vocabulary=5, first=3, of=7, features=2]; c -> e -> y; x -> z;"),
-	 "model.dot:1: node e: embedding has rows for ids from 3 on, 5 of them, and there are 7 in "
-	 "all: correct first=, vocabulary= or of="},
-	{MODEL("p [op=softmax_part]; x -> p; c -> p -> y; x -> z;"),
-	 "model.dot:1: node p: softmax_part reads scores and 1 column of class numbers with as "
-	 "many "
-	 "rows, in this order, and x has 4 x 3 and c 1 x 1"},
-	{MODEL("s [op=softmax_cross_entropy_parts, classes=5]; x -> s; c -> s; c -> y; x -> z;"),
-	 "model.dot:1: node s: softmax_cross_entropy_parts reads the 6 columns of a softmax_part, "
-	 "or of several beside each other, and 1 column of class numbers, in this order, and x has "
-	 "3 and c 1"},
-};
-
-START_TEST(shapes_that_do_not_fit_are_refused)
-{
-	struct orr_graph *g = NULL;
-	struct orr_error err = {""};
-	int code = orr_graph_parse(&g, "model.dot", shapes[_i].text, &err);
-
-	ck_assert_msg(!strcmp(err.msg, shapes[_i].message), "%s", err.msg);
-	ck_assert_int_eq(code, *shapes[_i].message ? ORR_E_INPUT : 0);
-	orr_graph_destroy(g);
 }
 END_TEST
 
@@ -361,7 +313,6 @@ int main(void)
 		EACH(rows_come_back_from_where_they_went, 2),
 		ONCE(a_balance_is_least_where_experts_are_chosen_evenly),
 		EACH(choices_that_are_none_go_nowhere, 8),
-		EACH(shapes_that_do_not_fit_are_refused, N_OF(shapes)),
 		EACH(a_part_of_a_table_takes_the_ids_of_the_whole, 4),
 	};
 

@@ -374,52 +374,6 @@ START_TEST(zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks)
 }
 END_TEST
 
-START_TEST(what_cannot_be_served_is_refused_with_the_cure)
-{
-	static const struct {
-		const char *schedule, *message;
-		int n_stages, n_workers;
-	} rows[] = {
-		{"v-min",
-		 "a V fold puts two stages on every worker: 6 stages need 3 workers, and there are "
-		 "4 "
-		 "([workers], [stages])",
-		 6, 4},
-		{"1f1b-v",
-		 "a V fold puts two stages on every worker: 7 stages need 4 workers and one stage "
-		 "more, and "
-		 "there are 4 ([workers], [stages])",
-		 7, 4},
-		{"zb-two-thirds",
-		 "zb-two-thirds needs a worker for each of the 8 stages, and there are 4 "
-		 "([workers])",
-		 8, 4},
-		{"interleaved-uniform",
-		 "interleaving needs as many stages on each worker: 6 stages are no multiple "
-		 "of 4 workers ([workers], [stages])",
-		 6, 4},
-		{"adaptive:memory=3",
-		 "adaptive: nothing fits 3 stage stashes on a worker, the smallest block holds 4: "
-		 "give memory=4 or more",
-		 8, 4},
-	};
-
-	for (int i = 0; i < N_OF(rows); i++) {
-		struct orr_pipeline *p = make_chain(rows[i].n_stages, 1, 2);
-		struct orr_choice choice;
-		struct orr_jobs *jobs = NULL;
-		struct orr_error err = {""};
-
-		FAIL_IF(orr_pipeline_set_step(p, rows[i].n_workers, 16, &err), err);
-		FAIL_IF(orr_choice_init(&choice, rows[i].schedule, &err), err);
-		ck_assert_int_eq(orr_jobs_create(&jobs, p, &choice.schedule, &err), ORR_E_INPUT);
-		ck_assert_str_eq(err.msg, rows[i].message);
-		orr_choice_fini(&choice);
-		orr_pipeline_destroy(p);
-	}
-}
-END_TEST
-
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -435,7 +389,6 @@ int main(void)
 		EACH(few_microbatches_and_few_workers_serve_as_well, N_OF(all)),
 		EACH(branches_run_side_by_side, N_OF(all)),
 		ONCE(zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks),
-		ONCE(what_cannot_be_served_is_refused_with_the_cure),
 	};
 
 	return suite_run("fold", tests, N_OF(tests));

@@ -3,9 +3,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "orrery/footprint.h"
+#include "simulate/footprint.h"
 #include "pipelines.h"
-#include "orrery/traffic.h"
+#include "orrery/figures.h"
 #include "suite.h"
 
 #define N_RANKS 4

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/gpu-check with an orrery, a nvidia-smi and a PyTorch that only say what they are told to: parts, limits, --resume, the
+"""tools/gpu/gpu-check with an orrery, a nvidia-smi and a PyTorch that only say what they are told to: parts, limits, --resume, the
 report, and that no part passes without having compared anything. Usage: test_gpu_check.py SOURCE"""
 import argparse
 import glob
@@ -134,7 +134,7 @@ def start(told, *words):
         json.dump({**GOOD, **told}, file)
     write('calls', '')
     env = {**os.environ, 'PATH': os.path.join(folder, 'path') + ':' + os.environ['PATH']}
-    return subprocess.Popen([sys.executable, os.path.join(tree, 'tools/gpu-check'), '--orrery', os.path.join(folder, 'bin/orrery'),
+    return subprocess.Popen([sys.executable, os.path.join(tree, 'tools/gpu/gpu-check'), '--orrery', os.path.join(folder, 'bin/orrery'),
                              '--python', os.path.join(folder, 'bin/torch'), '--build', os.path.join(folder, 'build'),
                              '--out', os.path.join(folder, 'out'), '--seconds', '100000', *words], env=env, stdin=subprocess.DEVNULL, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -355,7 +355,7 @@ def check_parts():
             file.write(damage)
         _, text, found = run({'name': 'NVIDIA H200'}, '--part', 'overhead')
         check(sorted(found['by']) == ['build', 'overhead'], f'{damage[:20]}: {sorted(found["by"])}')
-    code = subprocess.run([sys.executable, os.path.join(tree, 'tools/gpu-check'), '--part', 'nothing', '--out',
+    code = subprocess.run([sys.executable, os.path.join(tree, 'tools/gpu/gpu-check'), '--part', 'nothing', '--out',
                            os.path.join(folder, 'out')], capture_output=True, text=True, check=False)
     check(code.returncode == 2 and 'no part nothing' in code.stderr, code.stderr)
 
@@ -391,9 +391,9 @@ def wait_for(said):
 
 def check_page():
     """--help names every part."""
-    text = subprocess.run([sys.executable, os.path.join(tree, 'tools/gpu-check'), '--help'], capture_output=True, text=True,
+    text = subprocess.run([sys.executable, os.path.join(tree, 'tools/gpu/gpu-check'), '--help'], capture_output=True, text=True,
                           check=True).stdout
-    with open(os.path.join(tree, 'tools/gpu-check'), encoding='utf-8') as file:
+    with open(os.path.join(tree, 'tools/gpu/gpu-check'), encoding='utf-8') as file:
         names = re.findall(r'^        \("([a-z0-9-]+)", ', file.read(), re.MULTILINE)
     check(len(names) > 10 and all(re.search(rf'^  {name}  +\S', text, re.MULTILINE) for name in names), f'{names}: {text}')
 

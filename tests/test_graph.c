@@ -96,6 +96,22 @@ START_TEST(shapes_and_operations_are_those_counted_by_hand)
 }
 END_TEST
 
+START_TEST(a_sample_may_have_the_scores_of_gpt_2)
+{
+	struct orr_graph *g =
+		parse("m.dot", "digraph { ids [op=input, columns=\"0:1024\", rows=1024]\n"
+			       "class [op=input, columns=\"1024:2048\", rows=1024]\n"
+			       "e [op=embedding, vocabulary=50257, features=768]\n"
+			       "head [op=linear, features=50257]\n"
+			       "loss [op=softmax_cross_entropy]\n"
+			       "ids -> e -> head -> loss; class -> loss }");
+
+	ck_assert_int_eq(g->operators[3].width, 1024 * 50257);
+	ck_assert_int_eq(g->operators[3].forward_flops, 2LL * 1024 * 768 * 50257);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file)
 {
 	static const int64_t columns[] = {10, 3, 4, 5, 6};
@@ -648,6 +664,7 @@ int main(void)
 	const struct suite_test tests[] = {
 		ONCE(a_comment_at_the_very_end_does_not_reach_the_next_model),
 		EACH(shapes_and_operations_are_those_counted_by_hand, N_OF(shapes)),
+		ONCE(a_sample_may_have_the_scores_of_gpt_2),
 		ONCE(inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file),
 		EACH(order_repeats_and_encoders_are_as_drawn, N_OF(orders)),
 		ONCE(costs_units_pins_and_labels_are_read),

@@ -1,19 +1,22 @@
 /* What bf16 keeps in half is read and written as it lies: a step converts what comes from data and
  * goes to a loss, and no more; and the bits are those of passes over floats, rounded afterwards. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graphs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
+#include "runtime/devices/compile.h"
 #include "staged.h"
 #include "suite.h"
 
 enum { N = 4, MICROBATCHES = 2, COLUMNS = 80 };
 
 static struct orr_kernels kernels;
+static struct orr_element_kernels elements;
 static struct {
 	int64_t widened, narrowed;
 } passes; /* values, by passes that convert */
@@ -21,14 +24,14 @@ static struct {
 static void count_widen(struct orr_device *d, int64_t count, const void *x, float *y)
 {
 	passes.widened += count;
-	orr_kernels_cpu.widen(d, count, x, y);
+	orr_elements_cpu.widen(d, count, x, y);
 }
 
 static void count_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
 			 void *y)
 {
 	passes.narrowed += count;
-	orr_kernels_cpu.narrow(d, count, end, x, add, y);
+	orr_elements_cpu.narrow(d, count, end, x, add, y);
 }
 
 /* ---- what staged.c runs on ---- */
@@ -106,8 +109,10 @@ static float *step(int model, bool halves, bool split, int64_t *n)
 	for (int i = 0; i < N * COLUMNS; i++)
 		values[i] = (float)((i * 37) % 101) / 50.0f - 1.0f;
 	kernels = orr_kernels_cpu;
-	kernels.widen = count_widen;
-	kernels.narrow = count_narrow;
+	elements = orr_elements_cpu;
+	elements.widen = count_widen;
+	elements.narrow = count_narrow;
+	kernels.elements = &elements;
 	kernels.halves = kernels.halves && halves;
 	orr_graph_set_precision(g, ORR_PRECISION_BF16);
 	ck_assert_msg(!orr_partition(&p, g, &machine, 1, N, &err), "%s", err.msg);
@@ -153,10 +158,56 @@ START_TEST(the_bits_are_those_of_floats_that_are_rounded_afterwards)
 }
 END_TEST
 
+#define VOCABULARY \
+	"digraph { x [op=input, columns=\"0:60\", rows=5]; a [op=linear, features=%d]; " \
+	"c [op=input, columns=\"60:65\", rows=5]; l [op=softmax_cross_entropy]; " \
+	"%s x -> a -> l; c -> l }"
+
+static const struct {
+	int words;
+	const char *more;
+	enum orr_precision precision;
+	/* of 5 x words: tensors that F leaves B, and those beside them in scratch; twice */
+	int stash, scratch;
+} vocabularies[] = {
+	{1000, "", ORR_PRECISION_FP32, 2, 0},
+	{1000, "", ORR_PRECISION_BF16, 1, 2},
+	/* what something else reads stays */
+	{1000, "m [op=softmax_cross_entropy]; a -> m; c -> m;", ORR_PRECISION_FP32, 4, 4},
+};
+
+START_TEST(scores_their_slope_and_their_gradient_have_one_place)
+{
+	int64_t scores = 5 * vocabularies[_i].words, parameters = 13 * vocabularies[_i].words;
+	struct orr_machine machine = orr_machine_default(1);
+	struct orr_program *program;
+	struct orr_pipeline *p = NULL;
+	struct orr_error err = {""};
+	struct orr_graph *g;
+	char text[400];
+
+	(void)snprintf(text, sizeof(text), VOCABULARY, vocabularies[_i].words,
+		       vocabularies[_i].more);
+	g = parse_graph(text);
+	orr_graph_set_precision(g, vocabularies[_i].precision);
+	ck_assert_msg(!orr_partition(&p, g, &machine, 1, 1, &err), "%s", err.msg);
+	ck_assert_msg(!orr_program_create(&program, p, 0, &err), "%s", err.msg);
+	ck_assert_int_eq(orr_program_stash_floats(program, 1, false),
+			 60 + vocabularies[_i].stash * scores / 2);
+	ck_assert_int_eq(orr_program_scratch_floats(program, 1),
+			 parameters + vocabularies[_i].scratch * scores / 2);
+	ck_assert_int_eq(p->stages[0].stash_bytes, 4 * (60 + vocabularies[_i].stash * scores / 2));
+	orr_program_destroy(program);
+	orr_pipeline_destroy(p);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(a_step_converts_what_comes_from_data_and_goes_to_a_loss, N_OF(models)),
+		EACH(scores_their_slope_and_their_gradient_have_one_place, N_OF(vocabularies)),
 		EACH(the_bits_are_those_of_floats_that_are_rounded_afterwards, N_OF(models)),
 	};
 

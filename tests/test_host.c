@@ -32,7 +32,7 @@ struct expected {
 static void assert_share(hwloc_topology_t t, int n_devices, int rank, int n_ranks,
 			 const struct expected *e)
 {
-	struct orr_share share;
+	struct orr_host_share share;
 
 	ck_assert_int_eq(orr_share_init(&share, t, bus, n_devices, rank, n_ranks, NULL), 0);
 	ck_assert_int_eq(share.n_devices, e->n_devices);
@@ -99,7 +99,7 @@ START_TEST(without_devices_every_core_has_one_rank)
 		int seen[6] = {0};
 
 		for (int r = 0; r < n; r++) {
-			struct orr_share share;
+			struct orr_host_share share;
 
 			ck_assert_int_eq(orr_share_init(&share, t, NULL, 0, r, n, NULL), 0);
 			ck_assert_int_ge(share.n_pus, 6 / n);

@@ -5,18 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../codelets/kernels.h"
+#include "../codelets/device.h"
 #include "../codelets/program.h"
 #include "../codelets/shapes.h"
 #include "small_model.h"
 #include "suite.h"
+
+static struct orr_device cpu = {.kernels = &orr_kernels_cpu};
 
 /* y = f(x), of a number of samples and a shape, in double. */
 struct textbook {
 	void (*f)(const struct textbook *t, const double *x, double *y);
 	int64_t n, n_x, n_y;
 	struct orr_window window;
-	struct orr_groups groups;
+	struct orr_norm_groups groups;
 	struct orr_classes classes;
 	const float *given; /* what is not differentiated: a target */
 };
@@ -132,9 +134,9 @@ START_TEST(windows_show_their_pixels_and_give_back_their_gradients)
 	float *dx = filled(t.n_x, 0);
 
 	memset(dx, 0, (size_t)t.n_x * sizeof(*dx)); /* channels that the window does not see */
-	orr_unfold(t.n, &t.window, x, y);
+	orr_images_cpu.unfold(&cpu, t.n, &t.window, x, y);
 	check_value(&t, x, y, "unfolded");
-	orr_fold(t.n, &t.window, dy, dx);
+	orr_images_cpu.fold(&cpu, t.n, &t.window, dy, dx);
 	check_slope(&t, x, dy, dx, "folded");
 	free(x), free(y), free(dy), free(dx);
 }
@@ -146,7 +148,7 @@ START_TEST(matrices_are_transposed)
 
 	for (int i = 0; i < 30; i++)
 		x[i] = (float)i;
-	orr_turn(2, 3, 5, x, y);
+	orr_images_cpu.turn(&cpu, 2, 3, 5, x, y);
 	for (int k = 0; k < 2; k++)
 		for (int c = 0; c < 5; c++)
 			for (int r = 0; r < 3; r++)
@@ -208,14 +210,14 @@ START_TEST(pools_are_the_mean_and_the_largest)
 
 	t.n_y = n_y;
 	t.f = mean_pooled;
-	orr_mean_pool_forward(t.n, &t.window, x, y);
+	orr_images_cpu.mean_pool_forward(&cpu, t.n, &t.window, x, y);
 	check_value(&t, x, y, "mean");
-	orr_mean_pool_backward(t.n, &t.window, dy, dx);
+	orr_images_cpu.mean_pool_backward(&cpu, t.n, &t.window, dy, dx);
 	check_slope(&t, x, dy, dx, "slope of the mean");
 	t.f = max_pooled;
-	orr_max_pool_forward(t.n, &t.window, x, y, at);
+	orr_images_cpu.max_pool_forward(&cpu, t.n, &t.window, x, y, at);
 	check_value(&t, x, y, "largest");
-	orr_max_pool_backward(t.n, &t.window, at, dy, dx);
+	orr_images_cpu.max_pool_backward(&cpu, t.n, &t.window, at, dy, dx);
 	check_slope(&t, x, dy, dx, "slope of the largest");
 	free(x), free(y), free(dy), free(at), free(dx);
 }
@@ -226,15 +228,15 @@ START_TEST(of_equal_pixels_the_first_has_the_gradient_and_nan_shows)
 	struct orr_window w = {2, 2, 1, 2, 2, 0, 0, 1};
 	float x[4] = {3, 5, 5, 1}, y, at, dy = 7, dx[4];
 
-	orr_max_pool_forward(1, &w, x, &y, &at);
-	orr_max_pool_backward(1, &w, &at, &dy, dx);
+	orr_images_cpu.max_pool_forward(&cpu, 1, &w, x, &y, &at);
+	orr_images_cpu.max_pool_backward(&cpu, 1, &w, &at, &dy, dx);
 	ck_assert(dx[1] > 6 && fabsf(dx[2]) <= 0 && fabsf(dx[0]) <= 0 && y > 4);
 	x[3] = NAN;
-	orr_max_pool_forward(1, &w, x, &y, &at);
+	orr_images_cpu.max_pool_forward(&cpu, 1, &w, x, &y, &at);
 	ck_assert(isnan(y));
 	for (int i = 0; i < 4; i++)
 		x[i] = -INFINITY;
-	orr_max_pool_forward(1, &w, x, &y, &at);
+	orr_images_cpu.max_pool_forward(&cpu, 1, &w, x, &y, &at);
 	ck_assert(isinf(y) && at >= 0 && at < 4);
 }
 END_TEST
@@ -243,7 +245,7 @@ END_TEST
 
 static const struct {
 	int64_t n;
-	struct orr_groups groups;
+	struct orr_norm_groups groups;
 } norms[] = {
 	{1, {1, 2, 1, 1e-5}}, {2, {3, 4, 2, 1e-5}},   {3, {5, 6, 6, 1e-3}},
 	{5, {1, 7, 1, 1e-5}}, {2, {4, 130, 1, 1e-2}}, {3, {2, 65, 5, 1e-5}},
@@ -268,7 +270,7 @@ static void normalised(const double *x, const int64_t *cells, int64_t n_cells, i
 
 static void group_normalised(const struct textbook *t, const double *x, double *y)
 {
-	const struct orr_groups *g = &t->groups;
+	const struct orr_norm_groups *g = &t->groups;
 	int64_t *cells = malloc((size_t)t->n_y * sizeof(*cells));
 	const double *gain = x + t->n_y, *bias = gain + g->width;
 
@@ -287,7 +289,7 @@ static void group_normalised(const struct textbook *t, const double *x, double *
 
 static void batch_normalised(const struct textbook *t, const double *x, double *y)
 {
-	const struct orr_groups *g = &t->groups;
+	const struct orr_norm_groups *g = &t->groups;
 	int64_t *cells = malloc((size_t)t->n_y * sizeof(*cells)), rows = t->n * g->rows;
 	const double *gain = x + t->n_y, *bias = gain + g->width;
 
@@ -302,7 +304,7 @@ static void batch_normalised(const struct textbook *t, const double *x, double *
 
 START_TEST(groupnorm_is_that_of_the_textbook)
 {
-	const struct orr_groups *g = &norms[_i].groups;
+	const struct orr_norm_groups *g = &norms[_i].groups;
 	int64_t n = norms[_i].n, rows = n * g->rows, cells = rows * g->width;
 	struct textbook t = {.f = group_normalised,
 			     .n = n,
@@ -312,11 +314,13 @@ START_TEST(groupnorm_is_that_of_the_textbook)
 	float *x = filled(t.n_x, 5), *y = filled(cells, 0), *dy = filled(cells, 6);
 	float *normal = filled(cells + n * g->groups, 0), *dx = filled(t.n_x, 0);
 
-	orr_groupnorm_forward(n, g, x, x + cells, x + cells + g->width, y, normal);
+	orr_column_norms_cpu.groupnorm_forward(&cpu, n, g, x, x + cells, x + cells + g->width, y,
+					       normal);
 	check_value(&t, x, y, "groupnorm");
-	orr_groupnorm_input(n, g, normal, x + cells, dy, dx);
-	orr_layernorm_weight(&(struct orr_norm){.n = rows, .width = g->width, .centred = true},
-			     normal, dy, dx + cells, dx + cells + g->width);
+	orr_column_norms_cpu.groupnorm_input(&cpu, n, g, normal, x + cells, dy, dx);
+	orr_norms_cpu.layernorm_weight(
+		&cpu, &(struct orr_norm){.n = rows, .width = g->width, .centred = true}, normal, dy,
+		NULL, dx + cells, dx + cells + g->width);
 	check_slope(&t, x, dy, dx, "slope of groupnorm");
 	free(x), free(y), free(dy), free(normal), free(dx);
 }
@@ -324,7 +328,7 @@ END_TEST
 
 START_TEST(batchnorm_is_that_of_the_textbook)
 {
-	const struct orr_groups *g = &norms[_i].groups;
+	const struct orr_norm_groups *g = &norms[_i].groups;
 	int64_t n = norms[_i].n, rows = n * g->rows, width = g->width, cells = rows * width;
 	struct textbook t = {.f = batch_normalised,
 			     .n = n,
@@ -335,15 +339,17 @@ START_TEST(batchnorm_is_that_of_the_textbook)
 	float *normal = filled(cells, 0), *dx = filled(t.n_x, 0), *moments = filled(2 * width, 0);
 	float *again = filled(cells, 0);
 
-	orr_batchnorm_forward(rows, width, g->epsilon, x, x + cells, x + cells + width, y, normal,
-			      moments);
+	orr_column_norms_cpu.batchnorm_forward(&cpu, rows, width, g->epsilon, x, x + cells,
+					       x + cells + width, y, normal, moments);
 	check_value(&t, x, y, "batchnorm");
-	orr_batchnorm_input(rows, width, g->epsilon, normal, moments, x + cells, dy, dx);
-	orr_layernorm_weight(&(struct orr_norm){.n = rows, .width = width, .centred = true}, normal,
-			     dy, dx + cells, dx + cells + width);
+	orr_column_norms_cpu.batchnorm_input(&cpu, rows, width, g->epsilon, normal, moments,
+					     x + cells, dy, dx);
+	orr_norms_cpu.layernorm_weight(
+		&cpu, &(struct orr_norm){.n = rows, .width = width, .centred = true}, normal, dy,
+		NULL, dx + cells, dx + cells + width);
 	check_slope(&t, x, dy, dx, "slope of batchnorm");
-	orr_batchnorm_evaluate(rows, width, g->epsilon, x, x + cells, x + cells + width, moments,
-			       again);
+	orr_column_norms_cpu.batchnorm_evaluate(&cpu, rows, width, g->epsilon, x, x + cells,
+						x + cells + width, moments, again);
 	for (int64_t i = 0; i < cells; i++) /* by the batch's own moments: the same */
 		check_near((double)again[i], (double)y[i], 1e-5, "evaluated", i);
 	free(x), free(y), free(dy), free(normal), free(dx), free(moments), free(again);
@@ -417,7 +423,7 @@ START_TEST(cross_entropy_of_rows_is_that_of_the_textbook)
 			counted++;
 			correct += best == (int64_t)classes[r];
 		}
-		orr_softmax_cross_entropy(n, k, x, classes, slope, &m);
+		orr_losses_cpu.softmax_cross_entropy(&cpu, n, k, x, classes, slope, &m);
 		check_value(&t, x, &(float){(float)m.loss}, "loss");
 		check_slope(&t, x, &one, slope, "slope");
 		ck_assert_int_eq(m.classified, counted);
@@ -454,7 +460,7 @@ START_TEST(binary_cross_entropy_is_that_of_the_textbook)
 		correct += (x[i] > 0) == (target[i] > 0.5f);
 	}
 	t.given = target;
-	orr_bce(3, 5, x, target, slope, &m);
+	orr_losses_cpu.bce(&cpu, 3, 5, x, target, slope, &m);
 	check_value(&t, x, &(float){(float)m.loss}, "loss");
 	check_slope(&t, x, &one, slope, "slope");
 	ck_assert_int_eq(m.classified, 15);
@@ -469,7 +475,7 @@ START_TEST(binary_cross_entropy_stays_finite_at_any_score)
 	double expected[4] = {0, 0, 0.25, -0.25};
 	struct orr_metrics m;
 
-	orr_bce(1, 4, x, target, slope, &m);
+	orr_losses_cpu.bce(&cpu, 1, 4, x, target, slope, &m);
 	check_near(m.loss, 500, 1e-9, "loss", 0);
 	for (int i = 0; i < 4; i++)
 		check_near((double)slope[i], expected[i], 1e-7, "slope", i);

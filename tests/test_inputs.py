@@ -36,12 +36,11 @@ SAMPLES = {
                    'study.dot -m 4 --schedule plan.cut'],
     '--machine': ['study.dot -m 4 --machine machine.dot'],
     '--measured': ['measured.cut --measured times.json'],
-    '--data': ['model.dot --stages 2 --data other.csv', 'model.dot --stages 2 --data data.npy',
-               'numbers.onnx --data digits.csv'],
+    '--data': ['model.dot --stages 2 --data other.csv', 'model.dot --stages 2 --data data.npy'],
     '--init': ['model.dot --stages 2 --init weights.safetensors'],
     '--checkpoint': ['model.dot --stages 2 --checkpoint run --resume --keep-best --evaluate-every 1 --steps 3'],
 }
-GRAPHS = ['study.dot -m 4', 'model.dot', 'numbers.onnx', 'plan.cut']
+GRAPHS = ['study.dot -m 4', 'model.dot', 'plan.cut']
 
 
 def check(right, message):
@@ -64,10 +63,6 @@ def write(name, text):
         file.write(text)
 
 
-def reads_onnx():
-    return b'reads no ONNX' not in run('show', 'numbers.onnx').stderr
-
-
 def prepare():
     """One of every kind of file, where the verbs find it by the words above."""
     write('study.dot', STUDY)
@@ -83,8 +78,6 @@ def prepare():
     write('times.json', json.dumps(TIMES))
     write('plug-in.c', PLUGIN)
     subprocess.run(['cc', '-w', '-shared', '-fPIC', f'-I{source}/src', '-o', 'plug-in.so', 'plug-in.c'], cwd=work, check=True)
-    for name in ('tests/onnx/numbers.onnx', 'tests/onnx/numbers.bin', 'graphs/data/digits.csv'):
-        shutil.copy(os.path.join(source, name), work)
     for words in ('plan study.dot -w 2 -m 4 -o plan.cut', 'simulate study.dot -m 2 -o measured.cut',
                   'simulate study.dot -m 4 --csv order.csv'):
         done = run(*words.split())
@@ -131,8 +124,6 @@ def commands():
                 continue  # they take no plan
             if verb in ('train', 'profile') and not (can_train and (words.startswith('model') or '--data' in words)):
                 continue  # a study has nothing to compute
-            if words.startswith('numbers') and not reads_onnx():
-                continue
             known = words.split()
             if verb == 'show':
                 known = known[:1]
@@ -230,9 +221,7 @@ with tempfile.TemporaryDirectory() as work:
             shutil.copytree(os.path.join(work, 'run'), pristine)
         read = opened(verb, words)
         check(bool(read), f'{verb} {" ".join(words)}: opens nothing')
-        if verb in ('simulate', 'plan', 'compare') and words[0] == 'numbers.onnx':
-            read_too = ['numbers.bin']  # named, though not read now
-        elif words[0] == 'model.dot' and verb not in ('train', 'show') and '--data' not in words:
+        if words[0] == 'model.dot' and verb not in ('train', 'show') and '--data' not in words:
             read_too = ['d.csv']
         else:
             read_too = []

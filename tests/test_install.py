@@ -79,11 +79,13 @@ def check_exports():
     exported = {line.split()[2].split('@')[0] for line in run('nm', '-D', '--defined-only', library).splitlines()
                 if line.split()[1] != 'A'}
     names = set().union(*(declared(path) for path in headers))
+    own = [path for path in glob.glob(os.path.join(source, 'src/**/*.h'), recursive=True) if '\nORR_BEGIN\n' in read(path)]
+    shared = set().union(*(declared(path) for path in own))
     check(len(names) > 100, f'only {len(names)} declarations found in the headers')
     for name in sorted(names - exported):
         check(False, f'{name} is declared in a public header and not exported: put it between ORR_BEGIN and ORR_END')
-    for name in sorted(exported - names):
-        check(False, f'{name} is exported, and no public header declares it')
+    for name in sorted(shared ^ exported):
+        check(False, f'{name} is not both exported and declared between ORR_BEGIN and ORR_END, for the command or for all')
     mine = read(os.path.join(source, 'tools/plug-in/mine.c'))
     includes = ''.join(f'#include <orrery/{os.path.basename(path)}>\n' for path in headers)
     uses = ''.join(f'\t(void *)&{name},\n' for name in sorted(names))
@@ -165,8 +167,7 @@ def check_python(heft):
     links = '--latency', '1ms', '--bandwidth', '10GB/s'
     for graph, *words in (('graphs/studies/clip.dot', *links), ('graphs/studies/mmt.dot',), ('towers:4,2/2', '--costs', '1,2')):
         run(orrery, 'simulate', graph, '-w', '5', '-m', '8', *words, '--schedule', '1f1b', '-o', 'base.json')
-        write('model.json', run(orrery, 'show', graph, '--json'))
-        write('heft.json', run(sys.executable, 'heft.py', 'base.json', 'model.json'))
+        write('heft.json', run(sys.executable, 'heft.py', 'base.json'))
         ways = [json.loads(run(orrery, 'simulate', graph, '-w', '5', '-m', '8', *words, '--schedule', schedule, '--json'))
                 for schedule in (heft, 'heft.json')]
         check(ways[0]['makespan'] == ways[1]['makespan'] and ways[0]['worker'] == ways[1]['worker'],
@@ -234,7 +235,7 @@ with tempfile.TemporaryDirectory(prefix='orrery-install.') as folder:
     [library] = glob.glob(prefix + '/lib*/**/liborrery.so', recursive=True)
     headers = sorted(glob.glob(prefix + '/include/orrery/*'))
     [module] = glob.glob(prefix + '/lib*/**/orrery.pc', recursive=True)
-    check(all(name.endswith('.h') for name in headers) and len(headers) > 30, f'headers: {headers}')
+    check(all(name.endswith('.h') for name in headers) and len(headers) == 16, f'headers: {headers}')
     check('${pcfiledir}' in read(module), 'orrery.pc is not relocatable: this build was set up before that; do it again')
     os.environ['PKG_CONFIG_PATH'] = ':'.join(filter(None, [os.path.dirname(module), os.environ.get('PKG_CONFIG_PATH')]))
     path['PATH'] = os.path.dirname(orrery) + ':' + os.environ['PATH']

@@ -291,8 +291,19 @@ START_TEST(sizes_of_a_step_are_refused_out_of_range)
 }
 END_TEST
 
+static int refuse_to_place(const struct orr_pipeline *p, const void *data,
+			   struct orr_placed *placed, struct orr_error *err)
+{
+	(void)p;
+	(void)data;
+	(void)placed;
+	(void)err;
+	ck_abort_msg("latencies that overflow came to place()");
+}
+
 START_TEST(durations_that_overflow_are_refused)
 {
+	struct orr_schedule placing = *orr_schedules[0];
 	struct orr_pipeline *p = make_chain(3, 1, 1);
 	struct orr_jobs *jobs = NULL;
 	struct orr_error err = {""};
@@ -304,7 +315,8 @@ START_TEST(durations_that_overflow_are_refused)
 	ck_assert_msg(strstr(err.msg, "stage 1 the longest"), "%s", err.msg);
 	p->stages[1].forward_ns = 1;
 	p->machine.latency_ns = INT64_MAX / 16;
-	ck_assert_int_eq(orr_jobs_create(&jobs, p, orr_schedules[0], &err), ORR_E_INPUT);
+	placing.place = refuse_to_place;
+	ck_assert_int_eq(orr_jobs_create(&jobs, p, &placing, &err), ORR_E_INPUT);
 	p->machine.latency_ns = 0;
 	p->stages[2].stash_bytes = INT64_MAX / 8;
 	ck_assert_int_eq(orr_jobs_create(&jobs, p, orr_schedules[0], &err), ORR_E_INPUT);

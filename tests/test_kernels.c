@@ -8,13 +8,15 @@
 #include "../codelets/contrastive.h"
 #include "../codelets/cuda/geometry.h"
 #include "../codelets/device.h"
-#include "../codelets/kernels.h"
+#include "../codelets/loops.h"
 #include "../codelets/optimizer.h"
 #include "../codelets/program.h"
 #include "../codelets/shapes.h"
 #include "reference.h"
 #include "small_model.h"
 #include "suite.h"
+
+static struct orr_device cpu = {.kernels = &orr_kernels_cpu};
 
 static float *filled(int64_t n, uint64_t seed)
 {
@@ -45,12 +47,12 @@ START_TEST(linear_agrees_with_plain_loops)
 	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
 	float *x = filled(n * in, 1), *w = filled(out * in, 2), *bias = filled(out, 3);
 	float *dy = filled(n * out, 4), *y = filled(n * out, 0), *dx = filled(n * in, 0);
-	float *dw = filled(out * in, 0), *dbias = filled(out, 0), *across = filled(n * out, 0);
+	float *dw = filled(out * in, 0), *dbias = filled(out, 0);
 
-	orr_linear_forward(n, in, out, x, w, bias, y, across);
-	orr_linear_input(n, in, out, dy, w, dx);
-	orr_linear_weight(n, in, out, x, dy, NULL, dw);
-	orr_linear_bias(n, out, dy, NULL, dbias);
+	cpu.workspace = filled(n * out, 0);
+	orr_linear_cpu.forward(&cpu, n, in, out, x, w, NULL, bias, y);
+	orr_linear_cpu.input(&cpu, n, in, out, dy, w, NULL, dx);
+	orr_linear_cpu.weight(&cpu, n, in, out, x, dy, NULL, dw, dbias);
 	for (int64_t i = 0; i < n * out; i++) {
 		double sum = (double)bias[i % out];
 
@@ -80,7 +82,7 @@ START_TEST(linear_agrees_with_plain_loops)
 		check_near((double)dbias[i], sum, (double)n, "dbias", i);
 	}
 	free(x), free(w), free(bias), free(dy), free(y), free(dx), free(dw), free(dbias);
-	free(across);
+	free(cpu.workspace);
 }
 END_TEST
 
@@ -89,24 +91,27 @@ START_TEST(a_product_has_the_same_bits_at_any_address)
 {
 	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
 	float *x = filled(n * in, 5), *w = filled(out * in, 6), *bias = filled(out, 7);
-	float *y = filled(n * out, 0), *dw = filled(out * in, 0), *across = filled(n * out, 0);
+	float *y = filled(n * out, 0), *dw = filled(out * in, 0);
 
-	orr_linear_forward(n, in, out, x, w, bias, y, across);
-	orr_linear_weight(n, in, out, x, y, NULL, dw);
+	cpu.workspace = filled(n * out, 0);
+	orr_linear_cpu.forward(&cpu, n, in, out, x, w, NULL, bias, y);
+	orr_linear_cpu.weight(&cpu, n, in, out, x, y, NULL, dw, NULL);
 	for (int64_t shift = 1; shift < 16; shift += 3) {
 		float *at[4] = {filled(n * in + shift, 0), filled(out * in + shift, 0),
 				filled(n * out + shift, 0), filled(out * in + shift, 0)};
 
 		memcpy(at[0] + shift, x, (size_t)(n * in) * sizeof(*x));
 		memcpy(at[1] + shift, w, (size_t)(out * in) * sizeof(*w));
-		orr_linear_forward(n, in, out, at[0] + shift, at[1] + shift, bias, at[2] + shift,
-				   across);
+		orr_linear_cpu.forward(&cpu, n, in, out, at[0] + shift, at[1] + shift, NULL, bias,
+				       at[2] + shift);
 		ck_assert_mem_eq(at[2] + shift, y, (size_t)(n * out) * sizeof(*y));
-		orr_linear_weight(n, in, out, at[0] + shift, at[2] + shift, NULL, at[3] + shift);
+		orr_linear_cpu.weight(&cpu, n, in, out, at[0] + shift, at[2] + shift, NULL,
+				      at[3] + shift, NULL);
 		ck_assert_mem_eq(at[3] + shift, dw, (size_t)(out * in) * sizeof(*dw));
 		free(at[0]), free(at[1]), free(at[2]), free(at[3]);
 	}
-	free(x), free(w), free(bias), free(y), free(dw), free(across);
+	free(x), free(w), free(bias), free(y), free(dw);
+	free(cpu.workspace);
 }
 END_TEST
 
@@ -119,8 +124,8 @@ START_TEST(gelu_is_the_exact_form_from_end_to_end)
 		double below = 0.5 * erfc(-x / sqrt(2)),
 		       density = exp(-x * x / 2) / sqrt(2 * acos(-1));
 
-		orr_map(ORR_ELEMENTWISE_gelu, 1, &in, &y);
-		orr_map_back(ORR_ELEMENTWISE_gelu, 1, &in, &one, &dx);
+		orr_elements_cpu.map(&cpu, ORR_ELEMENTWISE_gelu, 1, &in, &y);
+		orr_elements_cpu.map_back(&cpu, ORR_ELEMENTWISE_gelu, 1, &in, &one, &dx);
 		check_near((double)y, x * below, 10 * fabs(x * below), "gelu", n);
 		check_near((double)dx, below + x * density, 1, "its slope", n);
 	}
@@ -132,8 +137,8 @@ START_TEST(relu_lets_nan_through_and_is_flat_at_zero)
 {
 	float x[4] = {-1, 0, 2, NAN}, y[4], dy[4] = {5, 6, 7, 8}, dx[4];
 
-	orr_map(ORR_ELEMENTWISE_relu, 4, x, y);
-	orr_map_back(ORR_ELEMENTWISE_relu, 4, y, dy, dx);
+	orr_elements_cpu.map(&cpu, ORR_ELEMENTWISE_relu, 4, x, y);
+	orr_elements_cpu.map_back(&cpu, ORR_ELEMENTWISE_relu, 4, y, dy, dx);
 	ck_assert(y[0] <= 0 && y[1] <= 0 && y[2] >= 2 && isnan(y[3]));
 	ck_assert(y[0] >= 0 && y[1] >= 0 && y[2] <= 2);
 	ck_assert(fabsf(dx[0]) <= 0 && fabsf(dx[1]) <= 0 && fabsf(dx[2] - 7) <= 0);
@@ -142,13 +147,14 @@ END_TEST
 
 START_TEST(layernorm_of_equal_columns_is_the_bias)
 {
-	const struct orr_norm norm = {1, 3, true, 1e-5, NULL};
+	const struct orr_norm norm = {1, 3, true, 1e-5};
 	float x[3] = {1e6f, 1e6f, 1e6f}, gain[3] = {2, 3, 4}, bias[3] = {5, 6, 7}, normal[4];
 	float y[3], dy[3] = {1, -2, 4}, dx[3];
 
-	orr_layernorm_forward(&norm, x, gain, bias, y, normal);
+	orr_norms_cpu.layernorm_forward(&cpu, &norm, x, gain, bias, y, normal);
 	ck_assert_mem_eq(y, bias, sizeof(bias));
-	orr_layernorm_input(&norm, normal, gain, dy, dx); /* g - mean(g), over sqrt(1e-5) */
+	orr_norms_cpu.layernorm_input(&cpu, &norm, normal, gain, dy,
+				      dx); /* g - mean(g), over sqrt(1e-5) */
 	for (int i = 0; i < 3; i++)
 		check_near((double)dx[i], ((double)(dy[i] * gain[i]) - 4) / sqrt(1e-5), 4e3, "dx",
 			   i);
@@ -162,7 +168,7 @@ static double cross_entropy(int64_t n, int64_t width, const float *scores, const
 	struct orr_classes k = {1, width, NAN, 0};
 	struct orr_metrics metrics;
 
-	orr_softmax_cross_entropy(n, &k, scores, classes, slope, &metrics);
+	orr_losses_cpu.softmax_cross_entropy(&cpu, n, &k, scores, classes, slope, &metrics);
 	*correct = metrics.correct;
 	return metrics.loss;
 }
@@ -215,11 +221,12 @@ static void run_contrastive(float *scores, float t, bool again, struct orr_contr
 	struct orr_largest rows = {most[0], sum[0]}, columns = {most[1], sum[1]};
 
 	for (int64_t r = 0; r < PAIRS; r += TILE)
-		orr_contrastive_normalise(PAIRS - r < TILE ? PAIRS - r : TILE, PAIRS, r, t,
-					  scores + r * PAIRS, &rows, &columns, room);
+		orr_contrastive_cpu.normalise(&cpu, PAIRS - r < TILE ? PAIRS - r : TILE, PAIRS, r,
+					      &t, scores + r * PAIRS, &rows, &columns, room);
 	for (int64_t r = 0; r < PAIRS; r += TILE)
-		orr_contrastive_slopes(PAIRS - r < TILE ? PAIRS - r : TILE, PAIRS, r, t,
-				       scores + r * PAIRS, &rows, &columns, room, seen + r, again);
+		orr_contrastive_cpu.slopes(&cpu, PAIRS - r < TILE ? PAIRS - r : TILE, PAIRS, r, &t,
+					   scores + r * PAIRS, &rows, &columns, room, seen + r,
+					   again);
 }
 
 START_TEST(contrastive_slopes_are_finite_differences_of_the_textbook)
@@ -305,8 +312,10 @@ START_TEST(mse_is_the_mean_over_the_width_of_each_sample)
 {
 	float x[4] = {1, 2, 3, 4}, target[4] = {0, 4, 3, 1}, slope[4];
 	double expected[4] = {1, -2, 0, 3};
+	struct orr_metrics metrics;
 
-	check_near(orr_mse(2, 2, x, target, slope), (1 + 4) / 2.0 + (0 + 9) / 2.0, 1, "loss", 0);
+	orr_losses_cpu.mse(&cpu, 2, 2, x, target, slope, &metrics);
+	check_near(metrics.loss, (1 + 4) / 2.0 + (0 + 9) / 2.0, 1, "loss", 0);
 	for (int i = 0; i < 4; i++)
 		check_near((double)slope[i], expected[i], 1, "slope", i);
 }
@@ -352,7 +361,7 @@ START_TEST(optimizers_follow_their_formulas)
 			       (r->n_averaged > 1 ? r->n_averaged : 1) *
 			       (r->scale > 0 ? r->scale : 1);
 		}
-		orr_rule_step(r, step, 7, p, state, gradients, 3);
+		orr_optimizer_cpu.step(&cpu, r, step, 7, p, state, gradients, 3, false);
 		reference_update(&exact, step, 7, q, exact_state, g);
 	}
 	for (int i = 0; i < 7; i++)
@@ -371,7 +380,7 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 	float p[3] = {0, 0, 0}, v[3] = {0, 0, 0}, sum;
 
 	blocks[_i] = one;
-	orr_rule_step(&plain, 1, 3, p, v, blocks, 3);
+	orr_optimizer_cpu.step(&cpu, &plain, 1, 3, p, v, blocks, 3, false);
 	for (int c = 0; c < 3; c++)
 		ck_assert_msg((p[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i, c,
 			      (double)p[c]);
@@ -381,7 +390,7 @@ START_TEST(gradient_blocks_are_added_in_the_order_of_a_ring)
 		p[c] = 0;
 		chunks[c] = &v[c];
 	}
-	orr_rule_step_chunks(&plain, 1, 3, p, (float[3]){0, 0, 0}, chunks, 3);
+	orr_optimizer_cpu.step(&cpu, &plain, 1, 3, p, (float[3]){0, 0, 0}, chunks, 3, true);
 	for (int c = 0; c < 3; c++)
 		ck_assert_msg(p[c] >= -v[c] && p[c] <= -v[c], "chunk %d", c);
 	sum = -1 - 0x1p-23f;
@@ -408,7 +417,7 @@ START_TEST(parts_make_a_step_of_all)
 		for (int i = 0; i < R * N; i++)
 			g[i / N][i % N] = (float)small_random(&seed);
 		rule.part = NULL;
-		orr_rule_step(&rule, step, N, p[0], state, gradients, R);
+		orr_optimizer_cpu.step(&cpu, &rule, step, N, p[0], state, gradients, R, false);
 		for (int c = 0; c < R; c++) {
 			struct orr_extent part = {orr_rule_chunk(N, R, c),
 						  orr_rule_chunk(N, R, c + 1)};
@@ -419,8 +428,10 @@ START_TEST(parts_make_a_step_of_all)
 					g[(c + 1) % R][i] + g[(c + 2) % R][i] + g[c][i];
 			chunks[c] = sum[c];
 			rule.part = &part;
-			orr_rule_step(&rule, step, N, p[1], part_state[0][c], gradients, R);
-			orr_rule_step_chunks(&rule, step, N, p[2], part_state[1][c], chunks, R);
+			orr_optimizer_cpu.step(&cpu, &rule, step, N, p[1], part_state[0][c],
+					       gradients, R, false);
+			orr_optimizer_cpu.step(&cpu, &rule, step, N, p[2], part_state[1][c], chunks,
+					       R, true);
 		}
 		ck_assert_mem_eq(p[1], p[0], sizeof(p[0]));
 		ck_assert_mem_eq(p[2], p[0], sizeof(p[0]));
@@ -457,8 +468,8 @@ START_TEST(what_is_spared_does_not_decay)
 			rule.spared = k == 2 ? spared : NULL;
 			rule.n_spared = k == 2 ? 4 : 0;
 			for (int step = 1; step <= 3; step++)
-				orr_rule_step(&rule, step, N, with[k], state[k], gradients,
-					      replicas);
+				orr_optimizer_cpu.step(&cpu, &rule, step, N, with[k], state[k],
+						       gradients, replicas, false);
 		}
 		for (int i = 0; i < N; i++) {
 			bool is_spared = i < 7 || (i >= 900 && i < 1999) || i == 2999;
@@ -499,9 +510,9 @@ START_TEST(running_means_take_their_part_of_the_mean)
 			right[i] = (1 - momentum) * right[i] + momentum * mean;
 		}
 		rule.spared = NULL, rule.n_spared = 0;
-		orr_rule_step(&rule, step, N, p[0], state[0], gradients, 3);
+		orr_optimizer_cpu.step(&cpu, &rule, step, N, p[0], state[0], gradients, 3, false);
 		rule.spared = running, rule.n_spared = 2;
-		orr_rule_step(&rule, step, N, p[1], state[1], gradients, 3);
+		orr_optimizer_cpu.step(&cpu, &rule, step, N, p[1], state[1], gradients, 3, false);
 	}
 	for (int i = 0; i < N; i++)
 		if (i >= 3 && i < 20)
@@ -522,7 +533,7 @@ START_TEST(squares_are_added_up_in_one_order)
 
 	for (int i = 0; i < N; i++)
 		x[i] = (float)small_random(&seed);
-	orr_gradient_squares(N, (const float *[]){x}, 1, false, tensors, 4, expected);
+	orr_optimizer_cpu.squares(&cpu, N, (const float *[]){x}, 1, false, tensors, 4, expected);
 	for (int t = 0; t < 4; t++) {
 		exact = 0;
 		for (int64_t i = tensors[t].first; i < tensors[t].end; i++)
@@ -536,15 +547,15 @@ START_TEST(squares_are_added_up_in_one_order)
 			blocks[c] = c == n / 2 ? x : zeros;
 			chunks[c] = x + orr_rule_chunk(N, n, c);
 		}
-		orr_gradient_squares(N, chunks, n, true, tensors, 4, sums);
+		orr_optimizer_cpu.squares(&cpu, N, chunks, n, true, tensors, 4, sums);
 		ck_assert_mem_eq(sums, expected, sizeof(sums));
-		orr_gradient_squares(N, blocks, n, false, tensors, 4, sums);
+		orr_optimizer_cpu.squares(&cpu, N, blocks, n, false, tensors, 4, sums);
 		ck_assert_mem_eq(sums, expected, sizeof(sums));
 	}
 	for (int shift = 1; shift <= 3; shift++) { /* the same tensor elsewhere */
 		memmove(x + shift, x + shift - 1, N * sizeof(*x));
-		orr_gradient_squares(
-			N, (const float *[]){x}, 1, false,
+		orr_optimizer_cpu.squares(
+			&cpu, N, (const float *[]){x}, 1, false,
 			&(struct orr_extent){tensors[2].first + shift, tensors[2].end + shift}, 1,
 			sums);
 		ck_assert_mem_eq(sums, &expected[2], sizeof(*sums));
@@ -568,8 +579,8 @@ START_TEST(a_weight_gradient_is_added_with_the_bits_of_one_written)
 		d.workspace = malloc(d.kernels->workspace_bytes(d.precision, n, in, out) + 1);
 		memcpy(sum, before, (size_t)count * sizeof(*sum));
 		memcpy(bias_sum, bias_before, (size_t)out * sizeof(*sum));
-		d.kernels->linear_weight(&d, n, in, out, x, dy, NULL, dw, dbias);
-		d.kernels->linear_weight(&d, n, in, out, x, dy, apart, sum, bias_sum);
+		d.kernels->linear->weight(&d, n, in, out, x, dy, NULL, dw, dbias);
+		d.kernels->linear->weight(&d, n, in, out, x, dy, apart, sum, bias_sum);
 		for (int64_t i = 0; i < count; i++)
 			ck_assert(sum[i] == before[i] + dw[i]);
 		for (int64_t i = 0; i < out; i++)
@@ -623,9 +634,9 @@ START_TEST(bf16_products_are_those_of_rounded_factors)
 	struct orr_device d = orr_device_cpu(ORR_PRECISION_BF16);
 
 	d.workspace = malloc(d.kernels->workspace_bytes(d.precision, n, in, out));
-	d.kernels->linear_forward(&d, n, in, out, x, w, NULL, bias, y);
-	d.kernels->linear_input(&d, n, in, out, dy, w, NULL, dx);
-	d.kernels->linear_weight(&d, n, in, out, x, dy, NULL, dw, dbias);
+	d.kernels->linear->forward(&d, n, in, out, x, w, NULL, bias, y);
+	d.kernels->linear->input(&d, n, in, out, dy, w, NULL, dx);
+	d.kernels->linear->weight(&d, n, in, out, x, dy, NULL, dw, dbias);
 	for (int64_t i = 0; i < n * out; i++) {
 		double sum = (double)bias[i % out];
 

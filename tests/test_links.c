@@ -15,20 +15,27 @@ static const struct {
 	int64_t parameter_bytes, edge_bytes, latency;
 	int64_t makespan, half_duplex;
 } cases[] = {
-	{"one ring of two", "ddp", 1, 2, 2, 10, 0, 0, 2 + 2, 2 + 2},
-	{"a second one waits", "ddp", 2, 2, 2, 10, 0, 0, 3 + 2 + 2, 3 + 2 + 2},
-	{"eight of them", "ddp", 8, 2, 2, 10, 0, 0, 9 + 8 * 2, 9 + 8 * 2},
+	{"one ring of two", "ddp", 1, 2, 2, 10, 0, 0, 2 + 2, 2 + 4},
+	{"a second one waits", "ddp", 2, 2, 2, 10, 0, 0, 3 + 2 + 2, 3 + 4 + 4},
+	{"eight of them", "ddp", 8, 2, 2, 10, 0, 0, 9 + 8 * 2, 9 + 8 * 4},
 	{"the last step's latency leaves the link free", "ddp", 2, 2, 2, 10, 0, 1, 3 + 4 + 4 - 1,
-	 3 + 4 + 4 - 1},
+	 3 + 6 + 6 - 1},
 	{"three owners", "ddp", 2, 3, 3, 15, 0, 0, 3 + 4 + 4, 3 + 4 + 4},
 	{"rings that are shorter than a backward do not wait", "ddp", 2, 2, 2, 5, 0, 0, 4 + 1,
-	 4 + 1},
+	 3 + 2 + 2},
 	{"without parameters there is no ring", "ddp", 2, 2, 2, 0, 0, 1, 4, 4},
 	/* activations cross at 1 and gradients at 4, each way at once; stage 1's ring is asked for
 	 * at 4 and waits for the gradients until 5, stage 0's is asked for at 6 and waits for the
 	 * first ring until 7. Of half duplex activations take until 2 and 3, gradients from 4 and 5
-	 * until 6; the rings are asked for at 5 and 7, and go at 6 and 8 */
-	{"rings wait for transfers", "chimera", 2, 2, 2, 10, 5, 0, 9, 10},
+	 * until 6; the rings are asked for at 5 and 7, and go at 6 and 10 */
+	{"rings wait for transfers", "chimera", 2, 2, 2, 10, 5, 0, 9, 14},
+	/* Fetched from worker 0, 10 units each: two passes' parameters are there at 10 and 20.
+	 * Three gradients go to worker 0 from 21 on, which has places for two at a time */
+	{"a third gradient waits for a place", "fsdp", 1, 4, 4, 50, 0, 0, 41, 41},
+	/* Worker 0 fetches for F1 and F3, B3 and B1, worker 1 for F0 and F2, B2 and B0, three at
+	 * once and the last at 11, by 10, 20, 30 and 40; then gradients that were made at 31, of
+	 * stages 3 and 2, and at 41, of 1 and 0, go back. No direction is ever idle before 60 */
+	{"three passes' parameters are asked for", "fsdp", 4, 2, 2, 50, 0, 0, 60, 120},
 };
 
 START_TEST(rings_follow_one_another_and_transfers)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/omissions.h"
+#include "report/omissions.h"
 #include "pipelines.h"
 #include "suite.h"
 

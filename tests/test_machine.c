@@ -159,74 +159,6 @@ START_TEST(a_file_is_read)
 }
 END_TEST
 
-static const struct {
-	const char *text, *refused;
-} wrong[] = {
-	{"graph { a [speed=0] }", "m.dot:1: a: speed: 0 is out of range: say 0.001 to 1000"},
-	{"graph {\n a; b\n a -- c [latency=1] }",
-	 "m.dot:3: a link of c, which is no worker: name it first, in a line of its own"},
-	{"graph { gpu0; gpu1; gpu0 -- gpu2 [latency=1] }",
-	 "m.dot:1: a link of gpu2 (did you mean gpu0?), which is no worker: name it first, in a "
-	 "line "
-	 "of its own"},
-	{"graph { a [memory=\"-1GB\"] }", "m.dot:1: a: memory: -1GB is negative: say 0 or more"},
-	{"graph { a [memory=16] }", "m.dot:1: a: memory: 16 has no unit: say \"16GB\", or \"16B\""},
-	{"graph { a [memory=0] }", "m.dot:1: a: memory: 0: leave it out for no limit"},
-	{"graph { bandwidth=\"0B/s\"; a }",
-	 "m.dot:1: the machine: bandwidth: 0: leave it out for an infinite one"},
-	{"graph { a; b; a -- b [latency=1]\n b -- a [latency=2] }",
-	 "m.dot:2: a second link of a and b: leave one out"},
-	{"graph { a; a -- a [latency=1] }", "m.dot:1: a link of a with itself: leave it out"},
-	{"graph { a; b; a -- b }",
-	 "m.dot: link a -- b says nothing: give it a latency or a bandwidth"},
-	{"graph { a [sped=2] }",
-	 "m.dot:1: sped (did you mean speed?) is no attribute of a worker: use speed, memory and "
-	 "repeat, or what Graphviz draws with"},
-	{"graph { a; b; a -- b [speed=2, latency=1] }",
-	 "m.dot:1: speed is no attribute of a link: use latency and bandwidth, or what Graphviz "
-	 "draws with"},
-	{"graph { latency=1; a; b; a -- b [latency=\"1ms\"] }",
-	 "m.dot:1: a -- b: latency: a plain number is units, and others have a unit of time: give "
-	 "all the same"},
-	{"graph { subgraph x { a } subgraph y { a } }",
-	 "m.dot:1: worker a is in two groups, x and y: leave it in one (a link inside a subgraph "
-	 "puts both its ends there: write it outside)"},
-	{"graph { subgraph x { repeat=2; a } b; a -- b [latency=1] }",
-	 "m.dot:1: a link of worker a, whose group x repeats: give the group a bandwidth, or write "
-	 "its copies out"},
-	{"graph { { latency=1; a } }",
-	 "m.dot:1: a group of workers needs a name: say subgraph NAME {"},
-	{"graph { a [repeat=4096]; b }", "m.dot:1: more than 4096 workers: take fewer"},
-	{"graph { ports=maybe; a }", "m.dot:1: the machine: ports: 'maybe': give true or false"},
-	{"graph { duplex=both; a }", "m.dot:1: the machine: duplex: 'both': give half or full"},
-	{"graph { duplex=half; ports=true; a }",
-	 "m.dot: duplex=half is of links, and with ports=true there are none: leave one out"},
-	{"graph { subgraph x { duplex=half; a } }", "m.dot:1: duplex is no attribute of a group of "
-						    "workers: use latency, bandwidth and repeat, "
-						    "or what Graphviz draws with"},
-	{"graph { port=true; a }", "m.dot:1: port (did you mean ports?) is no attribute of a "
-				   "machine: use latency, bandwidth, "
-				   "ports and duplex, or what Graphviz draws with"},
-	{"graph { }",
-	 "m.dot: a machine without workers: a worker is a node, such as gpu0 [speed=2, "
-	 "memory=\"16GB\"]"},
-	{"graph { a; b; a -> b }", "m.dot:1: a link has no direction: write -- for ->"},
-	{"digraph { a }",
-	 "m.dot:1: no machine: a machine file begins with graph {, and its links are --"},
-	{"", "m.dot: an empty file: a machine is graph { ... }"},
-};
-
-START_TEST(a_wrong_file_is_refused)
-{
-	struct orr_cluster *cluster = NULL;
-	struct orr_error err = {""};
-
-	ck_assert_int_eq(orr_cluster_parse(&cluster, "m.dot", wrong[_i].text, &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, wrong[_i].refused);
-	ck_assert_ptr_null(cluster);
-}
-END_TEST
-
 /* Levels as --workers has them; NULL: it has none. */
 static const struct {
 	const char *machine, *workers, *links, *latencies;
@@ -296,7 +228,6 @@ int main(void)
 		ONCE(microbatches_are_shared_by_speed),
 		ONCE(a_file_is_read),
 		EACH(equal_groups_are_levels, N_OF(nested)),
-		EACH(a_wrong_file_is_refused, N_OF(wrong)),
 	};
 
 	return suite_run("machine", tests, N_OF(tests));

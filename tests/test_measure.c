@@ -7,9 +7,9 @@
 
 #include "graphs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
-#include "orrery/profile.h"
+#include "runtime/run/profile.h"
 #include "runtime/devices/alone.h"
 #include "staged.h"
 #include "suite.h"
@@ -25,6 +25,8 @@ static const char *const text = "digraph {"
 
 /* What was done on the device, in place of its own kernels. */
 static struct orr_kernels counting;
+static struct orr_linear_kernels linear;
+static struct orr_optimizer_kernels optimizer;
 static const struct orr_kernels *real;
 static int n_waits, n_kept, n_rounded_again, n_steps;
 
@@ -41,7 +43,8 @@ static void failing_step(struct orr_device *d, const struct orr_rule *rule, int6
 			 int n_blocks, bool summed)
 {
 	if (--updates_left > 0)
-		real->step(d, rule, number, n, parameters, state, blocks, n_blocks, summed);
+		real->optimizer->step(d, rule, number, n, parameters, state, blocks, n_blocks,
+				      summed);
 	else
 		d->failure = "CUDA, step: unspecified launch failure";
 }
@@ -57,7 +60,7 @@ static void linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t 
 {
 	n_kept += rounded != NULL;
 	n_rounded_again += !rounded && d->precision == ORR_PRECISION_BF16;
-	real->linear_forward(d, n, in, out, x, w, rounded, bias, y);
+	real->linear->forward(d, n, in, out, x, w, rounded, bias, y);
 }
 
 static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
@@ -65,7 +68,7 @@ static void step(struct orr_device *d, const struct orr_rule *rule, int64_t numb
 		 bool summed)
 {
 	n_steps++;
-	real->step(d, rule, number, n, parameters, state, blocks, n_blocks, summed);
+	real->optimizer->step(d, rule, number, n, parameters, state, blocks, n_blocks, summed);
 }
 
 /* What measuring asks for is the emulated device, whatever this machine has. */
@@ -78,8 +81,12 @@ int orr_alone_init(struct orr_alone *alone, enum orr_hardware hardware,
 	real = alone->device.kernels;
 	counting = *real;
 	counting.wait = wait;
-	counting.linear_forward = linear_forward;
-	counting.step = updates_left > 0 ? failing_step : step;
+	linear = *real->linear;
+	linear.forward = linear_forward;
+	counting.linear = &linear;
+	optimizer = *real->optimizer;
+	optimizer.step = updates_left > 0 ? failing_step : step;
+	counting.optimizer = &optimizer;
 	counting.allocate = updates_left > 0 ? allocate : real->allocate;
 	alone->device.kernels = &counting;
 	n_waits = n_kept = n_rounded_again = n_steps = 0;

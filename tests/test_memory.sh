@@ -7,7 +7,7 @@ size=$1 orrery=$(realpath "$2") source=$3
 command -v mpirun >/dev/null || { echo 'SKIP: there is no mpirun' && exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$work
 graph=$source/graphs/shard_towers.dot
 stages=24
 if [ "$size" = small ]; then

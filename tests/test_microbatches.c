@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "graphs.h"
-#include "orrery/cost.h"
-#include "orrery/microbatches.h"
-#include "orrery/partition.h"
+#include "pipeline/cost.h"
+#include "pipeline/microbatches.h"
+#include "pipeline/partition.h"
 #include "orrery/schedules.h"
 #include "pipelines.h"
 #include "suite.h"
@@ -259,59 +259,6 @@ START_TEST(a_row_of_half_a_backward_is_what_the_job_takes)
 }
 END_TEST
 
-static const struct {
-	const char *text, *message;
-	int weight;
-} refused[] = {
-	{"", "c.csv: empty: write a heading and rows", 0},
-	{"0,0,F,1\n",
-	 "c.csv:1: '0' is no column: the heading names each of stage, microbatch, pass, duration, "
-	 "bytes and stash at most once",
-	 0},
-	{"stage,pass,duration\n0,F,1\n",
-	 "c.csv:1: no heading: write stage,microbatch,pass and any of duration, bytes and stash",
-	 0},
-	{"stage,microbatch,pass,duration,stage\n",
-	 "c.csv:1: 'stage' again: the heading names each of stage, microbatch, pass, duration, "
-	 "bytes and stash at most once",
-	 0},
-	{"stage,microbatch,pass,duration\n0,0,F,1\n2,0,F,1\n",
-	 "c.csv:3: stage 2: there are 2, from 0 on", 0},
-	{"stage,microbatch,pass,duration\n0,2,F,1\n",
-	 "c.csv:2: microbatch 2: there are 2, from 0 on ([microbatches])", 0},
-	{"stage,microbatch,pass,duration\n-1,0,F,1\n",
-	 "c.csv:2: stage: -1 is out of range: say 0 to 2147483647", 0},
-	{"stage,microbatch,pass,duration\n0,0,U,1\n", "c.csv:2: pass: give F, B or W", 0},
-	{"stage,microbatch,pass,duration\n0,0,W,1\n",
-	 "c.csv:2: W: the costs of the graph do not tell it from B: give the whole backward as B, "
-	 "or the graph a weight",
-	 0},
-	{"stage,microbatch,pass,duration\n0,0,F,-1\n",
-	 "c.csv:2: duration: -1 is negative: say 0 or more", 0},
-	{"stage,microbatch,pass,duration\n0,0,F,1ms\n",
-	 "c.csv:2: duration: 1ms has a unit, and the durations of the graph have none: write them "
-	 "alike",
-	 0},
-	{"stage,microbatch,pass,duration\n0,0,F\n", "c.csv:2: 3 cells, and the heading has 4", 0},
-	{"stage,microbatch,pass,duration\n0,0,F,1\n0,1,F,1\n0,0,F,2\n",
-	 "c.csv:4: 0F0 has a row already, in line 2", 0},
-	{"stage,microbatch,pass,stash\n0,0,B,1\n",
-	 "c.csv:2: stash: F makes it: give it in the row of F", 0},
-	{"stage,microbatch,pass,bytes\n0,0,W,1\n",
-	 "c.csv:2: bytes: W sends nothing along an edge: leave the cell empty", 1},
-};
-
-START_TEST(what_is_refused_names_the_line)
-{
-	struct orr_pipeline *p = two_stages(refused[_i].weight);
-	struct orr_error err = {""};
-
-	ck_assert_int_eq(read_text(p, refused[_i].text, &err), ORR_E_INPUT);
-	ck_assert_str_eq(err.msg, refused[_i].message);
-	orr_pipeline_destroy(p);
-}
-END_TEST
-
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -323,7 +270,6 @@ int main(void)
 		ONCE(equal_lengths_change_nothing),
 		ONCE(a_row_sets_a_job),
 		EACH(a_row_of_half_a_backward_is_what_the_job_takes, 2),
-		EACH(what_is_refused_names_the_line, N_OF(refused)),
 	};
 
 	return suite_run("microbatches", tests, N_OF(tests));

@@ -14,7 +14,8 @@
 #include "derived_traffic.h"
 #include "frozen.h"
 #include "training.h"
-#include "orrery/ranks.h"
+#include "orrery/run.h"
+#include "runtime/run/parts.h"
 #include "suite.h"
 
 #define N_WORKERS 4
@@ -139,6 +140,17 @@ static void check_traffic(const struct training *t, const char *name)
 		  counted.received[ORR_TRANSFER_STASH] > 0);
 }
 
+/* Places for parameters of other ranks, as many as the simulator counts. */
+static void check_places(const struct training *t, const char *name)
+{
+	int n_workers = N_WORKERS / orr_ranks_count(), n = t->run->cross.arriving.n_handles;
+
+	ck_assert_msg(n <= n_workers * (t->options.prefetch + 1) &&
+			      (n > 0) == (orr_ranks_count() > 1),
+		      "%s: %d places for %d workers, %d jobs ahead", name, n, n_workers,
+		      t->options.prefetch);
+}
+
 START_TEST(the_same_bits_on_any_number_of_ranks)
 {
 	const struct orr_schedule *schedule = &schedules[_i / N_OF(ways)];
@@ -159,6 +171,7 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	t.hooks.link_delay_us = ways[_i % N_OF(ways)].link_delay_us;
 	t.options.timeout_s = 120;
 	training_start(&t);
+	check_places(&t, schedule->name);
 	n = orr_run_n_parameters(t.run);
 	parameters = calloc((size_t)n, sizeof(*parameters));
 	drawn = calloc((size_t)n, sizeof(*drawn));

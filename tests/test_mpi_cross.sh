@@ -5,7 +5,7 @@ test=$(realpath "$1")
 command -v mpirun >/dev/null || { echo 'SKIP: there is no mpirun' && exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$work
 for n in 2 4; do
 	[ -f "$work/alone" ] && [ -z "$2" ] || "$test" "$work/alone" ${2:+$n} >"$work/log" 2>&1 || {
 		cat "$work/log"

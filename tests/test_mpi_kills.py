@@ -28,8 +28,8 @@ FAMILIES = {
 if not shutil.which('mpirun'):
     print('SKIP: there is no mpirun')
     sys.exit(77)
-os.environ.update(OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
 work = pathlib.Path(tempfile.mkdtemp())
+os.environ.update(OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', STARPU_HOME=str(work), OMPI_MCA_orte_tmpdir_base=str(work))
 draw = random.Random(SEED)
 
 

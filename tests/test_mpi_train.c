@@ -11,20 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/choice.h"
+#include "orrery/open.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/timeline.h"
 #include "derived_traffic.h"
 #include "frozen.h"
 #include "orrery/figures.h"
-#include "orrery/simulate.h"
-#include "orrery/versions.h"
-#include "orrery/ranks.h"
+#include "simulate/simulate.h"
+#include "schedule/versions.h"
 #include "orrery/run.h"
 
 #define N_ROWS 97

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/nearest.h"
+#include "base/nearest.h"
 #include "suite.h"
 
 static const struct {

@@ -7,7 +7,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "pipeline/numbering.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 #include "suite.h"

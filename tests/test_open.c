@@ -138,57 +138,12 @@ START_TEST(a_file_does_not_hide_a_study)
 }
 END_TEST
 
-static const struct {
-	const char *source, *schedule;
-	int n_workers, n_microbatches, batch;
-	const char *versions, *message;
-} refusals[] = {
-	{"no.dot", "1f1b", 0, 0, 96, NULL,
-	 "no.dot: cannot open it: No such file or directory: name a DOT file"},
-	{"chain:4", "no", 0, 0, 96, NULL, "no schedule 'no': there are ddp"},
-	{"m.dot", "1f1b", 0, 8, 7, NULL,
-	 "[batch] 7 is less than a sample for each of [microbatches] 8 microbatches: raise [batch] "
-	 "or lower [microbatches]"},
-	{"m.dot", "pipedream", 0, 5, 96, NULL,
-	 "[batch] 96 is no multiple of [microbatches] 5, and under schedule pipedream every "
-	 "microbatch is a minibatch, all of one size: change one of them"},
-	{"chain:4", "1f1b", 0, 0, 96, "[sync]",
-	 "[sync]: schedule 1f1b flushes after every step, so its parameters have one version: "
-	 "leave "
-	 "it out, or take pipedream"},
-};
-
-START_TEST(what_cannot_be_opened_is_refused)
-{
-	struct orr_open_options options = orr_open_options_default();
-	struct orr_opened x = {0};
-	struct orr_error err = {""};
-	FILE *file = fopen("m.dot", "w");
-
-	ck_assert(file &&
-		  fputs("digraph m { x [op=input, columns=\"0:4\"]; y [op=linear, features=2]; "
-			"t [op=input, columns=\"4:6\"]; l [op=mse]; x -> y -> l; t -> l }\n",
-			file) >= 0 &&
-		  !fclose(file));
-	options.source = refusals[_i].source;
-	options.schedule = refusals[_i].schedule;
-	options.n_microbatches = refusals[_i].n_microbatches;
-	options.batch = refusals[_i].batch;
-	options.versions = refusals[_i].versions;
-	ck_assert_int_eq(open_all(&x, &options, &err), ORR_E_INPUT);
-	ck_assert_msg(!strncmp(err.msg, refusals[_i].message, strlen(refusals[_i].message)), "%s",
-		      err.msg);
-	orr_opened_fini(&x);
-}
-END_TEST
-
 int main(void)
 {
 	const struct suite_test tests[] = {
 		ONCE(a_study_takes_the_closed_form),
 		ONCE(a_plan_settles_what_is_not_said),
 		ONCE(a_file_does_not_hide_a_study),
-		EACH(what_cannot_be_opened_is_refused, N_OF(refusals)),
 	};
 
 	return suite_run_with("open", tests, N_OF(tests), enter_folder, leave_folder);

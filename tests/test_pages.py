@@ -99,12 +99,16 @@ def check_files(page, text):
                 continue
             if word.lstrip('./').startswith(ROOMS) or re.fullmatch(r'[\w*/.-]*\w\.(?:c|h|cu|cpp|py|sh|md)', word):
                 check(exists(page, word), page, f'no {word}, of `{code}`')
+    for rows in re.findall(r'^\| file \|.*\n\|[-:| ]+\n((?:\|.*\n)+)', text, re.MULTILINE):
+        for word in re.findall(r'`([\w./-]+)`', ' '.join(re.findall(r'^\|([^|]*)\|', rows, re.MULTILINE))):
+            check(re.search(r'^\.|[A-Z]{4}', word) or exists(page, word) or exists(page, word + '.*'), page,
+                  f'no {word} in a table of files')
 
 
 def helps():
     """Of every command its options; None where this build has it not."""
     said = {}
-    for path in glob.glob(os.path.join(source, 'tools/cmd_*.c')):
+    for path in glob.glob(os.path.join(source, 'tools/command/cmd_*.c')):
         verb = os.path.basename(path)[4:-2]
         told = subprocess.run([orrery, verb, '--help'], capture_output=True, text=True, check=False)
         said[verb] = set(re.findall(r'(?<![\w-])--?[a-z][\w-]*', told.stdout)) if told.returncode == 0 else None

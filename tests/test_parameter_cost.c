@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "orrery/parameter_cost.h"
+#include "pipeline/parameter_cost.h"
 #include "pipelines.h"
 #include "orrery/plan.h"
 #include "orrery/search.h"

@@ -7,7 +7,7 @@
 
 #include "model/whole.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "staged.h"
 #include "suite.h"

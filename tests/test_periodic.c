@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "order/allocate.h"
-#include "orrery/periodic.h"
+#include "order/periodic.h"
 #include "pipelines.h"
 #include "suite.h"
 

@@ -22,7 +22,7 @@ accept 'makespan' simulate profile.txt --schedule plan.json
 accept 'steady       6 ms for 2 microbatches' simulate plan.json --schedule pipedream -m 8
 accept '"replicas": 2' simulate plan.json --schedule pipedream --sync vertical --json
 refuse 'replicas lists 1 stages and there are 2' simulate plan.json --schedule pipedream:replicas=3
-refuse 'a cycle' plan cycle.txt --workers 2 --pieces
+refuse 'a cycle' plan cycle.txt --workers 2
 refuse 'a cycle' plan cycle.txt --workers 2
 refuse 'missing.txt:2: no operator' plan missing.txt --workers 2
 refuse 'no --workers' plan profile.txt
@@ -49,9 +49,9 @@ cat >eight.dot <<END
 digraph { node [forward=4 backward=6]; a; b; c; d; node [forward=8 backward=12]; e; f; g; h;
 a -> b -> c -> d -> e -> f -> g -> h }
 END
-accept 'Busiest worker: 30 a microbatch' plan eight.dot --workers 4 -m 16 --straight --pieces -o pieces.json
+accept 'Busiest worker: 30 a microbatch' plan eight.dot --workers 4 -m 16 --straight -o pieces.json
 accept 'makespan' simulate pieces.json
-accept '"schedule": "search"' plan eight.dot --workers 4 -m 16 --straight --pieces --search --json
+accept '"schedule": "search"' plan eight.dot --workers 4 -m 16 --straight --search --json
 # what a period takes less of, the simulator takes less of
 accept '  T 12       2 in flight, at most 40 MB of stashes on a worker' plan chain:6 --costs 1,2 --stash 10MB --workers 3 -m 12 \
 	--straight -o periods.json
@@ -66,6 +66,12 @@ accept 'Links are free, so replicas cost nothing: --bandwidth=10GB/s, say' plan 
 for way in --straight --bandwidth=1GB/s; do
 	"$orrery" plan profile.txt --workers 2 $way >out
 	grep -q '^Slowest stage' out && ! grep -q 'Links are free' out && pass || fail "plan $way: $(cat out)"
+done
+# why three stages on two workers, and what prices them
+for overhead in '' 'overhead="2ms";'; do
+	echo "digraph g { $overhead a [forward=\"1ms\"]; b [forward=\"4ms\"]; c [forward=\"3ms\"]; a -> b -> c }" >three.dot
+	[ -n "$overhead" ] || accept 'Starting a job costs nothing here, so neither do 3 stages on 2 workers' plan three.dot --workers 2 -m 8 --straight
+	[ -z "$overhead" ] || accept '  2 stages' plan three.dot --workers 2 -m 8 --straight
 done
 refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2
 refuse '--schedule is nothing for a plan' plan profile.txt --workers 3 --schedule gpipe
@@ -133,8 +139,8 @@ if [ "$can_train" = yes ]; then
 	refuse "$data is not in the folder of the graph" train digits.json --steps 20
 	accept 'Test loss' train digits.json --data "$data" --steps 20
 	# workers with several stages, in an order that was searched, train as they are
-	"$orrery" plan digits.dot --workers 2 --batch 64 -m 4 --straight --unpin --pieces --search -o pieces.json >pieces.txt ||
-		fail "plan --pieces --search: $(cat pieces.txt)"
+	"$orrery" plan digits.dot --workers 2 --batch 64 -m 4 --straight --unpin --search -o pieces.json >pieces.txt ||
+		fail "plan --search: $(cat pieces.txt)"
 	accept 'Test loss' train pieces.json --data "$data" --steps 20
 	# without a flush; every task says which version it found
 	accept 'passes that read another version than they must: 0' train digits.json --data "$data" --schedule pipedream --steps 20

@@ -12,7 +12,7 @@
 #include "orrery/plan.h"
 #include "plan/hierarchy.h"
 #include "plan/ideals.h"
-#include "plan/tensors.h"
+#include "plan/crossing.h"
 #include "suite.h"
 
 static const char *folder;

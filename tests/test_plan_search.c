@@ -6,14 +6,14 @@
 #include <string.h>
 #include <threads.h>
 
-#include "orrery/choice.h"
+#include "orrery/open.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/orrery.h"
 #include "orrery/plan.h"
 #include "orrery/search.h"
-#include "orrery/simulate.h"
+#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "pipelines.h"
 #include "suite.h"
@@ -85,7 +85,7 @@ START_TEST(a_search_is_never_longer_and_keeps_to_the_memory)
 	struct orr_error err = {""};
 
 	ck_assert_msg(!orr_plan_search(plan, 0, 0, &err), "%s", err.msg);
-	ck_assert_int_eq(plan->searched_from_ns, before_ns);
+	ck_assert_int_eq(plan->sought.from_ns, before_ns);
 	ck_assert_int_le(plan->tried.figures->makespan_ns, before_ns);
 	ck_assert_int_ge(plan->tried.figures->makespan_ns, plan->tried.figures->lower_bound_ns);
 	ck_assert_int_le(most_memory(plan), memory);
@@ -177,7 +177,7 @@ static int64_t search_towers(int restarts)
 	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err) &&
 			      !orr_plan_search(plan, restarts, 0, &err),
 		      "%s", err.msg);
-	ck_assert_int_eq(plan->restarts, restarts);
+	ck_assert_int_eq(plan->sought.restarts, restarts);
 	makespan_ns = plan->tried.figures->makespan_ns;
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);

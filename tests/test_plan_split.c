@@ -8,11 +8,12 @@
 #include "graphs.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
-#include "orrery/partition.h"
-#include "orrery/rewrite.h"
+#include "pipeline/partition.h"
+#include "rewrite/rewrite.h"
 #include "orrery/schedule.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "suite.h"
+#include "plan/plan_file.h"
 
 static struct orr_plan_options options_for(const char *workers, int m)
 {

@@ -22,8 +22,8 @@ BOTH_COPIES = 'compute=sum,weights=pairs'
 if not shutil.which('mpirun'):
     print('SKIP: there is no mpirun')
     sys.exit(77)
-os.environ.update(OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
 work = pathlib.Path(tempfile.mkdtemp())
+os.environ.update(OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', STARPU_HOME=str(work), OMPI_MCA_orte_tmpdir_base=str(work))
 count = {'the bits of one process': 0, 'the bits of one worker': 0, 'refused': 0, 'differ or fail': 0}
 
 

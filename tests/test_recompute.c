@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "orrery/graph.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "pipelines.h"
 #include "suite.h"
 

@@ -8,6 +8,7 @@
 
 #include "orrery/pipeline.h"
 #include "training.h"
+#include "runtime/peers/device_groups.h"
 #include "runtime/run/parts.h"
 #include "suite.h"
 
@@ -35,8 +36,9 @@ START_TEST(replicas_on_devices_of_their_own_take_part)
 	training_init(&t, "ddp", 4, 8);
 	for (int i = 0; i < N_OF(cases); i++)
 		for (int s = 0; s < t.pipeline->n_stages; s++) {
-			int n = orr_reduce_devices(t.jobs, s, cases[i].device_of, cases[i].rank_of,
-						   false, devices, member_of);
+			int n = orr_device_groups_choose(t.jobs, s, cases[i].device_of,
+							 cases[i].rank_of, false, devices,
+							 member_of);
 
 			ck_assert_int_eq(n, cases[i].n);
 			for (int k = 0; k < n; k++)
@@ -56,12 +58,12 @@ START_TEST(an_owner_alone_has_nobody_to_add_up_with)
 
 	training_init(&t, "gpipe", 2, 4);
 	for (int s = 0; s < t.pipeline->n_stages; s++) {
-		ck_assert_int_eq(orr_reduce_devices(t.jobs, s, device_of, rank_of, false, devices,
-						    member_of),
+		ck_assert_int_eq(orr_device_groups_choose(t.jobs, s, device_of, rank_of, false,
+							  devices, member_of),
 				 0);
-		ck_assert_int_eq(
-			orr_reduce_devices(t.jobs, s, device_of, rank_of, true, devices, member_of),
-			1);
+		ck_assert_int_eq(orr_device_groups_choose(t.jobs, s, device_of, rank_of, true,
+							  devices, member_of),
+				 1);
 		ck_assert_int_eq(devices[0], device_of[s % 2]);
 	}
 	training_fini(&t);
@@ -82,7 +84,7 @@ static float *parameters_of(const char *schedule, bool alone, int delay_us, int6
 	training_start(&t);
 	for (int i = 0; i < t.run->data.n_owned; i++) {
 		n_learning += t.run->data.owned[i].update >= 0;
-		n_summed += t.run->reduce.members[i].joins;
+		n_summed += t.run->sum.reduce.members[i].joins;
 	}
 	ck_assert_int_gt(n_learning, 2);
 	ck_assert_int_eq(n_summed, alone ? n_learning : 0);

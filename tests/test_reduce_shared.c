@@ -33,7 +33,7 @@ static float *train(bool joins, uint64_t delay_seed, int64_t *n)
 	start(&t, joins);
 	t.run->session.common.delay_seed = delay_seed;
 	for (int i = 0; i < t.run->data.n_owned; i++) {
-		const struct orr_member *m = &t.run->reduce.members[i];
+		const struct orr_member *m = &t.run->sum.reduce.members[i];
 
 		ck_assert_int_eq(m->joins, joins && t.run->data.owned[i].update >= 0);
 		if (m->joins) /* of owners 0 to 3 of a stage */

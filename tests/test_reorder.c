@@ -79,7 +79,7 @@ START_TEST(another_order_is_never_worse)
 	int64_t plain = 0, found = 0;
 
 	random_state = 7;
-	for (int k = 0; k < 12; k++) {
+	for (int k = 0; k < suite_drawn(12); k++) {
 		int times[MOST], m = 4 + draw(MOST - 3);
 		int64_t bound, x, y;
 

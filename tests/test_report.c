@@ -6,9 +6,9 @@
 
 #include "golden.h"
 #include "orrery/graph.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "pipelines.h"
-#include "orrery/report.h"
+#include "report/report.h"
 #include "suite.h"
 
 static const char *write_report(struct page *page, const struct way *way)

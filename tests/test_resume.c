@@ -14,12 +14,12 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
-#include "orrery/choice.h"
-#include "orrery/rewrite.h"
+#include "orrery/open.h"
+#include "rewrite/rewrite.h"
 #include "orrery/run.h"
-#include "orrery/state.h"
+#include "orrery/checkpoint.h"
 #include "suite.h"
 
 #define N_ROWS 60

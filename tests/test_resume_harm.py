@@ -316,7 +316,7 @@ def make_base(base):
     words = command(base, *WAYS[1], '--steps', str(STEPS_THERE[-1]), '--every', '2', '--keep', '4')
     if shutil.which('mpirun'):
         run(['mpirun', '--oversubscribe', '-n', '2', *words], OMPI_ALLOW_RUN_AS_ROOT='1',
-            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_orte_tmpdir_base=str(work))
     if finished(base) != STEPS_THERE:
         shutil.rmtree(base, ignore_errors=True)
         run(words)

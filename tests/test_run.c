@@ -8,7 +8,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "orrery/profile.h"
+#include "runtime/run/profile.h"
 #include "reference.h"
 #include "training.h"
 #include "runtime/run/parts.h"

@@ -11,12 +11,13 @@
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "orrery/simulate.h"
+#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "by_start.h"
 #include "training.h"
 #include "runtime/peers/fits.h"
 #include "runtime/run/parts.h"
+#include "runtime/tasks/fits_host.h"
 #include "suite.h"
 #include "codelets/codelets.h"
 
@@ -365,6 +366,38 @@ START_TEST(what_is_too_large_for_a_message_is_refused)
 }
 END_TEST
 
+/* With a byte less than what is needed, before any of it is allocated. */
+START_TEST(what_does_not_fit_a_host_is_refused)
+{
+	/* parameters, gradients and velocities; of stage 0 the data and what B works in */
+	const int64_t wide = 10000000, first = 10 * wide, last = 5 * wide + 5;
+	const int64_t owned = 12 * (first + last), job = 4 * (4 * 9 + first + 4 * wide);
+	struct orr_work work = {0};
+	struct training t = {0};
+
+	ck_assert_int_eq(orr_choice_init(&t.choice, "1f1b", &t.err), 0);
+	training_prepare(&t,
+			 "digraph large { x [op=input columns=\"0:9\" stage=0]\n"
+			 "a [op=linear features=10000000 stage=0]\n"
+			 "c [op=linear features=5 stage=1]\n"
+			 "class [op=input columns=\"20\" stage=1]\n"
+			 "loss [op=softmax_cross_entropy stage=1] x -> a -> c -> loss\n"
+			 "class -> loss }",
+			 &t.choice.schedule, 2, 4);
+	ck_assert_msg(!orr_work_init(&work, t.jobs, 16, 0, 1, NULL, &t.err), "%s", t.err.msg);
+	ck_assert_int_eq(orr_fits_host(&work, 1, -1, &t.err), 0);
+	ck_assert_int_eq(orr_fits_host(&work, 1, owned + job, &t.err), 0);
+	ck_assert_int_eq(orr_fits_host(&work, 1, owned + job - 1, &t.err), ORR_E_NOMEM);
+	ck_assert_int_eq(orr_fits_host(&work, 1, 2000000000, &t.err), ORR_E_NOMEM);
+	ck_assert_str_eq(t.err.msg,
+			 "run: 2.36 GB are needed, 1.8 GB of parameters and 560 MB of a microbatch "
+			 "of 4 in stage 0, and this host has 2 GB: take more [microbatches], a "
+			 "smaller batch or more hosts");
+	orr_work_fini(&work);
+	training_fini(&t);
+}
+END_TEST
+
 START_TEST(a_study_graph_is_not_trained)
 {
 	struct training t = {0};
@@ -476,6 +509,7 @@ int main(int argc, char **argv)
 		ONCE(a_stage_with_many_edges_and_owners_trains),
 		ONCE(what_cannot_run_is_refused_in_one_line),
 		EACH(what_is_too_large_for_a_message_is_refused, 4),
+		ONCE(what_does_not_fit_a_host_is_refused),
 		ONCE(a_study_graph_is_not_trained),
 		ONCE(a_run_that_stops_says_who_waits_for_what),
 		ONCE(a_kernel_that_does_not_start_ends_the_run_with_its_message),

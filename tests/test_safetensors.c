@@ -131,7 +131,7 @@ START_TEST(a_file_of_tensors_that_lies_is_refused)
 	float values[2];
 	struct orr_named_tensor tensor = {
 		.name = "a.bias", .n_dims = 1, .shape = {2, 1}, .values = values};
-	struct orr_safetensors *file = NULL;
+	struct orr_tensor_file file = {.fd = -1};
 	FILE *out = open_stream("w");
 	int code;
 
@@ -139,11 +139,11 @@ START_TEST(a_file_of_tensors_that_lies_is_refused)
 	ck_assert(fprintf(out, "%s12345678", header) > 0); /* eight bytes of data */
 	fclose(out);
 	if (!(code = orr_safetensors_open(&file, &inside, NAME, NULL, &err)))
-		code = orr_safetensors_read(file, &tensor, &err);
+		code = orr_safetensors_read(&file, &tensor, &err);
 	ck_assert_int_eq(code, ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, wrong_files[_i].expected) != NULL, "%d: %s", _i, err.msg);
 	ck_assert_ptr_null(strchr(err.msg, '\n'));
-	orr_safetensors_close(file);
+	orr_tensor_file_close(&file);
 }
 END_TEST
 
@@ -184,7 +184,7 @@ START_TEST(what_diverged_is_not_read)
 		      {65535, "'b' is"},
 		      {131072, "'b' is"},
 		      {199999, "'c' is"}};
-	struct orr_safetensors *file = NULL;
+	struct orr_tensor_file file = {.fd = -1};
 	char checksum[ORR_CHECKSUM];
 	int64_t n_bytes;
 
@@ -192,7 +192,7 @@ START_TEST(what_diverged_is_not_read)
 	ck_assert(
 		!orr_safetensors_write(&inside, NAME, tensors, 3, NULL, &n_bytes, checksum, &err));
 	ck_assert_msg(!orr_safetensors_open(&file, &inside, NAME, checksum, &err), "%s", err.msg);
-	orr_safetensors_close(file);
+	orr_tensor_file_close(&file);
 	for (int i = 0; i < N_OF(places); i++) {
 		int fd = openat(inside.fd, NAME, O_RDWR);
 		int64_t at =
@@ -220,7 +220,7 @@ START_TEST(only_a_plain_file_is_opened)
 {
 	static const char *const kinds[] = {"a link", "a link", "a pipe", "a folder"};
 	struct orr_named_tensor tensors[N_TENSORS];
-	struct orr_safetensors *file = NULL;
+	struct orr_tensor_file file = {.fd = -1};
 	char checksum[ORR_CHECKSUM];
 	float values[N_FLOATS];
 	int64_t n_bytes;

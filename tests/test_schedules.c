@@ -383,16 +383,19 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 					     "0>1 0>2 0>3 0>4 0>5"};
 	static const int workers[] = {1, 2, 3, 6, 7, 16}, microbatches[] = {1, 2, 5, 12};
 	const char *name = quick_schedule(_i);
-	int n_served = 0;
+	int n_served = 0, n_cases = 64 * _i;
 
 	for (size_t g = 0; g < N_OF(graphs); g++)
 		for (size_t i = 0; i < N_OF(workers) * N_OF(microbatches); i++) {
 			int w = workers[i / N_OF(microbatches)],
 			    m = microbatches[i % N_OF(microbatches)];
-			struct orr_pipeline *p = make_pipeline(6, graphs[g], 1, 2, 0, 1, 3, 2);
 			struct orr_machine machine = orr_machine_default(w);
+			struct orr_pipeline *p;
 			struct way way;
 
+			if (!suite_takes(n_cases++))
+				continue;
+			p = make_pipeline(6, graphs[g], 1, 2, 0, 1, 3, 2);
 			if (way_try(&way, p, name, w, m)) {
 				if (way.tried.jobs->cap) /* the cap holds */
 					for (int x = 0; x < w && w >= 6; x++)
@@ -408,7 +411,7 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 				way_fini(&way);
 			orr_pipeline_destroy(p);
 		}
-	ck_assert_msg(n_served >= (int)N_OF(microbatches), "%s serves %d of these", name, n_served);
+	ck_assert_msg(n_served > 0, "%s serves %d of these", name, n_served);
 }
 END_TEST
 
@@ -475,20 +478,24 @@ END_TEST
 START_TEST(the_throughput_bound_is_never_beaten)
 {
 	const char *name = quick_schedule(_i);
-	int n_served = 0;
+	int n_served = 0, n_cases = 64 * _i;
 
 	for (int workers = 1; workers <= 8; workers++)
 		for (int stages = workers; stages <= 2 * workers; stages += workers)
 			for (int m = 1; m <= 24; m = 2 * m + 1) {
-				struct orr_pipeline *p = make_chain(stages, 2, 2);
+				struct orr_pipeline *p;
 
+				if (!suite_takes(n_cases++))
+					continue;
+				p = make_chain(stages, 2, 2);
 				for (int s = 0; s < stages; s++)
 					p->stages[s].weight_ns = ORR_UNIT_NS;
 				p->has_weight = true;
 				n_served += is_within_the_throughput_bound(p, name, workers, m);
 				orr_pipeline_destroy(p);
 			}
-	ck_assert_msg(n_served >= 16, "%s serves only %d of these", name, n_served);
+	ck_assert_msg(n_served >= suite_drawn(16) - 3, "%s serves only %d of these", name,
+		      n_served);
 }
 END_TEST
 

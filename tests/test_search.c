@@ -258,7 +258,7 @@ START_TEST(the_best_order_of_small_steps_is_found_and_no_bound_is_above_it)
 	int n_reached = 0;
 
 	random_state = 7;
-	for (int round = 0; round < 24; round++) {
+	for (int round = 0; round < suite_drawn(24); round++) {
 		struct orr_pipeline *p = make_small(_i);
 		struct orr_search_options options = {
 			.stashes = small[_i].limit,
@@ -283,7 +283,8 @@ START_TEST(the_best_order_of_small_steps_is_found_and_no_bound_is_above_it)
 		n_reached += result.bound_ns == best;
 		orr_pipeline_destroy(p);
 	}
-	printf("%s: the bound is reached in %d of 24\n", small[_i].what, n_reached);
+	printf("%s: the bound is reached in %d of %d\n", small[_i].what, n_reached,
+	       suite_drawn(24));
 }
 END_TEST
 
@@ -317,7 +318,7 @@ static const char *const shapes[] = {"0>1 1>2 2>3 3>4 4>5", "0>2 1>2 2>3 3>4 4>5
 START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 {
 	random_state = 11;
-	for (int round = 0; round < 40; round++) {
+	for (int round = 0; round < suite_drawn(40); round++) {
 		struct orr_pipeline *p = make_pipeline(6, shapes[round % 3], 1, 1, 1, 8, 4, 4);
 		struct orr_machine machine = orr_machine_default(1 + draw(6));
 		struct orr_search_options options = {.stashes = 6 + draw(6),

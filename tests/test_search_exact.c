@@ -13,7 +13,7 @@
 #include "suite.h"
 
 #define ALL 125 /* steps of a kind */
-#define ROUNDS DRAWN(ALL)
+#define ROUNDS suite_drawn(ALL)
 #define MOST_NODES 3000000
 
 static uint64_t random_state;

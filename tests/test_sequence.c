@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "small_model.h"
-#include "../codelets/sequence.h"
+#include "codelets/sequence.h"
+#include "../codelets/device.h"
 #include "suite.h"
+
+static struct orr_device cpu = {.kernels = &orr_kernels_cpu};
 
 #define MOST_INPUTS 3
 
@@ -127,17 +130,17 @@ struct attention_case {
 static const float short_keys[3] = {2, 0, 5}, all_keys[1] = {300}, some_keys[2] = {129, 128};
 
 static const struct attention_case attentions[] = {
-	{{1, 1, 1, 1, 1, 1, false, false, false}, NULL},
-	{{2, 5, 5, 2, 2, 3, false, false, false}, NULL},
-	{{2, 5, 5, 2, 2, 3, true, false, false}, NULL},
-	{{3, 4, 7, 4, 2, 2, false, false, false}, short_keys}, /* cross, grouped */
-	{{2, 7, 4, 3, 1, 5, true, false, false}, NULL},
-	{{2, 4, 9, 2, 1, 4, true, false, false}, NULL},
-	{{3, 6, 5, 2, 2, 4, true, false, false}, short_keys},
-	{{1, 130, 300, 2, 1, 8, false, false, false}, all_keys}, /* several tiles */
-	{{1, 260, 260, 1, 1, 16, true, false, false}, NULL},
-	{{2, 129, 257, 2, 2, 4, false, false, false}, some_keys},
-	{{2, 300, 140, 2, 1, 4, true, false, false}, some_keys},
+	{{1, 1, 1, 1, 1, 1, false, false}, NULL},
+	{{2, 5, 5, 2, 2, 3, false, false}, NULL},
+	{{2, 5, 5, 2, 2, 3, true, false}, NULL},
+	{{3, 4, 7, 4, 2, 2, false, false}, short_keys}, /* cross, grouped */
+	{{2, 7, 4, 3, 1, 5, true, false}, NULL},
+	{{2, 4, 9, 2, 1, 4, true, false}, NULL},
+	{{3, 6, 5, 2, 2, 4, true, false}, short_keys},
+	{{1, 130, 300, 2, 1, 8, false, false}, all_keys}, /* several tiles */
+	{{1, 260, 260, 1, 1, 16, true, false}, NULL},
+	{{2, 129, 257, 2, 2, 4, false, false}, some_keys},
+	{{2, 300, 140, 2, 1, 4, true, false}, some_keys},
 };
 
 /* One row after the other, as one writes it on a blackboard. */
@@ -185,13 +188,13 @@ static struct point attention_point(const struct attention_case *c)
 static void run_attention(const struct orr_attention *a, const float *lengths, struct point *p)
 {
 	float *sums = floats(a->n * a->heads * a->queries, 7);
-	void *room = malloc(orr_attention_bytes(a));
 
-	ck_assert_ptr_nonnull(room);
-	orr_attention_forward(a, p->x[0], p->x[1], p->x[2], lengths, room, p->y, sums);
-	orr_attention_input(a, p->x[0], p->x[1], p->x[2], lengths, p->y, sums, p->dy, room,
-			    p->dx[0], p->dx[1], p->dx[2]);
-	free(room), free(sums);
+	cpu.workspace = malloc(orr_attention_cpu.bytes(a));
+	ck_assert_ptr_nonnull(cpu.workspace);
+	orr_attention_cpu.forward(&cpu, a, p->x[0], p->x[1], p->x[2], lengths, p->y, sums);
+	orr_attention_cpu.input(&cpu, a, p->x[0], p->x[1], p->x[2], lengths, p->y, sums, p->dy,
+				p->dx[0], p->dx[1], p->dx[2]);
+	free(cpu.workspace), free(sums);
 }
 
 START_TEST(attention_is_that_of_the_textbook)
@@ -237,26 +240,26 @@ START_TEST(attention_of_a_sample_has_its_bits)
 	float *sums = floats(a->n * a->heads * a->queries, 7);
 	const float *lengths = attentions[_i].lengths;
 	struct orr_attention one = *a;
-	void *room = malloc(orr_attention_bytes(a));
 
 	run_attention(a, lengths, &p);
 	one.n = 1;
+	cpu.workspace = malloc(orr_attention_cpu.bytes(a));
 	for (int64_t s = 0; s < a->n; s++) {
 		int64_t at = s * (p.t.n_y / a->n), key = s * (p.t.n_x[1] / a->n);
 		const float *x[3] = {q.x[0] + at, q.x[1] + key, q.x[2] + key};
 		const float *length = lengths ? lengths + s : NULL;
 
-		orr_attention_forward(&one, x[0], x[1], x[2], length, room, q.y + at, sums);
+		orr_attention_cpu.forward(&cpu, &one, x[0], x[1], x[2], length, q.y + at, sums);
 		for (int k = 0; k < 3; k++)
-			orr_attention_input(&one, x[0], x[1], x[2], length, q.y + at, sums,
-					    q.dy + at, room, k == 0 ? q.dx[0] + at : NULL,
-					    k == 1 ? q.dx[1] + key : NULL,
-					    k == 2 ? q.dx[2] + key : NULL);
+			orr_attention_cpu.input(&cpu, &one, x[0], x[1], x[2], length, q.y + at,
+						sums, q.dy + at, k == 0 ? q.dx[0] + at : NULL,
+						k == 1 ? q.dx[1] + key : NULL,
+						k == 2 ? q.dx[2] + key : NULL);
 	}
 	ck_assert_mem_eq(p.y, q.y, (size_t)p.t.n_y * sizeof(float));
 	for (int k = 0; k < 3; k++)
 		ck_assert_mem_eq(p.dx[k], q.dx[k], (size_t)p.t.n_x[k] * sizeof(float));
-	free(room), free(sums);
+	free(cpu.workspace), free(sums);
 	point_free(&p), point_free(&q);
 }
 END_TEST
@@ -268,7 +271,7 @@ static const struct {
 
 START_TEST(keys_beyond_the_length_are_never_read)
 {
-	struct attention_case c = {{1, 3, 4, 2, 1, 3, false, false, false}, &lengths[_i].length};
+	struct attention_case c = {{1, 3, 4, 2, 1, 3, false, false}, &lengths[_i].length};
 	struct orr_attention shorter = c.a;
 	struct point p = attention_point(&c), q = attention_point(&c);
 
@@ -290,7 +293,7 @@ END_TEST
 
 START_TEST(attention_stays_finite_at_any_score)
 {
-	static const struct attention_case c = {{1, 2, 300, 1, 1, 2, false, false, false}, NULL};
+	static const struct attention_case c = {{1, 2, 300, 1, 1, 2, false, false}, NULL};
 	struct point p = attention_point(&c);
 
 	for (int64_t i = 0; i < p.t.n_x[1]; i++)
@@ -338,8 +341,8 @@ START_TEST(softmax_is_that_of_the_textbook)
 	const struct rows *r = &shapes[_i];
 	struct point p = rows_point(r, r->n * r->rows * r->width, softmax);
 
-	orr_softmax_forward(r->n * r->rows, r->width, p.x[0], p.y);
-	orr_softmax_input(r->n * r->rows, r->width, p.y, p.dy, p.dx[0]);
+	orr_rows_cpu.softmax_forward(&cpu, r->n * r->rows, r->width, p.x[0], p.y);
+	orr_rows_cpu.softmax_input(&cpu, r->n * r->rows, r->width, p.y, p.dy, p.dx[0]);
 	check_point(&p, 1e-6);
 	point_free(&p);
 }
@@ -367,8 +370,8 @@ START_TEST(normalise_is_that_of_the_textbook)
 	struct point p = rows_point(r, n * r->width, unit);
 	float *factors = floats(n, 4);
 
-	orr_normalise_forward(n, r->width, 0.5f, p.x[0], p.y, factors);
-	orr_normalise_input(n, r->width, 0.5f, p.y, factors, p.dy, p.dx[0]);
+	orr_rows_cpu.normalise_forward(&cpu, n, r->width, 0.5f, p.x[0], p.y, factors);
+	orr_rows_cpu.normalise_input(&cpu, n, r->width, 0.5f, p.y, factors, p.dy, p.dx[0]);
 	check_point(&p, 2e-6);
 	free(factors);
 	point_free(&p);
@@ -389,8 +392,8 @@ START_TEST(mean_is_that_of_the_textbook)
 	const struct rows *r = &shapes[_i];
 	struct point p = rows_point(r, r->n * r->width, mean);
 
-	orr_mean_forward(r->n, r->rows, r->width, p.x[0], p.y);
-	orr_mean_input(r->n, r->rows, r->width, p.dy, p.dx[0]);
+	orr_sequence_cpu.mean_forward(&cpu, r->n, r->rows, r->width, p.x[0], p.y);
+	orr_sequence_cpu.mean_input(&cpu, r->n, r->rows, r->width, p.dy, p.dx[0]);
 	check_point(&p, 1e-6);
 	point_free(&p);
 }
@@ -415,8 +418,9 @@ START_TEST(interaction_is_that_of_the_textbook)
 	const struct rows *r = &shapes[_i];
 	struct point p = rows_point(r, r->n * r->rows * (r->rows - 1) / 2, pairs);
 
-	orr_interaction_forward(r->n, r->rows, r->width, p.x[0], p.y);
-	orr_interaction_input(r->n, r->rows, r->width, 0, r->rows, p.x[0], p.dy, p.dx[0]);
+	orr_sequence_cpu.interaction_forward(&cpu, r->n, r->rows, r->width, p.x[0], p.y);
+	orr_sequence_cpu.interaction_input(&cpu, r->n, r->rows, r->width, 0, r->rows, p.x[0], p.dy,
+					   p.dx[0]);
 	check_point(&p, 2e-6);
 	point_free(&p);
 }
@@ -448,13 +452,13 @@ START_TEST(rotary_is_that_of_the_textbook)
 	struct orr_rotary t = rotaries[_i];
 	int64_t n = t.n * t.rows * t.heads * t.width;
 	struct point p = point((struct textbook){rotary, &rotaries[_i], {n, 0, 0}, n});
-	void *room = malloc(orr_rotary_bytes(&t));
 
-	orr_rotary(&t, p.x[0], room, p.y);
+	cpu.workspace = malloc(orr_sequence_cpu.rotary_bytes(&t));
+	orr_sequence_cpu.rotary(&cpu, &t, p.x[0], p.y);
 	t.back = true;
-	orr_rotary(&t, p.dy, room, p.dx[0]);
+	orr_sequence_cpu.rotary(&cpu, &t, p.dy, p.dx[0]);
 	check_point(&p, 1e-6);
-	free(room);
+	free(cpu.workspace);
 	point_free(&p);
 }
 END_TEST
@@ -514,8 +518,8 @@ START_TEST(bags_are_those_of_the_textbook)
 	struct point p = point((struct textbook){bag, b, {n, 0, 0}, b->n * b->features});
 	float *ids = ids_of(b);
 
-	orr_bag_forward(b, ids, p.x[0], p.y);
-	orr_bag_weight(b, ids, p.dy, NULL, p.dx[0]);
+	orr_sequence_cpu.bag_forward(&cpu, b, ids, p.x[0], p.y);
+	orr_sequence_cpu.bag_weight(&cpu, b, ids, p.dy, NULL, p.dx[0]);
 	check_point(&p, 1e-6);
 	free(ids);
 	point_free(&p);
@@ -529,10 +533,10 @@ START_TEST(a_bag_adds_a_gradient_as_if_it_were_computed_apart)
 	float *ids = ids_of(b), *dy = floats(b->n * b->features, 1), *apart = floats(n, 2);
 	float *dw = floats(n, 3), *sum = floats(n, 3), *part = floats(n, 4);
 
-	orr_bag_weight(b, ids, dy, NULL, part);
+	orr_sequence_cpu.bag_weight(&cpu, b, ids, dy, NULL, part);
 	for (int64_t i = 0; i < n; i++)
 		sum[i] += part[i];
-	orr_bag_weight(b, ids, dy, apart, dw);
+	orr_sequence_cpu.bag_weight(&cpu, b, ids, dy, apart, dw);
 	ck_assert_mem_eq(dw, sum, (size_t)n * sizeof(*sum));
 	for (int64_t i = 0; i < n; i++) /* no zero with a sign, which adding zero would change */
 		ck_assert(part[i] < 0 || part[i] > 0 || !signbit(part[i]));
@@ -546,13 +550,13 @@ START_TEST(a_wrong_id_makes_its_row_nan_and_reads_nothing)
 	struct orr_bag b = {2, 1, 3, 2, false, false, 0, 0};
 	float ids[2] = {1, wrong[_i]}, w[6] = {1, 2, 3, 4, 5, 6}, y[4], dw[6], dy[4] = {1, 2, 3, 4};
 
-	orr_bag_forward(&b, ids, w, y);
+	orr_sequence_cpu.bag_forward(&cpu, &b, ids, w, y);
 	ck_assert(y[0] >= 3 && y[1] >= 4 && isnan(y[2]) && isnan(y[3]));
-	orr_bag_weight(&b, ids, dy, NULL, dw);
+	orr_sequence_cpu.bag_weight(&cpu, &b, ids, dy, NULL, dw);
 	for (int i = 0; i < 6; i++)
 		ck_assert(fabsf(dw[i] - (i == 2 ? 1.0f : i == 3 ? 2.0f : 0.0f)) <= 0);
 	b.padding = true;
-	orr_bag_forward(&b, ids, w, y);
+	orr_sequence_cpu.bag_forward(&cpu, &b, ids, w, y);
 	for (int i = 2; i < 4; i++)
 		ck_assert(wrong[_i] < 0 ? fabsf(y[i]) <= 0 : isnan(y[i]));
 }
@@ -571,7 +575,7 @@ START_TEST(dropout_keeps_its_share_and_the_mean)
 
 	for (int64_t i = 0; i < N_DRAWN; i++)
 		x[i] = 1 + fabsf(x[i]);
-	orr_dropout(&d, 10, N_DRAWN / 10, x, y);
+	orr_sequence_cpu.dropout(&cpu, &d, 10, N_DRAWN / 10, x, y);
 	for (int64_t i = 0; i < N_DRAWN; i++) {
 		n += y[i] > 0;
 		ck_assert(y[i] <= 0 || fabs((double)y[i] * (1 - rates[_i]) - (double)x[i]) <= 1e-6);
@@ -588,8 +592,8 @@ static double alike(struct orr_drop a, struct orr_drop b)
 	float *x = floats(N_DRAWN, 1), *y[2] = {floats(N_DRAWN, 2), floats(N_DRAWN, 3)};
 	int64_t n = 0;
 
-	orr_dropout(&a, 100, N_DRAWN / 100, x, y[0]);
-	orr_dropout(&b, 100, N_DRAWN / 100, x, y[1]);
+	orr_sequence_cpu.dropout(&cpu, &a, 100, N_DRAWN / 100, x, y[0]);
+	orr_sequence_cpu.dropout(&cpu, &b, 100, N_DRAWN / 100, x, y[1]);
 	for (int64_t i = 0; i < N_DRAWN; i++)
 		n += (fabsf(y[0][i]) > 0) == (fabsf(y[1][i]) > 0);
 	free(x), free(y[0]), free(y[1]);
@@ -606,9 +610,9 @@ START_TEST(draws_follow_seed_operator_and_sample_alone)
 	ck_assert_double_ge(alike(d, d), 1);
 	for (int i = 0; i < 3; i++)
 		ck_assert_double_eq_tol(alike(d, other[i]), 0.5, 0.01); /* sigma is 0.0016 */
-	orr_dropout(&d, 7, 11, x, whole);
+	orr_sequence_cpu.dropout(&cpu, &d, 7, 11, x, whole);
 	for (int s = 0; s < 7; s++, d.sample++)
-		orr_dropout(&d, 1, 11, x + 11 * s, parts + 11 * s);
+		orr_sequence_cpu.dropout(&cpu, &d, 1, 11, x + 11 * s, parts + 11 * s);
 	ck_assert_mem_eq(whole, parts, 7 * 11 * sizeof(float));
 	free(x), free(whole), free(parts);
 }
@@ -622,7 +626,7 @@ START_TEST(a_box_moves_its_part_and_no_more)
 	for (int i = 0; i < 24; i++)
 		x[i] = (float)i;
 	y[8] = -1;
-	orr_move(&box, x + 1 * 4 + 1, y); /* rows 1 and 2, columns 1 and 2 */
+	orr_sequence_cpu.move(&cpu, &box, x + 1 * 4 + 1, y); /* rows 1 and 2, columns 1 and 2 */
 	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq((int)y[i], i / 4 * 12 + (1 + i / 2 % 2) * 4 + 1 + i % 2);
 	ck_assert_int_eq((int)y[8], -1);

@@ -6,7 +6,7 @@
 
 #include "orrery/orrery.h"
 #include "orrery/schedules.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 #include "pipelines.h"
 #include "suite.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/simulate.h"
+#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "platform.h"
 #include "simulated_model.h"

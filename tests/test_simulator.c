@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/choice.h"
-#include "orrery/cost.h"
+#include "orrery/open.h"
+#include "pipeline/cost.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/microbatches.h"
-#include "orrery/noise.h"
-#include "orrery/room.h"
-#include "orrery/simulate.h"
+#include "pipeline/microbatches.h"
+#include "simulate/noise.h"
+#include "schedule/room.h"
+#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "oracle.h"
 #include "pipelines.h"
 #include "suite.h"
 
-#define N_STEPS DRAWN(2000)
+#define N_STEPS suite_drawn(2000)
 
 static uint64_t random_state;
 
@@ -410,6 +410,7 @@ static struct orr_pipeline *make(const struct oracle_step *t, const struct given
 	tie(p, t);
 	differ(p, t);
 	p->machine = given->machine;
+	p->prefetch = t->ahead;
 	return p;
 }
 
@@ -440,7 +441,7 @@ static void compare_workers(const struct orr_figures *f, const struct oracle_ans
 }
 
 /* The jobs that are of t, against the independent simulator; label: for messages. */
-static void compare_jobs(const struct orr_jobs *jobs, const struct oracle_step *t, int step,
+static void compare_jobs(const struct orr_jobs *jobs, struct oracle_step *t, int step,
 			 const char *label)
 {
 	static struct oracle_answer answer;
@@ -448,6 +449,7 @@ static void compare_jobs(const struct orr_jobs *jobs, const struct oracle_step *
 	struct orr_figures *f = NULL;
 	struct orr_error err = {""};
 
+	ck_assert_int_eq(orr_jobs_sequence(jobs, t->order, &err), 0);
 	oracle_simulate(t, &answer);
 	ck_assert_msg(!orr_simulate(&timeline, jobs, &err) && !orr_timeline_check(timeline, &err) &&
 			      !orr_figures_create(&f, timeline, &err),
@@ -498,7 +500,7 @@ static bool check_freed(struct orr_jobs *jobs, const char *label)
 }
 
 /* true: in greedy order, too. */
-static bool compare(const struct oracle_step *t, const struct given *given, int step)
+static bool compare(struct oracle_step *t, const struct given *given, int step)
 {
 	struct orr_schedule schedule = {.name = "random",
 					.order = t->greedy ? ORR_ORDER_GREEDY : ORR_ORDER_STRICT,
@@ -550,6 +552,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 		draw_placement(&t);
 		draw_gangs(&t, &given);
 		draw_sets(&t);
+		t.ahead = (int)draw(4);
 		draw_order(&t);
 		with_greedy += compare(&t, &given, step);
 		links = given.machine.bandwidth_bytes_per_s > 0 || given.machine.latency_ns;
@@ -573,7 +576,7 @@ END_TEST
 
 /* ---- every schedule, on models as they are ---- */
 
-#define N_MODELS DRAWN(300)
+#define N_MODELS suite_drawn(300)
 
 /* What schedule made of the model, written as plain tables. */
 static void note(struct oracle_step *t, const struct orr_jobs *jobs)
@@ -661,6 +664,7 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 		draw_placement(&t);
 		draw_gangs(&t, &given);
 		draw_sets(&t);
+		t.ahead = (int)draw(4);
 		memset(t.gather, 0, sizeof(t.gather)); /* blocks of one microbatch cannot have it */
 		p = make(&t, &given);
 		n_tied += t.n_sets > 0;

@@ -7,7 +7,7 @@
 
 #include "codelets/operator.h"
 #include "graphs.h"
-#include "orrery/rewrite.h"
+#include "rewrite/rewrite.h"
 #include "suite.h"
 
 static struct orr_graph *split(struct orr_graph *g, const char *splits)
@@ -376,40 +376,6 @@ START_TEST(sets_of_parameters_keep_their_names)
 }
 END_TEST
 
-static const struct {
-	const char *file, *splits, *message;
-} refusals[] = {
-	{TWO "}", "2\n3", "split: a control character"},
-	{TWO "}", "0000000000000000000000000000000000002", "split: '0000"},
-	{"digraph { a [forward=1]; }", "2", "test.dot:1: node a: a split needs operators"},
-	{TWO "}", "0", "split: 0 is out of range: say 1 to 1024"},
-	{TWO "}", "2:rows", "split: '2:rows': give a number of workers, 2, or 2:copied"},
-	{TWO "}", "c=2", "split c: test.dot has no encoder and no operator of that name"},
-	{TWO "}", "", "split: ''"},
-	{"digraph { a [forward=1, split=2]; }", NULL,
-	 "test.dot:1: node a: a split needs operators, and only its costs are known"},
-	{"digraph { x [op=input, columns=0]; y [op=input, columns=1]; a [op=linear, features=2, "
-	 "split=2]; b [op=linear, features=1, gang=2]; l [op=mse]; x -> a -> b -> l; y -> l; }",
-	 NULL, "test.dot:1: node b: it says on which workers it is (gang= or with=)"},
-	{"digraph { x [op=input, columns=0]; y [op=input, columns=1]; a [op=linear, features=1, "
-	 "gang=2, split=2]; l [op=mse]; x -> a -> l; y -> l; }",
-	 NULL,
-	 "test.dot:1: node a: it says on which workers it is (gang= or with=), and the graph"},
-};
-
-START_TEST(what_cannot_be_split_is_refused)
-{
-	struct orr_graph *g = parse_graph(refusals[_i].file), *out = NULL;
-	struct orr_error err = {""};
-
-	ck_assert_int_eq(orr_graph_split(&out, g, refusals[_i].splits, &err), ORR_E_INPUT);
-	ck_assert_msg(!strncmp(err.msg, refusals[_i].message, strlen(refusals[_i].message)),
-		      "%s\nand not\n%s", err.msg, refusals[_i].message);
-	ck_assert_ptr_null(out);
-	orr_graph_destroy(g);
-}
-END_TEST
-
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -423,7 +389,6 @@ int main(void)
 		ONCE(exchanges_have_names_of_their_own),
 		ONCE(sets_of_parameters_keep_their_names),
 		ONCE(files_and_texts_say_the_same),
-		EACH(what_cannot_be_split_is_refused, N_OF(refusals)),
 	};
 
 	return suite_run("split", tests, N_OF(tests));

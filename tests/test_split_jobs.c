@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "graphs.h"
-#include "orrery/exchange.h"
-#include "orrery/partition.h"
-#include "orrery/rewrite.h"
-#include "orrery/room.h"
+#include "open/exchange.h"
+#include "pipeline/partition.h"
+#include "rewrite/rewrite.h"
+#include "schedule/room.h"
 #include "orrery/schedules.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "pipelines.h"
 #include "suite.h"
 

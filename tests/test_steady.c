@@ -8,8 +8,8 @@
 
 #include "pipelines.h"
 #include "simulate/steady.h"
-#include "orrery/async.h"
-#include "orrery/versions.h"
+#include "schedule/async.h"
+#include "schedule/versions.h"
 #include "suite.h"
 
 /* Endless: what is not the slowest stage waits for it. */

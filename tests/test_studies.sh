@@ -1,5 +1,5 @@
 #!/bin/sh
-# graphs/STUDIES.md is what tools/study-table writes, in which no bound is above what was found, and no plan is more than
+# graphs/STUDIES.md is what tools/table studies writes, in which no bound is above what was found, and no plan is more than
 # 5% above a proven optimum. Usage: test_studies.sh ORRERY SOURCE
 orrery=$(realpath "$1") source=$2
 folder=$source/../shared/data/layer-graphs
@@ -15,5 +15,5 @@ else
 	sed '/^## Published layer graphs/,$d' "$source/graphs/STUDIES.md" | sed '$d' >"$work/page.md"
 	folder=
 fi
-"$source/tools/study-table" "$orrery" "$source" $folder >"$work/table.md" 2>"$work/faults" || fail "$(cat "$work/faults")"
-cmp "$work/table.md" "$work/page.md" || fail "graphs/STUDIES.md is not what tools/study-table writes: $(diff "$work/table.md" "$work/page.md")"
+"$source/tools/table" studies "$orrery" $folder >"$work/table.md" 2>"$work/faults" || fail "$(cat "$work/faults")"
+cmp "$work/table.md" "$work/page.md" || fail "graphs/STUDIES.md is not what tools/table studies writes: $(diff "$work/table.md" "$work/page.md")"

@@ -7,8 +7,9 @@
 
 #include "graphs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/plan.h"
+#include "plan/plan_file.h"
 #include "pipelines.h"
 #include "suite.h"
 

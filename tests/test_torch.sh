@@ -21,9 +21,4 @@ if ! "$python" -W ignore -c 'import pytest' 2>/dev/null; then
 	echo "SKIP: $python has no pytest"
 	exit 77
 fi
-set -- -q -p no:cacheprovider --durations 12 tools/torch
-if nm -D --undefined-only "$(dirname "$ORRERY")/../src/orrery/liborrery.so" | grep -q __asan_init; then
-	echo "SKIP: tools/torch/tests/test_schedule.py: $python cannot load a library with AddressSanitizer"
-	set -- "$@" --ignore tools/torch/tests/test_schedule.py
-fi
-exec "$python" -m pytest "$@"
+exec "$python" -m pytest -q -p no:cacheprovider --durations 12 tools/torch

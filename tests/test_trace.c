@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/diagram.h"
+#include "report/diagram.h"
 #include "golden.h"
 #include "pipelines.h"
 #include "suite.h"

@@ -13,15 +13,15 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "reference.h"
-#include "orrery/choice.h"
-#include "orrery/simulate.h"
+#include "orrery/open.h"
+#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "runtime/devices/compile.h"
 #include "orrery/run.h"
-#include "orrery/room.h"
+#include "schedule/room.h"
 #include "../src/schedules/one_f_one_b.h"
 #include "by_start.h"
 #include "frozen.h"
@@ -435,6 +435,8 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 	for (int i = 0; orr_schedules[i]; i++) {
 		if (orr_schedules[i]->asynchronous)
 			continue; /* other parameters come out of it, on purpose */
+		if (strcmp(models[_i].name, "towers") && !suite_takes(100 * _i + i))
+			continue;
 		struct orr_error first = {""}, err = {""};
 		struct orr_choice choice;
 		int code = 1;
@@ -451,9 +453,9 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 		orr_choice_fini(&choice);
 	}
 	printf("%d schedules train the %s\n", n_served, models[_i].name);
-	ck_assert_int_ge(n_served, 20);
+	ck_assert_int_ge(n_served, suite_drawn(20) / 2);
 	/* 1f1b-star and k-periodic serve chains alone */
-	ck_assert_int_eq(n_refused, models[_i].text == chain ? 0 : 2);
+	ck_assert_int_le(n_refused, models[_i].text == chain ? 0 : 2);
 	bench_fini(&t);
 }
 END_TEST

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/utf8.h"
+#include "base/utf8.h"
 #include "suite.h"
 
 static const struct {

@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "codelets/contrastive.h"
-#include "codelets/kernels.h"
-#include "codelets/optimizer.h"
+#include "codelets/sequence.h"
+#include "codelets/device.h"
+#include "codelets/loops.h"
 #include "codelets/program.h"
 #include "codelets/rows.h"
-#include "codelets/sequence.h"
 #include "codelets/shapes.h"
+
+static struct orr_device cpu;
 
 #define N 3
 #define WIDTH 1037 /* no multiple of any vector */
@@ -43,21 +45,24 @@ static void print(const char *name, const float *x, int n)
 
 static void elementwise(void)
 {
-	int64_t wild;
+	int64_t wild = INT64_MAX;
 
-	orr_map(ORR_ELEMENTWISE_relu, COUNT, a, y), print("relu", y, COUNT);
-	orr_map_back(ORR_ELEMENTWISE_relu, COUNT, y, b, z), print("relu backward", z, COUNT);
-	orr_map(ORR_ELEMENTWISE_gelu, COUNT, a, y), print("gelu", y, COUNT);
-	orr_map_back(ORR_ELEMENTWISE_gelu, COUNT, a, b, y), print("gelu backward", y, COUNT);
+	orr_elements_cpu.map(&cpu, ORR_ELEMENTWISE_relu, COUNT, a, y), print("relu", y, COUNT);
+	orr_elements_cpu.map_back(&cpu, ORR_ELEMENTWISE_relu, COUNT, y, b, z),
+		print("relu backward", z, COUNT);
+	orr_elements_cpu.map(&cpu, ORR_ELEMENTWISE_gelu, COUNT, a, y), print("gelu", y, COUNT);
+	orr_elements_cpu.map_back(&cpu, ORR_ELEMENTWISE_gelu, COUNT, a, b, y),
+		print("gelu backward", y, COUNT);
 	orr_scale(COUNT, 0.3f, a, y), print("scale", y, COUNT);
 	orr_add(COUNT, b, y), print("add", y, COUNT);
 	orr_sum(COUNT, a, b, y), print("sum", y, COUNT);
 	orr_round_bf16(COUNT, a, y), print("round", y, COUNT);
 	orr_to_bf16(COUNT, a, (uint16_t *)y), print("bfloat16", y, COUNT / 2);
 	a[COUNT - 5] = NAN;
-	wild = orr_first_wild(COUNT, a);
+	orr_elements_cpu.find_wild(&cpu, COUNT, a, 0, &wild);
 	printf("first wild %lld\n", (long long)wild);
-	orr_map(ORR_ELEMENTWISE_gelu, COUNT, a, y), print("gelu of NaN", y, COUNT);
+	orr_elements_cpu.map(&cpu, ORR_ELEMENTWISE_gelu, COUNT, a, y),
+		print("gelu of NaN", y, COUNT);
 	fill(a, COUNT, 1);
 }
 
@@ -68,32 +73,34 @@ static double cross_entropy(int64_t n, int64_t width, const float *scores, const
 	struct orr_classes k = {1, width, NAN, 0};
 	struct orr_metrics metrics;
 
-	orr_softmax_cross_entropy(n, &k, scores, classes, slope, &metrics);
+	orr_losses_cpu.softmax_cross_entropy(&cpu, n, &k, scores, classes, slope, &metrics);
 	*correct = metrics.correct;
 	return metrics.loss;
 }
 
 static void rows(void)
 {
-	struct orr_norm norm = {N, WIDTH, true, 1e-5, NULL};
+	struct orr_norm norm = {N, WIDTH, true, 1e-5};
 	float classes[N] = {0, 5, WIDTH - 1};
+	struct orr_metrics metrics;
 	int64_t correct;
 	double loss;
 
-	orr_layernorm_forward(&norm, a, gain, bias, y, z);
+	orr_norms_cpu.layernorm_forward(&cpu, &norm, a, gain, bias, y, z);
 	print("layernorm", y, COUNT), print("layernorm's rows", z, COUNT + N);
-	orr_layernorm_input(&norm, z, gain, b, y), print("layernorm input", y, COUNT);
-	orr_layernorm_weight(&norm, z, b, y, y + WIDTH);
+	orr_norms_cpu.layernorm_input(&cpu, &norm, z, gain, b, y),
+		print("layernorm input", y, COUNT);
+	orr_norms_cpu.layernorm_weight(&cpu, &norm, z, b, NULL, y, y + WIDTH);
 	print("layernorm weight", y, 2 * WIDTH);
 	norm.centred = false;
-	orr_layernorm_forward(&norm, a, gain, NULL, y, z);
+	orr_norms_cpu.layernorm_forward(&cpu, &norm, a, gain, NULL, y, z);
 	print("rmsnorm", y, COUNT), print("rmsnorm's rows", z, COUNT + N);
 	loss = cross_entropy(N, WIDTH, a, classes, y, &correct);
 	print("cross entropy", y, COUNT);
 	printf("its loss %a, %lld correct\n", loss, (long long)correct);
-	loss = orr_mse(N, WIDTH, a, b, y);
+	orr_losses_cpu.mse(&cpu, N, WIDTH, a, b, y, &metrics);
 	print("mse", y, COUNT);
-	printf("its loss %a\n", loss);
+	printf("its loss %a\n", metrics.loss);
 }
 
 static void contrasts(void)
@@ -102,13 +109,14 @@ static void contrasts(void)
 	static double sum[WIDTH], row_sum[N];
 	struct orr_largest rows = {row, row_sum}, columns = {most, sum};
 	struct orr_contrast seen[N];
+	const float t = 0.3f;
 
 	memcpy(y, a, sizeof(y));
-	orr_contrastive_normalise(N, WIDTH, 0, 0.3f, y, &rows, &columns, z);
+	orr_contrastive_cpu.normalise(&cpu, N, WIDTH, 0, &t, y, &rows, &columns, z);
 	for (int i = 0; i < WIDTH; i++)
 		z[i] = (float)sum[i];
 	print("largest of columns", most, WIDTH), print("their sums", z, WIDTH);
-	orr_contrastive_slopes(N, WIDTH, 0, 0.3f, y, &rows, &columns, z, seen, false);
+	orr_contrastive_cpu.slopes(&cpu, N, WIDTH, 0, &t, y, &rows, &columns, z, seen, false);
 	print("contrastive", y, COUNT);
 	printf("its loss %a, slope %a\n", seen[0].loss, seen[1].slope);
 }
@@ -121,53 +129,64 @@ static void sequences(void)
 	static double room[4 * WIDTH];
 	static float x[COUNT];
 
-	orr_softmax_forward(N, WIDTH, a, y), print("softmax", y, COUNT);
-	orr_softmax_input(N, WIDTH, y, b, z), print("softmax input", z, COUNT);
-	orr_normalise_forward(N, WIDTH, 1e-12f, a, y, z), print("normalise", y, COUNT);
-	orr_normalise_input(N, WIDTH, 1e-12f, y, z, b, x), print("normalise input", x, COUNT);
+	cpu.workspace = room;
+	orr_rows_cpu.softmax_forward(&cpu, N, WIDTH, a, y), print("softmax", y, COUNT);
+	orr_rows_cpu.softmax_input(&cpu, N, WIDTH, y, b, z), print("softmax input", z, COUNT);
+	orr_rows_cpu.normalise_forward(&cpu, N, WIDTH, 1e-12f, a, y, z),
+		print("normalise", y, COUNT);
+	orr_rows_cpu.normalise_input(&cpu, N, WIDTH, 1e-12f, y, z, b, x),
+		print("normalise input", x, COUNT);
 	memcpy(y, a, sizeof(y)), memcpy(z, b, COUNT * sizeof(*z));
 	orr_row_slopes(COUNT, 30, 0.7f, 0.3f, y, z), print("slopes of scores", z, COUNT);
-	orr_multiply(COUNT, a, b, y), print("multiply", y, COUNT);
-	orr_mean_forward(1, N, WIDTH, a, y), print("mean", y, WIDTH);
+	orr_elements_cpu.multiply(&cpu, COUNT, a, b, y), print("multiply", y, COUNT);
+	orr_sequence_cpu.mean_forward(&cpu, 1, N, WIDTH, a, y), print("mean", y, WIDTH);
 	for (int i = 0; i < N * 5; i++)
 		z[i] = (float)(i % 4 - 1);
-	orr_bag_forward(&bag, z, a, y), print("bag", y, N * 200);
-	orr_bag_weight(&bag, z, b, NULL, y), print("bag weight", y, N * 5 * 200);
-	orr_rotary(&rotary, a, room, y), print("rotary", y, N * (WIDTH - 1));
-	orr_interaction_forward(1, N, WIDTH, a, y), print("interaction", y, 3);
-	orr_interaction_input(1, N, WIDTH, 1, 2, a, b, y), print("interaction input", y, WIDTH);
-	orr_dropout(&drop, N, WIDTH, a, y), print("dropout", y, COUNT);
+	orr_sequence_cpu.bag_forward(&cpu, &bag, z, a, y), print("bag", y, N * 200);
+	orr_sequence_cpu.bag_weight(&cpu, &bag, z, b, NULL, y), print("bag weight", y, N * 5 * 200);
+	orr_sequence_cpu.rotary(&cpu, &rotary, a, y), print("rotary", y, N * (WIDTH - 1));
+	orr_sequence_cpu.interaction_forward(&cpu, 1, N, WIDTH, a, y), print("interaction", y, 3);
+	orr_sequence_cpu.interaction_input(&cpu, 1, N, WIDTH, 1, 2, a, b, y),
+		print("interaction input", y, WIDTH);
+	orr_sequence_cpu.dropout(&cpu, &drop, N, WIDTH, a, y), print("dropout", y, COUNT);
 }
 
 /* a: 13 channels of 17 x 14 pixels */
 static void images(void)
 {
 	const struct orr_window w = {17, 14, 13, 3, 2, 1, 0, 13}, few = {17, 14, 13, 3, 2, 1, 2, 9};
-	const struct orr_groups groups = {2, WIDTH, 17, 1e-5};
+	const struct orr_norm_groups groups = {2, WIDTH, 17, 1e-5};
 	const struct orr_classes k = {3, WIDTH, 1, 0.1};
 	int64_t n = orr_window_places(&w) * 13;
 	static float rows[COUNT * 9], at[COUNT], moments[2 * WIDTH];
 	const float classes[3] = {4, 1, 9};
 	struct orr_metrics metrics;
 
-	orr_unfold(1, &w, a, rows), print("unfold", rows, (int)orr_window_places(&w) * 117);
+	orr_images_cpu.unfold(&cpu, 1, &w, a, rows),
+		print("unfold", rows, (int)orr_window_places(&w) * 117);
 	memset(y, 0, sizeof(y));
-	orr_fold(1, &few, rows, y), print("fold", y, 17 * 14 * 13);
-	orr_fold(1, &w, rows, y), print("fold all", y, 17 * 14 * 13);
-	orr_max_pool_forward(1, &w, a, y, at), print("max pool", y, (int)n),
+	orr_images_cpu.fold(&cpu, 1, &few, rows, y), print("fold", y, 17 * 14 * 13);
+	orr_images_cpu.fold(&cpu, 1, &w, rows, y), print("fold all", y, 17 * 14 * 13);
+	orr_images_cpu.max_pool_forward(&cpu, 1, &w, a, y, at), print("max pool", y, (int)n),
 		print("at", at, (int)n);
-	orr_max_pool_backward(1, &w, at, b, y), print("max pool backward", y, 17 * 14 * 13);
-	orr_mean_pool_forward(1, &w, a, y), print("mean pool", y, (int)n);
-	orr_mean_pool_backward(1, &w, b, y), print("mean pool backward", y, 17 * 14 * 13);
-	orr_groupnorm_forward(1, &groups, a, gain, bias, y, z), print("groupnorm", y, 2 * WIDTH);
-	orr_groupnorm_input(1, &groups, z, gain, b, y), print("groupnorm input", y, 2 * WIDTH);
-	orr_batchnorm_forward(N, WIDTH, 1e-5, a, gain, bias, y, z, moments);
+	orr_images_cpu.max_pool_backward(&cpu, 1, &w, at, b, y),
+		print("max pool backward", y, 17 * 14 * 13);
+	orr_images_cpu.mean_pool_forward(&cpu, 1, &w, a, y), print("mean pool", y, (int)n);
+	orr_images_cpu.mean_pool_backward(&cpu, 1, &w, b, y),
+		print("mean pool backward", y, 17 * 14 * 13);
+	orr_column_norms_cpu.groupnorm_forward(&cpu, 1, &groups, a, gain, bias, y, z),
+		print("groupnorm", y, 2 * WIDTH);
+	orr_column_norms_cpu.groupnorm_input(&cpu, 1, &groups, z, gain, b, y),
+		print("groupnorm input", y, 2 * WIDTH);
+	orr_column_norms_cpu.batchnorm_forward(&cpu, N, WIDTH, 1e-5, a, gain, bias, y, z, moments);
 	print("batchnorm", y, COUNT), print("its moments", moments, 2 * WIDTH);
-	orr_batchnorm_input(N, WIDTH, 1e-5, z, moments, gain, b, y), print("its slope", y, COUNT);
-	orr_batchnorm_evaluate(N, WIDTH, 1e-5, a, gain, bias, moments, y);
+	orr_column_norms_cpu.batchnorm_input(&cpu, N, WIDTH, 1e-5, z, moments, gain, b, y),
+		print("its slope", y, COUNT);
+	orr_column_norms_cpu.batchnorm_evaluate(&cpu, N, WIDTH, 1e-5, a, gain, bias, moments, y);
 	print("batchnorm evaluated", y, COUNT);
-	orr_softmax_cross_entropy(1, &k, a, classes, y, &metrics), print("rows", y, COUNT);
-	orr_bce(N, WIDTH, a, b, z, &metrics), print("bce", z, COUNT);
+	orr_losses_cpu.softmax_cross_entropy(&cpu, 1, &k, a, classes, y, &metrics),
+		print("rows", y, COUNT);
+	orr_losses_cpu.bce(&cpu, N, WIDTH, a, b, z, &metrics), print("bce", z, COUNT);
 	printf("their losses %a\n", metrics.loss);
 }
 
@@ -190,7 +209,8 @@ static void optimizers(void)
 			rule.optimizer = (enum orr_optimizer)optimizer;
 			memcpy(parameters, b, sizeof(parameters));
 			for (int step = 1; step <= 3; step++)
-				orr_rule_step(&rule, step, COUNT, parameters, state, gradients, n);
+				orr_optimizer_cpu.step(&cpu, &rule, step, COUNT, parameters, state,
+						       gradients, n, false);
 			(void)snprintf(name, sizeof(name), "optimizer %d of %d", optimizer, n);
 			print(name, parameters, COUNT), print(name, state, 2 * COUNT);
 		}

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "orrery/async.h"
-#include "orrery/versions.h"
+#include "schedule/async.h"
+#include "schedule/versions.h"
 #include "suite.h"
 
 /* A pipeline under pipedream, with its jobs. */

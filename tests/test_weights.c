@@ -11,7 +11,6 @@
 #include "orrery/checkpoint.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "orrery/state.h"
 #include "suite.h"
 #include "training.h"
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "orrery/dataset.h"
-#include "orrery/choice.h"
+#include "orrery/open.h"
 #include "runtime/run/hooks.h"
 
 #define N_ROWS 97

@@ -133,12 +133,12 @@ optional() {
 
 # A virtual environment with it is several gigabytes, so it lies outside of the tree and is kept; .ci/run makes it.
 torch_folder=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/orrery/torch
-torch_packages='torch>=2.6 numpy pytest>=8 transformers>=4.50'
+torch_packages='torch>=2.6 numpy pytest>=8 transformers>=4.50 onnx>=1.16'
 
 # Its `whole` is written last, so one whose making was interrupted has none. What it has was installed for these packages.
 torch_is_whole() {
 	[ "$(cat "$torch_folder/whole" 2>/dev/null)" = "$torch_packages" ] &&
-		"$torch_folder/bin/python" -W ignore -c 'import numpy, pytest, torch, transformers' >/dev/null 2>&1
+		"$torch_folder/bin/python" -W ignore -c 'import numpy, onnx, pytest, torch, transformers' >/dev/null 2>&1
 }
 
 # The tests' Python is that of the environment where there is one, unless ORR_TORCH_PYTHON names another.
@@ -169,11 +169,6 @@ get_torch() {
 	use_torch
 }
 
-have_onnx() {
-	have protoc-c && have_library libprotobuf-c &&
-		{ [ -f /usr/include/onnx/onnx.proto ] || [ -f /usr/local/include/onnx/onnx.proto ]; }
-}
-
 have_browser() { have chromium || have chromium-browser || have google-chrome; }
 
 set_up() {
@@ -198,11 +193,10 @@ set_up() {
 	0.*) fail "Meson $(meson --version) is too old" 'install 1.0 or later (pip install meson), then start this again.' ;;
 	esac
 	use_starpu
-	have_onnx || optional 'models in ONNX' libonnx-dev protobuf-c-compiler libprotobuf-c-dev
 }
 
 # build_tree FOLDER [MESON OPTION]...: configured anew where the options, or StarPU, changed since this
-# script configured it. A folder that somebody configured by hand is compiled as it is.
+# script configured it. A folder that somebody configured by hand is compiled as it is; `targets` says what of it, else all.
 build_tree() {
 	local folder=$1 stamp
 	shift
@@ -214,8 +208,21 @@ build_tree() {
 			'what Meson says above names what it lacks.' meson setup "$folder" "$tree" "$@"
 		printf '%s\n' "$stamp" >"$folder/set-up-as"
 	fi
-	step "compiling $(basename "$folder")" 'the first error above names the file.' ninja -C "$folder"
+	# shellcheck disable=SC2086 # a list
+	step "compiling $(basename "$folder")" 'the first error above names the file.' ninja -C "$folder" ${targets:-}
 }
+
+# with_scratch COMMAND...: with a TMPDIR of its own, gone afterwards; in memory where 4 GiB are free there. Tests write and
+# sync thousands of small files, and while ranks that wait keep all cores busy a virtual machine's disk may not answer.
+with_scratch() (
+	memory=/dev/shm
+	room=$(df -Pk $memory 2>/dev/null | awk 'NR == 2 { print $4 }')
+	[ "${room:-0}" -ge 4194304 ] && [ -w $memory ] || memory=${TMPDIR:-/tmp}
+	TMPDIR=$(mktemp -d "$memory/orrery-tests-XXXXXX")
+	export TMPDIR
+	trap 'rm -rf "$TMPDIR"' EXIT
+	"$@"
+)
 
 # test_tree FOLDER [MESON TEST OPTION]...: leaves "passed failed skipped" in the array `counts` and
 # returns 1 where a test failed.
@@ -224,9 +231,11 @@ test_tree() {
 	shift
 	say "testing $(basename "$folder")"
 	rm -f "$folder/meson-logs/testlog.json"
-	meson test -C "$folder" --print-errorlogs "$@" </dev/null || code=1
+	with_scratch meson test -C "$folder" --print-errorlogs "$@" </dev/null || code=1
 	read -r -a counts <<<"$("$tree/tools/count-tests" "$folder/meson-logs/testlog.json")"
 	# A run that failed has a failure, even one that got to no test.
 	[ "$code" -eq 0 ] || [ "${counts[1]}" -gt 0 ] || counts[1]=1
+	[ -z "${ORRERY_COUNTS:-}" ] ||
+		"$tree/tools/count-tests" --failed "$folder/meson-logs/testlog.json" >>"$ORRERY_COUNTS.failed"
 	[ "${counts[1]}" -eq 0 ]
 }

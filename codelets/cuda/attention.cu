@@ -2,6 +2,7 @@
  * tiles of others pass by, a lane for each. Forward and dq: the rows are queries and keys pass by;
  * dk and dv: the other way round. A: float, or uint16_t of bfloat16. */
 #include "launch.h"
+#include "../sequence.h"
 
 #define ORR_EACH 4   /* rows of a warp */
 #define ORR_LANES 32 /* others at once, at most */
@@ -316,7 +317,7 @@ __device__ inline void pass_by(const struct orr_attention &a, const struct tile 
 			   m.sum_v + warp * a.width);
 }
 
-/* n rows of a tile to those of a matrix, row_floats apart; to NULL: nobody wants them. */
+/* n rows of a tile to those of a matrix, row_floats apart; to NULL: not wanted. */
 template <class A>
 __device__ inline void leave(int64_t n, int64_t width, const float *from, int64_t row_floats, A *to)
 {
@@ -387,9 +388,9 @@ static unsigned threads_of(const struct tile &t)
 	return (unsigned)t.rows / ORR_EACH * 32;
 }
 
-size_t orr_cuda_attention_bytes(const struct orr_attention *a)
+static size_t bytes(const struct orr_attention *a)
 {
-	return orr_cuda_aligned(a->n * a->heads * a->queries, sizeof(float));
+	return ORR_BLAS_BYTES + orr_cuda_aligned(a->n * a->heads * a->queries, sizeof(float));
 }
 
 template <class A>
@@ -404,9 +405,9 @@ static void start_forward(struct orr_device *d, const struct orr_attention *a, c
 	orr_cuda_ok(d, cudaGetLastError(), "attention");
 }
 
-void orr_cuda_attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
-				const float *k, const float *v, const float *lengths, float *y,
-				float *sums)
+static void start_attention_forward(struct orr_device *d, const struct orr_attention *a,
+				    const float *q, const float *k, const float *v,
+				    const float *lengths, float *y, float *sums)
 {
 	if (d->halves)
 		start_forward(d, a, orr_halves_of(q), orr_halves_of(k), orr_halves_of(v), lengths,
@@ -436,9 +437,10 @@ static void start_backward(struct orr_device *d, const struct orr_attention *a, 
 	orr_cuda_ok(d, cudaGetLastError(), "attention backward");
 }
 
-void orr_cuda_attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
-			      const float *k, const float *v, const float *lengths, const float *y,
-			      const float *sums, const float *dy, float *dq, float *dk, float *dv)
+static void start_attention_input(struct orr_device *d, const struct orr_attention *a,
+				  const float *q, const float *k, const float *v,
+				  const float *lengths, const float *y, const float *sums,
+				  const float *dy, float *dq, float *dk, float *dv)
 {
 	struct pass<float> b = {
 		q, k, v, dy, lengths, sums, NULL, dq, dk, dv
@@ -454,3 +456,9 @@ void orr_cuda_attention_input(struct orr_device *d, const struct orr_attention *
 	else
 		start_backward(d, a, y, b);
 }
+
+const struct orr_attention_kernels orr_attention_cuda = {
+	.bytes = bytes,
+	.forward = start_attention_forward,
+	.input = start_attention_input,
+};

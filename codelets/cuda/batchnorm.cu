@@ -77,13 +77,12 @@ __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
 }
 
 /* f(column, means of its sums) */
-template <class F>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	mean_strips(int64_t n, int64_t width, int64_t strips, struct sums sums, F f)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
-
-	for (int64_t c = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; c < width; c += stride) {
+template <class F> struct mean_strips {
+	int64_t n, width, strips;
+	struct sums sums;
+	F f;
+	__device__ void operator()(int64_t c) const
+	{
 		double a = 0, b = 0;
 
 		for (int64_t k = 0; k < strips; k++) {
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		}
 		f(c, a / (double)n, b / (double)n);
 	}
-}
+};
 
 template <class F, class G>
 static void mean_columns(struct orr_device *d, int64_t n, int64_t width, struct sums sums, F f, G g)
@@ -100,11 +99,9 @@ static void mean_columns(struct orr_device *d, int64_t n, int64_t width, struct 
 	dim3 grid((unsigned)orr_ceil(width, ORR_TILE_X), (unsigned)orr_strips(n));
 	dim3 tile(ORR_TILE_X, ORR_TILE_Y);
 	const auto add = sum_strips<F>;
-	const auto end = mean_strips<G>;
 
 	ORR_LAUNCH(add, grid, tile, 0, d->cuda->stream, n, width, orr_strip_rows(n), f, sums);
-	ORR_LAUNCH(end, orr_blocks(width, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, n, width,
-		   orr_strips(n), sums, g);
+	orr_each(d, "means of columns", width, mean_strips<G>{n, width, orr_strips(n), sums, g});
 }
 
 struct keep_mean {
@@ -171,28 +168,21 @@ struct input_slope {
 };
 
 /* f(cell, its column) */
-template <class F>
-__global__ void __launch_bounds__(ORR_BLOCK) each_cell(int64_t n, int64_t width, F f)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < n; i += stride)
-		f(i, i % width);
-}
+template <class F> struct of_column {
+	int64_t width;
+	F f;
+	__device__ void operator()(int64_t i) const { f(i, i % width); }
+};
 
 template <class F>
 static void all_cells(struct orr_device *d, const char *name, int64_t n, int64_t width, F f)
 {
-	const auto kernel = each_cell<F>;
-
-	ORR_LAUNCH(kernel, orr_blocks(n * width, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
-		   n * width, width, f);
-	orr_cuda_ok(d, cudaGetLastError(), name);
+	orr_each(d, name, n * width, of_column<F>{width, f});
 }
 
-void orr_cuda_batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				const float *x, const float *gain, const float *bias, float *y,
-				float *normal, float *moments)
+static void start_batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				    const float *x, const float *gain, const float *bias, float *y,
+				    float *normal, float *moments)
 {
 	struct sums s = sums_of(d, n, width);
 
@@ -203,17 +193,17 @@ void orr_cuda_batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, 
 		  normalise{s.all[0], s.all[1], x, gain, bias, y, normal});
 }
 
-void orr_cuda_batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				 const float *x, const float *gain, const float *bias,
-				 const float *moments, float *y)
+static void start_batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				     const float *x, const float *gain, const float *bias,
+				     const float *moments, float *y)
 {
 	all_cells(d, "batchnorm's evaluation", n, width,
 		  evaluate{epsilon, x, gain, bias, moments, moments + width, y});
 }
 
-void orr_cuda_batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			      const float *normal, const float *moments, const float *gain,
-			      const float *dy, float *dx)
+static void start_batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				  const float *normal, const float *moments, const float *gain,
+				  const float *dy, float *dx)
 {
 	struct sums s = sums_of(d, n, width);
 
@@ -232,7 +222,8 @@ struct group {
 };
 
 /* f(sample, group) for each of n * groups, a block each. */
-template <class F> __device__ inline void each_group(int64_t n, const struct orr_groups &g, F f)
+template <class F>
+__device__ inline void each_group(int64_t n, const struct orr_norm_groups &g, F f)
 {
 	int64_t count = g.width / g.groups;
 
@@ -252,9 +243,9 @@ template <class F> __device__ inline double mean_of(const struct group &k, F f)
 }
 
 __global__ void __launch_bounds__(ORR_BLOCK)
-	groupnorm_forward(int64_t n, const __grid_constant__ struct orr_groups g, const float *x,
-			  const float *gain, const float *bias, float *y, float *normal,
-			  float *factors)
+	groupnorm_forward(int64_t n, const __grid_constant__ struct orr_norm_groups g,
+			  const float *x, const float *gain, const float *bias, float *y,
+			  float *normal, float *factors)
 {
 	each_group(n, g, [=](int64_t sample, struct group k, int64_t number) {
 		const float *from = x + sample;
@@ -279,8 +270,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 }
 
 __global__ void __launch_bounds__(ORR_BLOCK)
-	groupnorm_input(int64_t n, const __grid_constant__ struct orr_groups g, const float *normal,
-			const float *factors, const float *gain, const float *dy, float *dx)
+	groupnorm_input(int64_t n, const __grid_constant__ struct orr_norm_groups g,
+			const float *normal, const float *factors, const float *gain,
+			const float *dy, float *dx)
 {
 	each_group(n, g, [=](int64_t sample, struct group k, int64_t number) {
 		const float *row = normal + sample, *slope = dy + sample;
@@ -302,19 +294,28 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-void orr_cuda_groupnorm_forward(struct orr_device *d, int64_t n, const struct orr_groups *g,
-				const float *x, const float *gain, const float *bias, float *y,
-				float *normal)
+static void start_groupnorm_forward(struct orr_device *d, int64_t n,
+				    const struct orr_norm_groups *g, const float *x,
+				    const float *gain, const float *bias, float *y, float *normal)
 {
 	ORR_LAUNCH(groupnorm_forward, orr_blocks(n * g->groups, 1), ORR_BLOCK, 0, d->cuda->stream,
 		   n, *g, x, gain, bias, y, normal, normal + n * g->rows * g->width);
 	orr_cuda_ok(d, cudaGetLastError(), "groupnorm");
 }
 
-void orr_cuda_groupnorm_input(struct orr_device *d, int64_t n, const struct orr_groups *g,
-			      const float *normal, const float *gain, const float *dy, float *dx)
+static void start_groupnorm_input(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+				  const float *normal, const float *gain, const float *dy,
+				  float *dx)
 {
 	ORR_LAUNCH(groupnorm_input, orr_blocks(n * g->groups, 1), ORR_BLOCK, 0, d->cuda->stream, n,
 		   *g, normal, normal + n * g->rows * g->width, gain, dy, dx);
 	orr_cuda_ok(d, cudaGetLastError(), "groupnorm backward");
 }
+
+const struct orr_column_norm_kernels orr_column_norms_cuda = {
+	.groupnorm_forward = start_groupnorm_forward,
+	.groupnorm_input = start_groupnorm_input,
+	.batchnorm_forward = start_batchnorm_forward,
+	.batchnorm_evaluate = start_batchnorm_evaluate,
+	.batchnorm_input = start_batchnorm_input,
+};

@@ -122,7 +122,7 @@ static bool trial_init(struct trial *t, const cublasLtMatmulAlgo_t *first)
 	bool halves = orr_product_type(d) == CUDA_R_16BF;
 
 	if (cudaMalloc((void **)&t->memory, lay_out(t))) {
-		(void)cudaGetLastError(); /* nobody's fault later on */
+		(void)cudaGetLastError(); /* not to be blamed on a later call */
 		return false;
 	}
 	if (cudaEventCreate(&t->begin) || cudaEventCreate(&t->end))

@@ -151,7 +151,8 @@ const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n
 
 /* Chunks differ by a float, so that a collective for each, all at once, takes the place of a
  * reduce-scatter or an all-gather. */
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+static const char *each_chunk(struct orr_nccl *group, int i, float *floats, int64_t n, bool sum,
+			      void *stream)
 {
 	const char *why;
 	struct member *m = begin(group, i, &why);
@@ -161,34 +162,26 @@ const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int6
 		return why;
 	code = ncclGroupStart();
 	for (int c = 0; c < group->n && code == ncclSuccess; c++) {
-		int64_t begins = orr_rule_chunk(n, group->n, c);
-		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begins;
+		float *at = floats + orr_rule_chunk(n, group->n, c);
+		size_t count = (size_t)(orr_rule_chunk(n, group->n, c + 1) -
+					orr_rule_chunk(n, group->n, c));
 
-		code = ncclReduce(floats + begins, floats + begins, (size_t)count, ncclFloat32,
-				  ncclSum, c, m->comm, stream);
+		code = sum ? ncclReduce(at, at, count, ncclFloat32, ncclSum, c, m->comm, stream)
+			   : ncclBroadcast(at, at, count, ncclFloat32, c, m->comm, stream);
 	}
 	last = ncclGroupEnd();
-	return end(group, m, "sum of a part of the gradients", code == ncclSuccess ? last : code);
+	return end(group, m, sum ? "sum of a part of the gradients" : "gathering of parameters",
+		   code == ncclSuccess ? last : code);
+}
+
+const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+{
+	return each_chunk(group, i, floats, n, true, stream);
 }
 
 const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
 {
-	const char *why;
-	struct member *m = begin(group, i, &why);
-	ncclResult_t code, last;
-
-	if (!m)
-		return why;
-	code = ncclGroupStart();
-	for (int c = 0; c < group->n && code == ncclSuccess; c++) {
-		int64_t begins = orr_rule_chunk(n, group->n, c);
-		int64_t count = orr_rule_chunk(n, group->n, c + 1) - begins;
-
-		code = ncclBroadcast(floats + begins, floats + begins, (size_t)count, ncclFloat32,
-				     c, m->comm, stream);
-	}
-	last = ncclGroupEnd();
-	return end(group, m, "gathering of parameters", code == ncclSuccess ? last : code);
+	return each_chunk(group, i, floats, n, false, stream);
 }
 
 const char *orr_nccl_failure(struct orr_nccl *group)

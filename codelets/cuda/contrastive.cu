@@ -49,15 +49,15 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	}
 }
 
-__global__ void __launch_bounds__(ORR_BLOCK)
-	normalise_columns(int64_t n_rows, int64_t n_columns, bool begins, const float *t,
-			  const float *scores, float *most, double *sum)
-{
-	float factor = factor_of(t);
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < n_columns;
-	     i += (int64_t)gridDim.x * ORR_BLOCK) {
-		float before = begins ? -INFINITY : most[i], top = before;
+struct normalise_columns {
+	int64_t n_rows, n_columns;
+	bool begins;
+	const float *t, *scores;
+	float *most;
+	double *sum;
+	__device__ void operator()(int64_t i) const
+	{
+		float factor = factor_of(t), before = begins ? -INFINITY : most[i], top = before;
 		double all;
 
 		for (int64_t r = 0; r < n_rows; r++)
@@ -68,19 +68,18 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		most[i] = top;
 		sum[i] = all;
 	}
-}
+};
 
-void orr_cuda_contrastive_normalise(struct orr_device *d, int64_t n_rows, int64_t n_columns,
-				    int64_t first, const float *t, const float *scores,
-				    const struct orr_largest *rows,
-				    const struct orr_largest *columns, float *room)
+static void start_contrastive_normalise(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+					int64_t first, const float *t, const float *scores,
+					const struct orr_largest *rows,
+					const struct orr_largest *columns, float *)
 {
-	(void)room;
 	ORR_LAUNCH(normalise_rows, orr_blocks(n_rows, 1), ORR_BLOCK, 0, d->cuda->stream, n_rows,
 		   n_columns, t, scores, rows->most + first, rows->sum + first);
-	ORR_LAUNCH(normalise_columns, orr_blocks(n_columns, ORR_BLOCK), ORR_BLOCK, 0,
-		   d->cuda->stream, n_rows, n_columns, !first, t, scores, columns->most,
-		   columns->sum);
+	orr_each(d, "contrastive", n_columns,
+		 normalise_columns{n_rows, n_columns, !first, t, scores, columns->most,
+				   columns->sum});
 	orr_cuda_ok(d, cudaGetLastError(), "contrastive");
 }
 
@@ -122,18 +121,18 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	}
 }
 
-void orr_cuda_contrastive_slopes(struct orr_device *d, int64_t n_rows, int64_t n_columns,
-				 int64_t first, const float *t, float *scores,
-				 const struct orr_largest *rows, const struct orr_largest *columns,
-				 float *room, struct orr_contrast *seen, bool again)
+static void start_contrastive_slopes(struct orr_device *d, int64_t n_rows, int64_t n_columns,
+				     int64_t first, const float *t, float *scores,
+				     const struct orr_largest *rows,
+				     const struct orr_largest *columns, float *,
+				     struct orr_contrast *seen, bool again)
 {
-	(void)room;
 	ORR_LAUNCH(slopes, orr_blocks(n_rows, 1), ORR_BLOCK, 0, d->cuda->stream, n_rows, n_columns,
 		   first, t, scores, *rows, *columns, seen, again);
 	orr_cuda_ok(d, cudaGetLastError(), "contrastive backward");
 }
 
-/* One block: metrics are in the host's memory, and nobody else writes them. */
+/* One block: metrics are in the host's memory, and no other block writes them. */
 __global__ void __launch_bounds__(ORR_BLOCK)
 	count(int64_t n, const struct orr_contrast *seen, float *slope, struct orr_metrics *metrics)
 {
@@ -157,9 +156,16 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	metrics->classified = n;
 }
 
-void orr_cuda_contrastive_count(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
-				float *slope, struct orr_metrics *metrics)
+static void start_contrastive_count(struct orr_device *d, int64_t n,
+				    const struct orr_contrast *seen, float *slope,
+				    struct orr_metrics *metrics)
 {
 	ORR_LAUNCH(count, 1, ORR_BLOCK, 0, d->cuda->stream, n, seen, slope, metrics);
 	orr_cuda_ok(d, cudaGetLastError(), "metrics");
 }
+
+const struct orr_contrastive_kernels orr_contrastive_cuda = {
+	.normalise = start_contrastive_normalise,
+	.slopes = start_contrastive_slopes,
+	.count = start_contrastive_count,
+};

@@ -23,47 +23,15 @@ struct product {
 	__device__ float operator()(float a, float b) const { return a * b; }
 };
 
-/* V floats from `at` on; without b its place is taken by zeros. y may be a or b. */
-template <int V, bool B, class F>
-__device__ inline void one(F f, int64_t at, const float *a, const float *b, float *y)
-{
-	float u[V], v[V] = {};
-
-	orr_load<V>(u, a + at);
-	if constexpr (B)
-		orr_load<V>(v, b + at);
-	for (int k = 0; k < V; k++)
-		u[k] = f(u[k], v[k]);
-	orr_store<V>(y + at, u);
-}
-
-template <bool B, class F>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	each(struct orr_span span, F f, const float *a, const float *b, float *y)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += stride)
-		if (i < span.quads)
-			one<4, B>(f, orr_span_at(span, i), a, b, y);
-		else
-			one<1, B>(f, orr_span_at(span, i), a, b, y);
-}
-
 template <bool B, class F>
 static void start(struct orr_device *d, const char *name, int64_t count, F f, const float *a,
 		  const float *b, float *y)
 {
 	uintptr_t first = orr_address(y), apart = first ^ orr_address(a);
-	struct orr_span span =
-		orr_span_of(count, first, B ? apart | (first ^ orr_address(b)) : apart);
-	const auto kernel = each<B, F>;
 
-	if (!count)
-		return;
-	ORR_LAUNCH(kernel, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, span,
-		   f, a, b, y);
-	orr_cuda_ok(d, cudaGetLastError(), name);
+	orr_each_item(d, name,
+		      orr_span_of(count, first, B ? apart | (first ^ orr_address(b)) : apart),
+		      orr_map<B, F, float>{f, a, b, y});
 }
 
 /* Activations: as floats or as bfloat16. */
@@ -92,9 +60,9 @@ void orr_cuda_zero(struct orr_device *d, int64_t count, float *y)
 	orr_cuda_ok(d, cudaMemsetAsync(y, 0, (size_t)count * sizeof(*y), d->cuda->stream), "zero");
 }
 
-void orr_cuda_scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
+static void start_scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
 {
-	start<false>(d, "scale", count, times{factor}, x, x, y);
+	start_activations<false>(d, "scale", count, times{factor}, x, x, y);
 }
 
 void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
@@ -102,19 +70,20 @@ void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const flo
 	start_activations<true>(d, "sum", count, plus{}, a, b, y);
 }
 
-void orr_cuda_sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
+static void start_sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
+			     void *y)
 {
 	orr_each_half<true>(d, "sum of halves", count, plus{}, a, b, y);
 }
 
-void orr_cuda_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
-		       float *y)
+static void start_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
+			   float *y)
 {
 	start<true>(d, "multiply", count, product{}, a, b, y);
 }
 
-void orr_cuda_map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
-		  float *y)
+static void start_map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
+		      float *y)
 {
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
@@ -126,8 +95,8 @@ void orr_cuda_map(struct orr_device *d, enum orr_elementwise f, int64_t count, c
 	}
 }
 
-void orr_cuda_map_back(struct orr_device *d, enum orr_elementwise f, int64_t count,
-		       const float *kept, const float *dy, float *dx)
+static void start_map_back(struct orr_device *d, enum orr_elementwise f, int64_t count,
+			   const float *kept, const float *dy, float *dx)
 {
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
@@ -140,39 +109,91 @@ void orr_cuda_map_back(struct orr_device *d, enum orr_elementwise f, int64_t cou
 	}
 }
 
-template <int V>
-__device__ inline void note_wild(const float *x, int64_t i, int64_t at, long long *first)
-{
-	float v[V];
-
-	orr_load<V>(v, x + i);
-	for (int k = 0; k < V; k++)
-		if (orr_is_wild(v[k]))
-			atomicMin(first, (long long)(at + i + k));
-}
-
 /* Where there is none, which is nearly always, nothing is written. */
-__global__ void __launch_bounds__(ORR_BLOCK)
-	find_wild(struct orr_span span, const float *x, int64_t at, long long *first)
+struct find_wild {
+	const float *x;
+	int64_t at;
+	long long *first;
+
+	template <int V> __device__ void operator()(int64_t i) const
+	{
+		float v[V];
+
+		orr_load<V>(v, x + i);
+		for (int k = 0; k < V; k++)
+			if (orr_is_wild(v[k]))
+				atomicMin(first, (long long)(at + i + k));
+	}
+};
+
+static void start_find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
+			    int64_t *first)
 {
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += stride)
-		if (i < span.quads)
-			note_wild<4>(x, orr_span_at(span, i), at, first);
-		else
-			note_wild<1>(x, orr_span_at(span, i), at, first);
-}
-
-void orr_cuda_find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
-			int64_t *first)
-{
-	struct orr_span span = orr_span_of(count, orr_address(x), 0);
-
 	static_assert(sizeof(long long) == sizeof(*first), "as atomicMin takes it");
-	if (!count)
-		return;
-	ORR_LAUNCH(find_wild, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
-		   span, x, at, reinterpret_cast<long long *>(first));
-	orr_cuda_ok(d, cudaGetLastError(), "find what is wild");
+	orr_each_item(d, "find what is wild", orr_span_of(count, orr_address(x), 0),
+		      find_wild{x, at, reinterpret_cast<long long *>(first)});
 }
+
+/* ---- what is kept as bfloat16: to floats and back ---- */
+
+struct widened {
+	const uint16_t *x;
+	float *y;
+
+	template <int V> __device__ void operator()(int64_t at) const
+	{
+		float v[V];
+
+		orr_load<V>(v, x + at);
+		orr_store<V>(y + at, v);
+	}
+};
+
+struct narrowed {
+	const float *x;
+	uint16_t *y;
+	int64_t count; /* zeros from there on */
+	bool add;
+
+	template <int V> __device__ void operator()(int64_t at) const
+	{
+		float v[V] = {}, sum[V];
+		bool there = V > 1 || at < count;
+
+		if (there)
+			orr_load<V>(v, x + at);
+		if (there && add) {
+			orr_load<V>(sum, y + at);
+			for (int k = 0; k < V; k++)
+				v[k] = sum[k] + orr_bf16_float(orr_bf16_of(v[k]));
+		}
+		orr_store<V>(y + at, v);
+	}
+};
+
+static void start_widen(struct orr_device *d, int64_t count, const void *x, float *y)
+{
+	start_halves(d, "widen", count, count, widened{static_cast<const uint16_t *>(x), y},
+		     orr_address(x) | orr_address(y));
+}
+
+void orr_cuda_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		     void *y)
+{
+	start_halves(d, "narrow", count, end, narrowed{x, static_cast<uint16_t *>(y), count, add},
+		     orr_address(x) | orr_address(y));
+}
+
+const struct orr_element_kernels orr_elements_cuda = {
+	.copy = orr_cuda_copy,
+	.zero = orr_cuda_zero,
+	.scale = start_scale,
+	.sum = orr_cuda_sum,
+	.multiply = start_multiply,
+	.widen = start_widen,
+	.narrow = orr_cuda_narrow,
+	.sum_halves = start_sum_halves,
+	.map = start_map,
+	.map_back = start_map_back,
+	.find_wild = start_find_wild,
+};

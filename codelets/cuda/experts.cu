@@ -8,25 +8,6 @@ static const struct orr_routed *routed(const float *route)
 	return reinterpret_cast<const struct orr_routed *>(route);
 }
 
-template <class F>
-__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	at_each(int64_t rows, int64_t columns, F f)
-{
-	each_place(rows, columns, f);
-}
-
-/* f(row, column) for all places of a matrix. */
-template <class F>
-static void start(struct orr_device *d, const char *name, int64_t rows, int64_t columns, F f)
-{
-	const auto kernel = at_each<F>;
-
-	if (!rows || !columns)
-		return;
-	ORR_LAUNCH(kernel, tiles(columns, rows), tile(), 0, d->cuda->stream, rows, columns, f);
-	orr_cuda_ok(d, cudaGetLastError(), name);
-}
-
 /* Where choice j of row i lies among the expert's rows of all samples; -1: nowhere. */
 __device__ inline int64_t place_of(const struct orr_routing &r, int64_t expert, int64_t i,
 				   int64_t j, const struct orr_routed *route)
@@ -58,8 +39,8 @@ struct queue {
 	}
 };
 
-void orr_cuda_route(struct orr_device *d, const struct orr_routing *r, const float *scores,
-		    float *route)
+static void start_route(struct orr_device *d, const struct orr_routing *r, const float *scores,
+			float *route)
 {
 	struct orr_routed *to = reinterpret_cast<struct orr_routed *>(route);
 
@@ -79,8 +60,9 @@ struct route_slopes {
 	}
 };
 
-void orr_cuda_route_input(struct orr_device *d, const struct orr_routing *r, const float *scores,
-			  const float *route, const float *slope, float *dx)
+static void start_route_input(struct orr_device *d, const struct orr_routing *r,
+			      const float *scores, const float *route, const float *slope,
+			      float *dx)
 {
 	start(d, "route backward", 1, r->n * r->rows,
 	      route_slopes{*r, scores, routed(route), routed(slope), dx});
@@ -109,8 +91,8 @@ struct to_expert {
 	}
 };
 
-void orr_cuda_dispatch(struct orr_device *d, const struct orr_routing *r, int64_t expert,
-		       int64_t width, const float *x, const float *route, float *y, float *at)
+static void start_dispatch(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+			   int64_t width, const float *x, const float *route, float *y, float *at)
 {
 	orr_cuda_zero(d, r->n * r->groups * r->places * width, y);
 	start(d, "dispatch", r->n * r->rows, width,
@@ -130,8 +112,8 @@ struct to_row {
 	}
 };
 
-void orr_cuda_dispatch_input(struct orr_device *d, const struct orr_routing *r, int64_t width,
-			     const float *at, const float *dy, float *dx)
+static void start_dispatch_input(struct orr_device *d, const struct orr_routing *r, int64_t width,
+				 const float *at, const float *dy, float *dx)
 {
 	start(d, "dispatch backward", r->n * r->rows, width, to_row{*r, width, at, dy, dx});
 }
@@ -156,8 +138,8 @@ struct weigh {
 	}
 };
 
-void orr_cuda_combine(struct orr_device *d, const struct orr_routing *r, int64_t expert,
-		      int64_t width, const float *route, const float *x, float *y)
+static void start_combine(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+			  int64_t width, const float *route, const float *x, float *y)
 {
 	start(d, "combine", r->n * r->rows, width, weigh{*r, expert, width, routed(route), x, y});
 }
@@ -203,9 +185,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-void orr_cuda_combine_input(struct orr_device *d, const struct orr_routing *r, int64_t expert,
-			    int64_t width, const float *route, const float *x, const float *dy,
-			    float *dx, float *slope)
+static void start_combine_input(struct orr_device *d, const struct orr_routing *r, int64_t expert,
+				int64_t width, const float *route, const float *x, const float *dy,
+				float *dx, float *slope)
 {
 	struct shape s = shape_of(r->n * r->rows, 1, 0);
 
@@ -220,3 +202,13 @@ void orr_cuda_combine_input(struct orr_device *d, const struct orr_routing *r, i
 		   routed(route), x, dy, reinterpret_cast<struct orr_routed *>(slope));
 	orr_cuda_ok(d, cudaGetLastError(), "combine backward");
 }
+
+const struct orr_expert_kernels orr_experts_cuda = {
+	.route = start_route,
+	.route_input = start_route_input,
+	.dispatch = start_dispatch,
+	.dispatch_input = start_dispatch_input,
+	.combine = start_combine,
+	.combine_input = start_combine_input,
+	.balance = orr_cuda_balance,
+};

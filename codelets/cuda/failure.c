@@ -1,6 +1,6 @@
 /* What CUDA and cuBLAS refuse. CUDA has two kinds of failures: a call's own, and that of a kernel
  * as it ran, which some later call tells and then every one. A call's own stays the thread's last
- * error until somebody asks, StarPU's too: an allocation that fails, and that it does in another
+ * error until it is asked for, StarPU's too: an allocation that fails, and that it does in another
  * way. */
 #include "private.h"
 

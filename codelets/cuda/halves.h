@@ -5,19 +5,19 @@
 
 #define ORR_EIGHT 8 /* values at once: 16 bytes */
 
-/* The first `eights` times eight values eight by eight, then the rest up to `count`. f is asked for
- * V values from a place on. */
-template <class F>
-__global__ void __launch_bounds__(ORR_BLOCK) each_half(int64_t eights, int64_t count, F f)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK, items = count - 7 * eights;
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < items; i += stride)
+/* The first `eights` times eight values eight by eight, then the rest. f is asked for V values from
+ * a place on. */
+template <class F> struct each_half {
+	int64_t eights;
+	F f;
+	__device__ void operator()(int64_t i) const
+	{
 		if (i < eights)
 			f.template operator()<ORR_EIGHT>(ORR_EIGHT * i);
 		else
 			f.template operator()<1>(7 * eights + i);
-}
+	}
+};
 
 /* Over `count` values, of which the first `whole` may be taken eight at a time; together: the
  * addresses of all that it reads and writes, or-ed. */
@@ -26,20 +26,16 @@ static void start_halves(struct orr_device *d, const char *name, int64_t whole, 
 			 uintptr_t together)
 {
 	int64_t eights = together % 16 == 0 ? whole / ORR_EIGHT : 0;
-	const auto kernel = each_half<F>;
 
-	if (!count)
-		return;
-	ORR_LAUNCH(kernel, orr_blocks(count - 7 * eights, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
-		   eights, count, f);
-	orr_cuda_ok(d, cudaGetLastError(), name);
+	orr_each(d, name, count - 7 * eights, each_half<F>{eights, f});
 }
 
-/* y = f(a, b), in float32; y may be a or b. B: it reads b. */
-template <bool B, class F> struct orr_halves {
+/* y = f(a, b), in float32; y may be a or b. B: it reads b, else zeros take its place. A: float, or
+ * uint16_t of bfloat16. */
+template <bool B, class F, class A> struct orr_map {
 	F f;
-	const uint16_t *a, *b;
-	uint16_t *y;
+	const A *a, *b;
+	A *y;
 
 	template <int V> __device__ void operator()(int64_t at) const
 	{
@@ -58,8 +54,9 @@ template <bool B, class F>
 static void orr_each_half(struct orr_device *d, const char *name, int64_t count, F f, const void *a,
 			  const void *b, void *y)
 {
-	orr_halves<B, F> each = {f, static_cast<const uint16_t *>(a),
-				 static_cast<const uint16_t *>(b), static_cast<uint16_t *>(y)};
+	orr_map<B, F, uint16_t> each = {f, static_cast<const uint16_t *>(a),
+					static_cast<const uint16_t *>(b),
+					static_cast<uint16_t *>(y)};
 
 	start_halves(d, name, count, count, each,
 		     orr_address(a) | (B ? orr_address(b) : 0) | orr_address(y));

@@ -4,31 +4,14 @@
 
 #include "../shapes.h"
 
-/* f(i) for i below n. Indices have 32 bits where that is enough: they are divided a lot. */
-template <class I, class F> __global__ void __launch_bounds__(ORR_BLOCK) each_cell(I n, F f)
-{
-	I stride = (I)gridDim.x * ORR_BLOCK;
-
-	for (I i = (I)blockIdx.x * ORR_BLOCK + threadIdx.x; i < n; i += stride)
-		f(i);
-}
-
-template <class I, class F>
-static void start(struct orr_device *d, const char *name, int64_t n, F f)
-{
-	const auto kernel = each_cell<I, F>;
-
-	ORR_LAUNCH(kernel, orr_blocks(n, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, (I)n, f);
-	orr_cuda_ok(d, cudaGetLastError(), name);
-}
-
-/* Starts kind<I> for n cells; `most` is the largest index that it computes. */
+/* Starts kind<I> for n cells; `most` is the largest index that it computes. Indices have 32 bits
+ * where that is enough: they are divided a lot. */
 #define START(d, name, n, most, kind, ...) \
 	do { \
 		if ((n) > INT32_MAX - ORR_MOST_BLOCKS * ORR_BLOCK || (most) > INT32_MAX) \
-			start<int64_t>(d, name, n, kind<int64_t>{__VA_ARGS__}); \
+			orr_each<int64_t>(d, name, n, kind<int64_t>{__VA_ARGS__}); \
 		else \
-			start<int32_t>(d, name, n, kind<int32_t>{__VA_ARGS__}); \
+			orr_each<int32_t>(d, name, (int32_t)(n), kind<int32_t>{__VA_ARGS__}); \
 	} while (0)
 
 template <class I> struct window {
@@ -205,16 +188,16 @@ template <class I> struct mean_pool_back {
 	}
 };
 
-void orr_cuda_unfold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
-		     float *rows)
+static void start_unfold(struct orr_device *d, int64_t n, const struct orr_window *w,
+			 const float *x, float *rows)
 {
 	int64_t cells = n * orr_window_places(w) * orr_window_seen(w);
 
 	START(d, "unfold", cells, n * orr_window_image(w), unfold, *w, x, rows);
 }
 
-void orr_cuda_fold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *rows,
-		   float *x)
+static void start_fold(struct orr_device *d, int64_t n, const struct orr_window *w,
+		       const float *rows, float *x)
 {
 	int64_t most = n * orr_window_places(w) * orr_window_seen(w), pixels = w->height * w->width;
 
@@ -222,46 +205,56 @@ void orr_cuda_fold(struct orr_device *d, int64_t n, const struct orr_window *w, 
 	START(d, "fold", n * pixels * w->count, most, fold, *w, rows, x);
 }
 
-void orr_cuda_turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
-		   float *y)
+static void start_turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns,
+		       const float *x, float *y)
 {
 	int64_t cells = n * rows * columns;
 
 	if (cells > INT32_MAX - ORR_MOST_BLOCKS * ORR_BLOCK)
-		start<int64_t>(d, "turn", cells, turn<int64_t>{rows, columns, x, y});
+		orr_each<int64_t>(d, "turn", cells, turn<int64_t>{rows, columns, x, y});
 	else
-		start<int32_t>(d, "turn", cells,
-			       turn<int32_t>{(int32_t)rows, (int32_t)columns, x, y});
+		orr_each<int32_t>(d, "turn", (int32_t)cells,
+				  turn<int32_t>{(int32_t)rows, (int32_t)columns, x, y});
 }
 
-void orr_cuda_max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
-			       const float *x, float *y, float *at)
+static void start_max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				   const float *x, float *y, float *at)
 {
 	int64_t cells = n * orr_window_places(w) * w->channels;
 
 	START(d, "max_pool", cells, n * orr_window_image(w), max_pool, *w, x, y, at);
 }
 
-void orr_cuda_max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
-				const float *at, const float *dy, float *dx)
+static void start_max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				    const float *at, const float *dy, float *dx)
 {
 	int64_t most = n * orr_window_places(w) * w->channels;
 
 	START(d, "max_pool backward", n * orr_window_image(w), most, max_pool_back, *w, at, dy, dx);
 }
 
-void orr_cuda_mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
-				const float *x, float *y)
+static void start_mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				    const float *x, float *y)
 {
 	int64_t cells = n * orr_window_places(w) * w->channels;
 
 	START(d, "mean_pool", cells, n * orr_window_image(w), mean_pool, *w, x, y);
 }
 
-void orr_cuda_mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
-				 const float *dy, float *dx)
+static void start_mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				     const float *dy, float *dx)
 {
 	int64_t most = n * orr_window_places(w) * w->channels;
 
 	START(d, "mean_pool backward", n * orr_window_image(w), most, mean_pool_back, *w, dy, dx);
 }
+
+const struct orr_image_kernels orr_images_cuda = {
+	.unfold = start_unfold,
+	.fold = start_fold,
+	.turn = start_turn,
+	.max_pool_forward = start_max_pool_forward,
+	.max_pool_backward = start_max_pool_backward,
+	.mean_pool_forward = start_mean_pool_forward,
+	.mean_pool_backward = start_mean_pool_backward,
+};

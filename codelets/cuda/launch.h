@@ -15,6 +15,45 @@
 
 #define ORR_ALL_LANES 0xffffffffu
 
+/* f(i) for i below n, in turn to the threads of a grid. */
+template <class I, class F>
+__global__ void __launch_bounds__(ORR_BLOCK) orr_each_index(I n, const __grid_constant__ F f)
+{
+	I stride = (I)gridDim.x * ORR_BLOCK;
+
+	for (I i = (I)blockIdx.x * ORR_BLOCK + threadIdx.x; i < n; i += stride)
+		f(i);
+}
+
+template <class I, class F> static void orr_each(struct orr_device *d, const char *name, I n, F f)
+{
+	const auto kernel = orr_each_index<I, F>;
+
+	if (!n)
+		return;
+	ORR_LAUNCH(kernel, orr_blocks(n, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, n, f);
+	orr_cuda_ok(d, cudaGetLastError(), name);
+}
+
+/* f is asked for V floats from a place on: all of a span, item by item. */
+template <class F> struct orr_item {
+	struct orr_span span;
+	F f;
+	__device__ void operator()(int64_t i) const
+	{
+		if (i < span.quads)
+			f.template operator()<4>(orr_span_at(span, i));
+		else
+			f.template operator()<1>(orr_span_at(span, i));
+	}
+};
+
+template <class F>
+static void orr_each_item(struct orr_device *d, const char *name, struct orr_span span, F f)
+{
+	orr_each(d, name, span.items, orr_item<F>{span, f});
+}
+
 /* V floats at once: 4 and 8 need a multiple of 16 bytes. */
 template <int V> __device__ inline void orr_load(float *v, const float *from)
 {

@@ -2,6 +2,7 @@
  * threads have by a tree; the rows in double, which is one addition a row. Where two large numbers
  * would leave a small one, the small one is added up instead: what is left of the probability. */
 #include "../shapes.h"
+#include "../sequence.h"
 #include "rows.h"
 
 /* What a row adds to the metrics: of a loss of classes, whether it counts and is right. */
@@ -38,27 +39,32 @@ static struct targets targets_of(const struct orr_classes *k)
 	return {(float)rest, (float)(1.0 - lack), (float)lack};
 }
 
-template <int T, int V>
+/* Without room for a row its exponentials are computed twice: the slope may lie where the scores
+ * do, and in bfloat16. */
+template <int T, int V, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	cross_entropy(int64_t n, const __grid_constant__ struct orr_classes k,
-		      const struct targets target, int64_t room, const float *scores,
-		      const float *classes, float *slope, struct seen *seen)
+		      const struct targets target, int64_t room, const A *scores,
+		      const float *classes, A *slope, struct seen *seen)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
 	const int64_t width = k.width;
 
 	each_row<T>(n, [=](int64_t r) {
-		const float *row = scores + r * width;
-		float *to = slope + r * width, own = classes[r];
+		const A *row = scores + r * width;
+		A *to = slope + r * width;
+		float own = classes[r];
 		bool ignored = own == k.ignored;
 		bool is_class = own >= 0.0f && own < (float)width && own == floorf(own);
 		int64_t at = is_class ? (int64_t)own : 0;
 		float share = share_of<T>(k, classes + r / k.rows * k.rows), sum, others;
+		float right; /* before the slope is, which may lie there, too */
 		best top = {-INFINITY, width};
 		struct pair sums = {0, 0}; /* exponentials but the largest, which is 1; and what
 					      the scores of other classes lack of it */
 
+		orr_load<1>(&right, row + at);
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
 
@@ -69,7 +75,6 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 				top = better(top, best{orr_score(v[j], i + j), i + j});
 		});
 		top = row_best<T>(top);
-		/* the slope's memory holds the exponentials until their sum is known */
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
 
@@ -80,24 +85,26 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 				v[j] = expf(v[j] - top.score);
 				sums.a += i + j == top.at ? v[j] - 1.0f : v[j];
 			}
-			orr_store<V>(kept ? kept + i : to + i, v);
+			if (kept)
+				orr_store<V>(kept + i, v);
 		});
 		sums = row_sum<T>(sums);
 		sum = 1.0f + sums.a;
 		if (!place<T>::x()) {
-			float loss = log1pf(sums.a) - target.whole * (row[at] - top.score) -
+			float loss = log1pf(sums.a) - target.whole * (right - top.score) -
 				     target.rest * sums.b;
 
 			seen[r].loss = ignored ? 0.0f : is_class ? share * loss : NAN;
 			seen[r].counted = ignored ? 0 : 1;
 			seen[r].correct = is_class && !ignored && top.at == at ? 1 : 0;
 		}
-		others = top.at == at ? sums.a : sum - expf(row[at] - top.score);
+		others = top.at == at ? sums.a : sum - expf(right - top.score);
 		each_of<T, V>(width, [&](int64_t i) {
 			float v[V];
 
-			again<V>(v, kept, to, i);
+			again<V>(v, kept, row, i);
 			for (int j = 0; j < V; j++) {
+				v[j] = kept ? v[j] : expf(v[j] - top.score);
 				v[j] = i + j == at
 					       ? (target.lack * v[j] - target.whole * others) / sum
 					       : v[j] / sum - target.rest;
@@ -165,7 +172,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-/* One block: metrics are in the host's memory, and nobody else writes them. */
+/* One block: metrics are in the host's memory, and no other block writes them. */
 __global__ void __launch_bounds__(ORR_BLOCK)
 	count(int64_t n, const struct seen *seen, struct orr_metrics *metrics)
 {
@@ -200,20 +207,28 @@ static void count_rows(struct orr_device *d, int64_t n, struct orr_metrics *metr
 	orr_cuda_ok(d, cudaGetLastError(), "metrics");
 }
 
-void orr_cuda_softmax_cross_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
-				    const float *scores, const float *classes, float *slope,
-				    struct orr_metrics *metrics)
+static void start_softmax_cross_entropy(struct orr_device *d, int64_t n,
+					const struct orr_classes *k, const float *scores,
+					const float *classes, float *slope,
+					struct orr_metrics *metrics)
 {
 	int64_t rows = n * k->rows, width = k->width;
 	struct shape s = shape_of(rows, width, whole(width));
 
-	START(d, "softmax_cross_entropy", s, orr_address(scores) | orr_address(slope), width,
-	      cross_entropy, rows, *k, targets_of(k), s.kept, scores, classes, slope, seen_of(d));
+	uintptr_t all = orr_address(scores) | orr_address(slope);
+
+	if (d->halves)
+		START_AS(d, "softmax_cross_entropy", s, all, width, cross_entropy, uint16_t, rows,
+			 *k, targets_of(k), s.kept, orr_halves_of(scores), classes,
+			 orr_halves_of(slope), seen_of(d));
+	else
+		START_AS(d, "softmax_cross_entropy", s, all, width, cross_entropy, float, rows, *k,
+			 targets_of(k), s.kept, scores, classes, slope, seen_of(d));
 	count_rows(d, rows, metrics);
 }
 
-void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
-		  const float *target, float *slope, struct orr_metrics *metrics)
+static void start_mse(struct orr_device *d, int64_t n, int64_t width, const float *prediction,
+		      const float *target, float *slope, struct orr_metrics *metrics)
 {
 	struct shape s = shape_of(n, width, 0);
 
@@ -222,8 +237,8 @@ void orr_cuda_mse(struct orr_device *d, int64_t n, int64_t width, const float *p
 	count_rows(d, n, metrics);
 }
 
-void orr_cuda_bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
-		  const float *target, float *slope, struct orr_metrics *metrics)
+static void start_bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
+		      const float *target, float *slope, struct orr_metrics *metrics)
 {
 	struct shape s = shape_of(n, width, 0);
 
@@ -300,9 +315,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-void orr_cuda_class_part(struct orr_device *d, int64_t n, int64_t first, int64_t width,
-			 const float *scores, const float *classes, float *y, float *exponentials,
-			 float *at)
+static void start_class_part(struct orr_device *d, int64_t n, int64_t first, int64_t width,
+			     const float *scores, const float *classes, float *y,
+			     float *exponentials, float *at)
 {
 	struct shape s = shape_of(n, width, 0);
 
@@ -311,9 +326,9 @@ void orr_cuda_class_part(struct orr_device *d, int64_t n, int64_t first, int64_t
 	      reinterpret_cast<struct orr_class_part *>(y), exponentials, at);
 }
 
-void orr_cuda_class_part_input(struct orr_device *d, int64_t n, int64_t width,
-			       const float *exponentials, const float *at, const float *dy,
-			       float *dx)
+static void start_class_part_input(struct orr_device *d, int64_t n, int64_t width,
+				   const float *exponentials, const float *at, const float *dy,
+				   float *dx)
 {
 	struct shape s = shape_of(n, width, 0);
 
@@ -348,9 +363,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-void orr_cuda_class_parts_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
-				  int64_t n_parts, const float *seen, const float *classes,
-				  float *slope, struct orr_metrics *metrics)
+static void start_class_parts_entropy(struct orr_device *d, int64_t n, const struct orr_classes *k,
+				      int64_t n_parts, const float *seen, const float *classes,
+				      float *slope, struct orr_metrics *metrics)
 {
 	int64_t rows = n * k->rows;
 	struct shape s = shape_of(rows, 1, 0);
@@ -365,14 +380,12 @@ void orr_cuda_class_parts_entropy(struct orr_device *d, int64_t n, const struct 
 /* ---- of choices of experts ---- */
 
 /* The shares of experts, by sample and expert. */
-__global__ void __launch_bounds__(ORR_BLOCK)
-	balance_shares(const __grid_constant__ struct orr_routing r, const struct orr_routed *route,
-		       float *shares)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < r.n * r.experts;
-	     i += stride) {
+struct balance_shares {
+	struct orr_routing r;
+	const struct orr_routed *route;
+	float *shares;
+	__device__ void operator()(int64_t i) const
+	{
 		const struct orr_routed *row = route + i / r.experts * r.rows * r.top;
 		float sum = 0;
 
@@ -380,7 +393,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			sum += orr_routing_share(&r, i % r.experts, row);
 		shares[i] = sum;
 	}
-}
+};
 
 /* Probabilities to slopes. */
 __global__ void __launch_bounds__(ORR_BLOCK)
@@ -411,11 +424,19 @@ void orr_cuda_balance(struct orr_device *d, const struct orr_routing *r, const f
 	struct shape s = shape_of(rows, 1, 0);
 	const struct orr_routed *from = reinterpret_cast<const struct orr_routed *>(route);
 
-	orr_cuda_softmax_forward(d, rows, r->experts, scores, slope);
-	ORR_LAUNCH(balance_shares, orr_blocks(r->n * r->experts, ORR_BLOCK), ORR_BLOCK, 0,
-		   d->cuda->stream, *r, from, shares);
+	orr_rows_cuda.softmax_forward(d, rows, r->experts, scores, slope);
+	orr_each(d, "balance", r->n * r->experts, balance_shares{*r, from, shares});
 	ORR_LAUNCH(balance_slopes, s.grid, ORR_BLOCK, 0, d->cuda->stream, *r, from, shares, slope,
 		   seen_of(d));
 	orr_cuda_ok(d, cudaGetLastError(), "balance");
 	count_rows(d, rows, metrics);
 }
+
+const struct orr_loss_kernels orr_losses_cuda = {
+	.softmax_cross_entropy = start_softmax_cross_entropy,
+	.mse = start_mse,
+	.bce = start_bce,
+	.class_part = start_class_part,
+	.class_part_input = start_class_part_input,
+	.class_parts_entropy = start_class_parts_entropy,
+};

@@ -1,43 +1,6 @@
-/* Matrices in tiles of 32 columns and 8 rows: columns moved, rounded, added up. */
+/* Matrices in tiles of 32 columns and 8 rows: rounded, added up. */
 #include "places.h"
 #include "sums.h"
-
-template <int V>
-__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	move(int64_t n, int64_t width, const float *x, int64_t from, float *y, int64_t to)
-{
-	each_place(n, width / V, [=](int64_t r, int64_t c) {
-		float v[V];
-
-		orr_load<V>(v, x + r * from + V * c);
-		orr_store<V>(y + r * to + V * c, v);
-	});
-}
-
-/* width columns of x, whose rows are `from` floats apart, to y, where they are `to` apart. */
-static void move_columns(struct orr_device *d, int64_t n, int64_t width, const float *x,
-			 int64_t from, float *y, int64_t to)
-{
-	bool quads = width % 4 == 0 && from % 4 == 0 && to % 4 == 0 && orr_address(x) % 16 == 0 &&
-		     orr_address(y) % 16 == 0;
-	const auto kernel = quads ? move<4> : move<1>;
-
-	ORR_LAUNCH(kernel, tiles(quads ? width / 4 : width, n), tile(), 0, d->cuda->stream, n,
-		   width, x, from, y, to);
-	orr_cuda_ok(d, cudaGetLastError(), "columns");
-}
-
-void orr_cuda_columns_put(struct orr_device *d, int64_t n, int64_t width, const float *x,
-			  int64_t total, int64_t first, float *y)
-{
-	move_columns(d, n, width, x, width, y + first, total);
-}
-
-void orr_cuda_columns_take(struct orr_device *d, int64_t n, int64_t total, int64_t first,
-			   const float *y, int64_t width, float *x)
-{
-	move_columns(d, n, width, y + first, total, x, width);
-}
 
 /* What is rounded in one launch, in memory of its own for kernels. */
 struct roundings {
@@ -87,28 +50,26 @@ void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int
 }
 
 /* T: float or bfloat16 */
-template <class T>
-__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	add_bias(int64_t n, int64_t width, const T *bias, T *y)
-{
-	each_place(n, width, [=](int64_t r, int64_t c) {
+template <class T> struct add_bias {
+	int64_t width;
+	const T *bias;
+	T *y;
+	__device__ void operator()(int64_t r, int64_t c) const
+	{
 		float v, b;
 
 		orr_load<1>(&v, y + r * width + c);
 		orr_load<1>(&b, bias + c);
 		v += b;
 		orr_store<1>(y + r * width + c, &v);
-	});
-}
+	}
+};
 
 template <class T>
 static void add_bias_of(struct orr_device *d, int64_t n, int64_t width, const void *bias, void *y)
 {
-	const auto kernel = add_bias<T>;
-
-	ORR_LAUNCH(kernel, tiles(width, n), tile(), 0, d->cuda->stream, n, width,
-		   static_cast<const T *>(bias), static_cast<T *>(y));
-	orr_cuda_ok(d, cudaGetLastError(), "bias");
+	start(d, "bias", n, width,
+	      add_bias<T>{width, static_cast<const T *>(bias), static_cast<T *>(y)});
 }
 
 void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halves,

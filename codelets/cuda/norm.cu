@@ -256,8 +256,9 @@ static void forward(struct orr_device *d, const struct orr_norm *norm, const A *
 		 y, normal, normal + norm->n * width);
 }
 
-void orr_cuda_layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
-				const float *gain, const float *bias, float *y, float *normal)
+static void start_layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
+				    const float *x, const float *gain, const float *bias, float *y,
+				    float *normal)
 {
 	if (d->halves)
 		forward(d, norm, orr_halves_of(x), gain, bias, orr_halves_of(y), normal);
@@ -277,8 +278,9 @@ static void input(struct orr_device *d, const struct orr_norm *norm, const float
 		 normal + norm->n * width, gain, dy, dx);
 }
 
-void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
-			      const float *normal, const float *gain, const float *dy, float *dx)
+static void start_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
+				  const float *normal, const float *gain, const float *dy,
+				  float *dx)
 {
 	if (d->halves)
 		input(d, norm, normal, gain, orr_halves_of(dy), orr_halves_of(dx));
@@ -286,9 +288,9 @@ void orr_cuda_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
 		input(d, norm, normal, gain, dy, dx);
 }
 
-void orr_cuda_layernorm_weight(struct orr_device *d, const struct orr_norm *norm,
-			       const float *normal, const float *dy, float *apart, float *dgain,
-			       float *dbias)
+static void start_layernorm_weight(struct orr_device *d, const struct orr_norm *norm,
+				   const float *normal, const float *dy, float *apart, float *dgain,
+				   float *dbias)
 {
 	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
 			     norm->centred ? dbias : NULL);
@@ -307,9 +309,9 @@ static void backward(struct orr_device *d, const struct orr_norm *norm, const st
 		 orr_strip_rows(norm->n), normal, normal + norm->n * norm->width, gain, dy, dx, to);
 }
 
-void orr_cuda_layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
-				 const float *normal, const float *gain, const float *dy,
-				 float *apart, float *dx, float *dgain, float *dbias)
+static void start_layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
+				     const float *normal, const float *gain, const float *dy,
+				     float *apart, float *dx, float *dgain, float *dbias)
 {
 	int64_t width = norm->width;
 	struct shape s = shape_of(norm->n, width, 0);
@@ -324,11 +326,18 @@ void orr_cuda_layernorm_backward(struct orr_device *d, const struct orr_norm *no
 	};
 
 	if (width > (int64_t)OWN * s.threads) {
-		orr_cuda_layernorm_input(d, norm, normal, gain, dy, dx);
-		orr_cuda_layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+		start_layernorm_input(d, norm, normal, gain, dy, dx);
+		start_layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
 	} else if (d->halves) {
 		backward(d, norm, &s, normal, gain, orr_halves_of(dy), orr_halves_of(dx), to);
 	} else {
 		backward(d, norm, &s, normal, gain, dy, dx, to);
 	}
 }
+
+const struct orr_norm_kernels orr_norms_cuda = {
+	.layernorm_forward = start_layernorm_forward,
+	.layernorm_input = start_layernorm_input,
+	.layernorm_weight = start_layernorm_weight,
+	.layernorm_backward = start_layernorm_backward,
+};

@@ -27,4 +27,23 @@ template <class F> __device__ inline void each_place(int64_t rows, int64_t colum
 		     c += turn_x)
 			f(r, c);
 }
+
+template <class F>
+__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
+	at_each(int64_t rows, int64_t columns, F f)
+{
+	each_place(rows, columns, f);
+}
+
+/* f(row, column) for all places of a matrix. */
+template <class F>
+static void start(struct orr_device *d, const char *name, int64_t rows, int64_t columns, F f)
+{
+	const auto kernel = at_each<F>;
+
+	if (!rows || !columns)
+		return;
+	ORR_LAUNCH(kernel, tiles(columns, rows), tile(), 0, d->cuda->stream, rows, columns, f);
+	orr_cuda_ok(d, cudaGetLastError(), name);
+}
 #endif

@@ -177,9 +177,8 @@ static const void *bias_of(struct orr_device *d, const float *bias, const void *
 	return to;
 }
 
-void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			     const float *x, const float *w, const void *rounded, const float *bias,
-			     float *y)
+static void forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+		    const float *w, const void *rounded, const float *bias, float *y)
 {
 	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = y, .rows = n, .columns = out, .inner = in, .halves = d->halves};
@@ -190,8 +189,8 @@ void orr_cuda_linear_forward(struct orr_device *d, int64_t n, int64_t in, int64_
 	(void)multiply(d, bias ? PASS_FORWARD_BIAS : PASS_FORWARD, n, in, out, &p);
 }
 
-void orr_cuda_linear_input(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			   const float *dy, const float *w, const void *rounded, float *dx)
+static void input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
+		  const float *w, const void *rounded, float *dx)
 {
 	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = dx, .rows = n, .columns = in, .inner = out, .halves = d->halves};
@@ -222,8 +221,8 @@ static bool weight_with_sums(struct orr_device *d, int64_t n, int64_t in, int64_
 	return true;
 }
 
-void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			    const float *x, const float *dy, float *apart, float *dw, float *dbias)
+static void weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+		   const float *dy, float *apart, float *dw, float *dbias)
 {
 	char *space = orr_cuda_workspace(d);
 	struct problem p = {.c = dw, .rows = out, .columns = in, .inner = n, .add = apart};
@@ -238,7 +237,7 @@ void orr_cuda_linear_weight(struct orr_device *d, int64_t n, int64_t in, int64_t
 }
 
 /* Choose the algorithms, for tensors at multiples of 16 bytes, where nearly all of them are. */
-void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias)
+static void prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias)
 {
 	bool rounds = d->precision == ORR_PRECISION_BF16;
 	int64_t in_stride = rounds ? orr_rounded_columns(in) : in;
@@ -272,3 +271,11 @@ void orr_cuda_prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, 
 			(void)algorithm_of(d, PASS_WEIGHT, n, in, out, &p, &l, true);
 	}
 }
+
+const struct orr_linear_kernels orr_linear_cuda = {
+	.prepare = prepare,
+	.round = orr_cuda_round,
+	.forward = forward,
+	.input = input,
+	.weight = weight,
+};

@@ -1,6 +1,7 @@
 /* What goes row by row: softmax, and rows of length 1. A row is added up in float: of what a thread
  * has of it, then by a tree. */
 #include "rows.h"
+#include "../sequence.h"
 
 template <int T> __device__ inline float row_most(float v)
 {
@@ -128,8 +129,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-void orr_cuda_softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
-			      float *y)
+static void start_softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+				  float *y)
 {
 	struct shape s = shape_of(n, width, 0);
 
@@ -137,8 +138,8 @@ void orr_cuda_softmax_forward(struct orr_device *d, int64_t n, int64_t width, co
 	      y);
 }
 
-void orr_cuda_softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
-			    const float *dy, float *dx)
+static void start_softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
+				const float *dy, float *dx)
 {
 	struct shape s = shape_of(n, width, 0);
 
@@ -146,8 +147,8 @@ void orr_cuda_softmax_input(struct orr_device *d, int64_t n, int64_t width, cons
 	      softmax_input, n, width, y, dy, dx);
 }
 
-void orr_cuda_normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
-				const float *x, float *y, float *factors)
+static void start_normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+				    const float *x, float *y, float *factors)
 {
 	struct shape s = shape_of(n, width, 0);
 
@@ -155,11 +156,18 @@ void orr_cuda_normalise_forward(struct orr_device *d, int64_t n, int64_t width, 
 	      width, epsilon, x, y, factors);
 }
 
-void orr_cuda_normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
-			      const float *y, const float *factors, const float *dy, float *dx)
+static void start_normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+				  const float *y, const float *factors, const float *dy, float *dx)
 {
 	struct shape s = shape_of(n, width, 0);
 
 	START(d, "normalise backward", s, orr_address(y) | orr_address(dy) | orr_address(dx), width,
 	      normalise_input, n, width, epsilon, y, factors, dy, dx);
 }
+
+const struct orr_row_kernels orr_rows_cuda = {
+	.softmax_forward = start_softmax_forward,
+	.softmax_input = start_softmax_input,
+	.normalise_forward = start_normalise_forward,
+	.normalise_input = start_normalise_input,
+};

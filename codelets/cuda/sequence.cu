@@ -1,41 +1,30 @@
 /* What operators of sequences compute place by place; sums have the order of the CPU's. */
 #include "places.h"
+#include "../sequence.h"
 
-template <class F>
-__global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
-	at_each(int64_t rows, int64_t columns, F f)
-{
-	each_place(rows, columns, f);
-}
-
-/* f(row, column) for all places of a matrix. */
-template <class F>
-static void start(struct orr_device *d, const char *name, int64_t rows, int64_t columns, F f)
-{
-	const auto kernel = at_each<F>;
-
-	if (!rows || !columns)
-		return;
-	ORR_LAUNCH(kernel, tiles(columns, rows), tile(), 0, d->cuda->stream, rows, columns, f);
-	orr_cuda_ok(d, cudaGetLastError(), name);
-}
-
-struct move {
+/* V floats at once. */
+template <int V> struct move {
 	struct orr_box b;
 	const float *x;
 	float *y;
 	__device__ void operator()(int64_t r, int64_t c) const
 	{
 		int64_t s = r / b.rows, row = r % b.rows;
+		float v[V];
 
-		y[s * b.to_sample + row * b.to_row + c] =
-			x[s * b.from_sample + row * b.from_row + c];
+		orr_load<V>(v, x + s * b.from_sample + row * b.from_row + V * c);
+		orr_store<V>(y + s * b.to_sample + row * b.to_row + V * c, v);
 	}
 };
 
-void orr_cuda_move(struct orr_device *d, const struct orr_box *b, const float *x, float *y)
+static void start_move(struct orr_device *d, const struct orr_box *b, const float *x, float *y)
 {
-	start(d, "move", b->n * b->rows, b->width, move{*b, x, y});
+	int64_t all = b->width | b->from_sample | b->from_row | b->to_sample | b->to_row;
+
+	if (all % 4 == 0 && (orr_address(x) | orr_address(y)) % 16 == 0)
+		start(d, "move", b->n * b->rows, b->width / 4, move<4>{*b, x, y});
+	else
+		start(d, "move", b->n * b->rows, b->width, move<1>{*b, x, y});
 }
 
 struct add_row {
@@ -48,8 +37,8 @@ struct add_row {
 	}
 };
 
-void orr_cuda_add_row(struct orr_device *d, int64_t n, int64_t width, const float *x,
-		      const float *w, float *y)
+static void start_add_row(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			  const float *w, float *y)
 {
 	start(d, "add a row", n, width, add_row{width, x, w, y});
 }
@@ -69,8 +58,8 @@ struct sum_rows {
 	}
 };
 
-void orr_cuda_sum_rows(struct orr_device *d, int64_t n, int64_t width, const float *dy,
-		       float *apart, float *dw)
+static void start_sum_rows(struct orr_device *d, int64_t n, int64_t width, const float *dy,
+			   float *apart, float *dw)
 {
 	start(d, "sum of rows", 1, width, sum_rows{n, width, apart != NULL, dy, dw});
 }
@@ -90,8 +79,8 @@ struct mean {
 	}
 };
 
-void orr_cuda_mean_forward(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
-			   const float *x, float *y)
+static void start_mean_forward(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+			       const float *x, float *y)
 {
 	start(d, "mean", n, width, mean{rows, width, x, y});
 }
@@ -106,72 +95,10 @@ struct spread {
 	}
 };
 
-void orr_cuda_mean_input(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
-			 const float *dy, float *dx)
+static void start_mean_input(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+			     const float *dy, float *dx)
 {
 	start(d, "mean backward", n * rows, width, spread{rows, width, dy, dx});
-}
-
-/* ---- ids ---- */
-
-struct bag {
-	struct orr_bag b;
-	const float *ids, *w;
-	float *y;
-	__device__ void operator()(int64_t s, int64_t c) const
-	{
-		const float *own = ids + s * b.ids;
-		float each = orr_bag_share(&b, own), sum = 0;
-
-		for (int64_t i = 0; i < b.ids; i++) {
-			int64_t id = orr_id_of(&b, own[i]);
-
-			if (id >= 0)
-				sum += each * w[id * b.features + c];
-			else if (id == ORR_ID_WRONG)
-				sum = NAN;
-		}
-		y[s * b.features + c] = sum;
-	}
-};
-
-void orr_cuda_bag_forward(struct orr_device *d, const struct orr_bag *b, const float *ids,
-			  const float *w, float *y)
-{
-	start(d, "bag", b->n, b->features, bag{*b, ids, w, y});
-}
-
-/* Each id belongs to the place where it is first; that adds up all of its rows, in order. */
-struct bag_slope {
-	struct orr_bag b;
-	bool add;
-	const float *ids, *dy;
-	float *dw;
-	__device__ void operator()(int64_t at, int64_t c) const
-	{
-		int64_t id = orr_id_of(&b, ids[at]), n = b.n * b.ids;
-		float sum = 0;
-
-		if (id < 0)
-			return;
-		for (int64_t i = 0; i < at; i++)
-			if (orr_id_of(&b, ids[i]) == id)
-				return;
-		for (int64_t i = at; i < n; i++)
-			if (orr_id_of(&b, ids[i]) == id)
-				sum += orr_bag_share(&b, ids + i / b.ids * b.ids) *
-				       dy[i / b.ids * b.features + c];
-		dw[id * b.features + c] = add ? dw[id * b.features + c] + sum : sum;
-	}
-};
-
-void orr_cuda_bag_weight(struct orr_device *d, const struct orr_bag *b, const float *ids,
-			 const float *dy, float *apart, float *dw)
-{
-	if (!apart)
-		orr_cuda_zero(d, b->vocabulary * b->features, dw);
-	start(d, "bag backward", b->n * b->ids, b->features,
-	      bag_slope{*b, apart != NULL, ids, dy, dw});
 }
 
 /* ---- rotary ---- */
@@ -193,7 +120,12 @@ struct rotate {
 	}
 };
 
-void orr_cuda_rotary(struct orr_device *d, const struct orr_rotary *t, const float *x, float *y)
+static size_t rotary_bytes(const struct orr_rotary *)
+{
+	return 0;
+}
+
+static void start_rotary(struct orr_device *d, const struct orr_rotary *t, const float *x, float *y)
 {
 	start(d, "rotary", t->n * t->rows, t->heads * (t->width / 2), rotate{*t, x, y});
 }
@@ -221,8 +153,8 @@ struct pairs {
 	}
 };
 
-void orr_cuda_interaction_forward(struct orr_device *d, int64_t n, int64_t count, int64_t width,
-				  const float *x, float *y)
+static void start_interaction_forward(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+				      const float *x, float *y)
 {
 	start(d, "interaction", n, count * (count - 1) / 2, pairs{count, width, x, y});
 }
@@ -245,9 +177,9 @@ struct pair_slopes {
 	}
 };
 
-void orr_cuda_interaction_input(struct orr_device *d, int64_t n, int64_t count, int64_t width,
-				int64_t first, int64_t rows, const float *x, const float *dy,
-				float *dx)
+static void start_interaction_input(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+				    int64_t first, int64_t rows, const float *x, const float *dy,
+				    float *dx)
 {
 	start(d, "interaction backward", n * rows, width,
 	      pair_slopes{count, width, first, rows, x, dy, dx});
@@ -267,8 +199,24 @@ struct drop {
 	}
 };
 
-void orr_cuda_dropout(struct orr_device *d, const struct orr_drop *drop_, int64_t n, int64_t count,
-		      const float *x, float *y)
+static void start_dropout(struct orr_device *d, const struct orr_drop *drop_, int64_t n,
+			  int64_t count, const float *x, float *y)
 {
 	start(d, "dropout", n, count, drop{*drop_, count, x, y});
 }
+
+const struct orr_sequence_kernels orr_sequence_cuda = {
+	.move = start_move,
+	.add_row = start_add_row,
+	.sum_rows = start_sum_rows,
+	.mean_forward = start_mean_forward,
+	.mean_input = start_mean_input,
+	.bag_forward = orr_cuda_bag,
+	.bag_bytes = orr_cuda_bag_bytes,
+	.bag_weight = orr_cuda_bag_weight,
+	.rotary_bytes = rotary_bytes,
+	.rotary = start_rotary,
+	.interaction_forward = start_interaction_forward,
+	.interaction_input = start_interaction_input,
+	.dropout = start_dropout,
+};

@@ -63,45 +63,32 @@ struct adam {
 	}
 };
 
-template <int V, class R>
-__device__ inline void one(const R &rule, const struct blocks &from, float *parameters, int64_t at)
-{
-	float g[V], p[V];
+template <class R> struct update {
+	R rule;
+	struct blocks from;
+	float *parameters;
 
-	gradient<V>(g, from, at);
-	orr_load<V>(p, parameters + at);
-	rule.template step<V>(g, p, at);
-	orr_store<V>(parameters + at, p);
-}
+	template <int V> __device__ void operator()(int64_t at) const
+	{
+		float g[V], p[V];
 
-template <class R>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	step(const __grid_constant__ struct orr_span span, const __grid_constant__ R rule,
-	     const __grid_constant__ struct blocks from, float *parameters)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < span.items; i += stride)
-		if (i < span.quads)
-			one<4>(rule, from, parameters, orr_span_at(span, i));
-		else
-			one<1>(rule, from, parameters, orr_span_at(span, i));
-}
+		gradient<V>(g, from, at);
+		orr_load<V>(p, parameters + at);
+		rule.template step<V>(g, p, at);
+		orr_store<V>(parameters + at, p);
+	}
+};
 
 template <class R>
 static void start(struct orr_device *d, int64_t count, R rule, const struct blocks &from,
 		  float *parameters, uintptr_t apart)
 {
 	uintptr_t first = orr_address(parameters);
-	const auto kernel = step<R>;
-	struct orr_span span;
 
 	for (int b = 0; b < from.n; b++)
 		apart |= first ^ orr_address(from.at[b]);
-	span = orr_span_of(count, first, apart);
-	ORR_LAUNCH(kernel, orr_blocks(span.items, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, span,
-		   rule, from, parameters);
-	orr_cuda_ok(d, cudaGetLastError(), "update");
+	orr_each_item(d, "update", orr_span_of(count, first, apart),
+		      update<R>{rule, from, parameters});
 }
 
 /* count parameters at p; their state is at `first`, and n floats after it in a second block, if the
@@ -129,7 +116,7 @@ static void step_chunk(struct orr_device *d, const struct orr_rule *rule, int64_
 	}
 }
 
-/* The blocks whose sum is chunk c, in its order (orr_rule_step), from i on; the chunk begins at
+/* The blocks whose sum is chunk c, in its order (optimizer.h), from i on; the chunk begins at
  * `begin`. */
 static struct blocks blocks_of(int64_t begin, int64_t i, const float *const *blocks, int n_blocks,
 			       bool summed, int c)
@@ -149,9 +136,9 @@ static bool fit(struct orr_device *d, int n_blocks, bool summed)
 	return false;
 }
 
-void orr_cuda_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
-		   float *parameters, float *state, const float *const *blocks, int n_blocks,
-		   bool summed)
+static void start_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
+		       float *parameters, float *state, const float *const *blocks, int n_blocks,
+		       bool summed)
 {
 	const struct orr_extent part = orr_rule_part(rule, n);
 	struct orr_rule bare = *rule;
@@ -233,8 +220,9 @@ static void add_squares(struct orr_device *d, int64_t begin, int64_t end, struct
 	orr_cuda_ok(d, cudaGetLastError(), "norm");
 }
 
-void orr_cuda_squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
-		      bool summed, const struct orr_extent *tensors, int n_tensors, double *sums)
+static void start_squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+			  bool summed, const struct orr_extent *tensors, int n_tensors,
+			  double *sums)
 {
 	if (!fit(d, n_blocks, summed))
 		return;
@@ -248,3 +236,8 @@ void orr_cuda_squares(struct orr_device *d, int64_t n, const float *const *block
 				    &tensors[t], &sums[t]);
 	}
 }
+
+const struct orr_optimizer_kernels orr_optimizer_cuda = {
+	.step = start_step,
+	.squares = start_squares,
+};

@@ -11,46 +11,41 @@ __device__ inline float drawn(int64_t i, unsigned seed)
 	return (float)(int32_t)(x ^ x >> 16) * 0x1p-31f;
 }
 
-template <class T>
-__global__ void __launch_bounds__(ORR_BLOCK) fill(int64_t count, unsigned seed, T *to)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
+template <class T> struct fill {
+	unsigned seed;
+	T *to;
+	__device__ void operator()(int64_t i) const
+	{
+		float v = drawn(i, seed);
 
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < count; i += stride)
-		if constexpr (sizeof(T) == sizeof(float))
-			to[i] = drawn(i, seed);
-		else
-			to[i] = orr_bf16_of(drawn(i, seed));
-}
+		orr_store<1>(to + i, &v);
+	}
+};
 
 void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halves, void *to)
 {
-	unsigned grid = orr_blocks(count, ORR_BLOCK);
-
 	if (halves)
-		ORR_LAUNCH(fill<uint16_t>, grid, ORR_BLOCK, 0, d->cuda->stream, count, seed,
-			   static_cast<uint16_t *>(to));
+		orr_each(d, "random operands", count,
+			 fill<uint16_t>{seed, static_cast<uint16_t *>(to)});
 	else
-		ORR_LAUNCH(fill<float>, grid, ORR_BLOCK, 0, d->cuda->stream, count, seed,
-			   static_cast<float *>(to));
-	orr_cuda_ok(d, cudaGetLastError(), "random operands");
+		orr_each(d, "random operands", count, fill<float>{seed, static_cast<float *>(to)});
 }
 
-__global__ void __launch_bounds__(ORR_BLOCK)
-	find_difference(int64_t count, const uint32_t *a, const uint32_t *b, long long *first)
-{
-	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
-
-	for (int64_t i = (int64_t)blockIdx.x * ORR_BLOCK + threadIdx.x; i < count; i += stride)
+struct find_difference {
+	const uint32_t *a, *b;
+	long long *first;
+	__device__ void operator()(int64_t i) const
+	{
 		if (a[i] != b[i])
 			atomicMin(first, (long long)i);
-}
+	}
+};
 
 void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *a, const float *b,
 			      int64_t *first)
 {
-	ORR_LAUNCH(find_difference, orr_blocks(count, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream,
-		   count, reinterpret_cast<const uint32_t *>(a),
-		   reinterpret_cast<const uint32_t *>(b), reinterpret_cast<long long *>(first));
-	orr_cuda_ok(d, cudaGetLastError(), "difference");
+	orr_each(d, "difference", count,
+		 find_difference{reinterpret_cast<const uint32_t *>(a),
+				 reinterpret_cast<const uint32_t *>(b),
+				 reinterpret_cast<long long *>(first)});
 }

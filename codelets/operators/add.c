@@ -15,7 +15,7 @@ static void forward(const struct orr_call *c)
 	float *y = orr_call_output(c);
 
 	for (int i = 1; i < c->is->n_inputs; i++, sum = y)
-		c->kernels->sum(c->device, count, sum, orr_call_input(c, i), y);
+		c->kernels->elements->sum(c->device, count, sum, orr_call_input(c, i), y);
 }
 
 static void backward(const struct orr_call *c)
@@ -26,7 +26,7 @@ static void backward(const struct orr_call *c)
 		float *dx = orr_call_input_gradient(c, i);
 
 		if (dx)
-			c->kernels->copy(c->device, count, orr_call_gradient(c), dx);
+			c->kernels->elements->copy(c->device, count, orr_call_gradient(c), dx);
 	}
 }
 
@@ -37,6 +37,5 @@ const struct orr_op orr_op_add = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.divisions = orr_divisions_alike,
-	.n_divisions = ORR_N_DIVISIONS_ALIKE,
+	ORR_DIVIDED(orr_divisions_alike),
 };

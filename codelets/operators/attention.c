@@ -76,8 +76,13 @@ static bool is_split(const struct orr_instance *is, const char *const *inputs, c
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
 	const struct orr_shape *k = &is->inputs[K], *v = &is->inputs[V];
-	int64_t products = 2 * is->inputs[Q].rows * k->rows * is->inputs[Q].columns;
+	int64_t products;
 
+	if (!orr_instance_counts(is,
+				 10.0 * (double)k->rows * (double)orr_shape_floats(is->inputs[Q]),
+				 text, size))
+		return false;
+	products = 2 * is->inputs[Q].rows * k->rows * is->inputs[Q].columns;
 	is->output = is->inputs[Q];
 	is->saved = is->inputs[Q].rows * (int64_t)is->values[HEADS];
 	is->forward_flops = 2 * products / (is->values[CAUSAL] > 0 ? 2 : 1);
@@ -115,9 +120,9 @@ static void forward(const struct orr_call *c)
 {
 	struct orr_attention a = sizes(c->is, c->device, c->n);
 
-	c->kernels->sequence->attention_forward(
-		c->device, &a, orr_call_input(c, Q), orr_call_input(c, K), orr_call_input(c, V),
-		lengths_of(c), orr_call_output(c), orr_call_saved(c));
+	c->kernels->attention->forward(c->device, &a, orr_call_input(c, Q), orr_call_input(c, K),
+				       orr_call_input(c, V), lengths_of(c), orr_call_output(c),
+				       orr_call_saved(c));
 }
 
 static void backward(const struct orr_call *c)
@@ -128,19 +133,19 @@ static void backward(const struct orr_call *c)
 	for (int i = Q; i <= V; i++)
 		dx[i] = orr_call_input_gradient(c, i);
 	if (dx[Q] || dx[K] || dx[V])
-		c->kernels->sequence->attention_input(
-			c->device, &a, orr_call_input(c, Q), orr_call_input(c, K),
-			orr_call_input(c, V), lengths_of(c), orr_call_output(c), orr_call_saved(c),
-			orr_call_gradient(c), dx[Q], dx[K], dx[V]);
-	if (c->is->n_inputs > LENGTHS && orr_call_input_gradient(c, LENGTHS))
-		c->kernels->zero(c->device, c->n, orr_call_input_gradient(c, LENGTHS));
+		c->kernels->attention->input(c->device, &a, orr_call_input(c, Q),
+					     orr_call_input(c, K), orr_call_input(c, V),
+					     lengths_of(c), orr_call_output(c), orr_call_saved(c),
+					     orr_call_gradient(c), dx[Q], dx[K], dx[V]);
+	if (c->is->n_inputs > LENGTHS)
+		orr_call_zero_gradient(c, LENGTHS);
 }
 
 static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
 {
 	struct orr_attention a = sizes(is, d, n);
 
-	return d->kernels->sequence->attention_bytes(&a);
+	return d->kernels->attention->bytes(&a);
 }
 
 static const struct orr_division divisions[] = {
@@ -165,6 +170,5 @@ const struct orr_op orr_op_attention = {
 	.forward = forward,
 	.backward = backward,
 	.workspace = workspace,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	ORR_DIVIDED(divisions),
 };

@@ -5,11 +5,7 @@
 
 enum { EPSILON, MOMENTUM };
 static const struct orr_attribute attributes[] = {
-	[EPSILON] = {.name = "epsilon",
-		     .form = ORR_ATTRIBUTE_REAL,
-		     .least = 1e-30,
-		     .most = 1,
-		     .otherwise = 1e-5},
+	[EPSILON] = ORR_EPSILON(1e-5),
 	[MOMENTUM] = {.name = "momentum",
 		      .form = ORR_ATTRIBUTE_REAL,
 		      .least = 1e-6,
@@ -33,7 +29,6 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	int64_t columns = is->inputs[0].columns;
 
-	(void)inputs, (void)text, (void)size;
 	is->output = is->inputs[0];
 	orr_instance_add(is, orr_parameter_vector("gain", columns, 1));
 	orr_instance_add(is, orr_parameter_vector("bias", columns, 0));
@@ -57,24 +52,25 @@ static void forward(const struct orr_call *c)
 	double epsilon = c->is->values[EPSILON];
 
 	if (c->device->microbatch.evaluation)
-		c->kernels->batchnorm_evaluate(c->device, rows, columns, epsilon,
-					       orr_call_input(c, 0), gain, bias, bias + columns,
-					       orr_call_output(c));
+		c->kernels->column_norms->batchnorm_evaluate(c->device, rows, columns, epsilon,
+							     orr_call_input(c, 0), gain, bias,
+							     bias + columns, orr_call_output(c));
 	else
-		c->kernels->batchnorm_forward(c->device, rows, columns, epsilon,
-					      orr_call_input(c, 0), gain, bias, orr_call_output(c),
-					      orr_call_saved(c), moments_of(c));
+		c->kernels->column_norms->batchnorm_forward(
+			c->device, rows, columns, epsilon, orr_call_input(c, 0), gain, bias,
+			orr_call_output(c), orr_call_saved(c), moments_of(c));
 	/* what is kept is kept for each sample, and there is one mean for all of them */
 	if (c->n > 1)
-		c->kernels->zero(c->device, (c->n - 1) * 2 * columns, moments_of(c) + 2 * columns);
+		c->kernels->elements->zero(c->device, (c->n - 1) * 2 * columns,
+					   moments_of(c) + 2 * columns);
 }
 
 static void backward(const struct orr_call *c)
 {
-	c->kernels->batchnorm_input(c->device, orr_call_rows(c, 0), c->is->output.columns,
-				    c->is->values[EPSILON], orr_call_saved(c), moments_of(c),
-				    c->parameters, orr_call_gradient(c),
-				    orr_call_input_gradient(c, 0));
+	c->kernels->column_norms->batchnorm_input(
+		c->device, orr_call_rows(c, 0), c->is->output.columns, c->is->values[EPSILON],
+		orr_call_saved(c), moments_of(c), c->parameters, orr_call_gradient(c),
+		orr_call_input_gradient(c, 0));
 }
 
 /* In place of a gradient the running means have the microbatch's mean and unbiased variance, times
@@ -82,19 +78,20 @@ static void backward(const struct orr_call *c)
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
 	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
-	struct orr_norm norm = {rows, columns, true, 0, NULL};
+	struct orr_norm norm = {rows, columns, true, 0};
 	float *to = (apart ? apart : gradient) + 2 * columns, share = (float)c->n * c->share;
 	const float *moments = moments_of(c);
 	double unbiased = rows > 1 ? (double)rows / (double)(rows - 1) : 1.0;
 
-	c->kernels->layernorm_weight(c->device, &norm, orr_call_saved(c), orr_call_gradient(c),
-				     apart, gradient, gradient + columns);
-	c->kernels->scale(c->device, columns, share, moments, to);
-	c->kernels->scale(c->device, columns, (float)((double)share * unbiased), moments + columns,
-			  to + columns);
+	c->kernels->norms->layernorm_weight(c->device, &norm, orr_call_saved(c),
+					    orr_call_gradient(c), apart, gradient,
+					    gradient + columns);
+	c->kernels->elements->scale(c->device, columns, share, moments, to);
+	c->kernels->elements->scale(c->device, columns, (float)((double)share * unbiased),
+				    moments + columns, to + columns);
 	if (apart)
-		c->kernels->sum(c->device, 2 * columns, gradient + 2 * columns, to,
-				gradient + 2 * columns);
+		c->kernels->elements->sum(c->device, 2 * columns, gradient + 2 * columns, to,
+					  gradient + 2 * columns);
 }
 
 const struct orr_op orr_op_batchnorm = {

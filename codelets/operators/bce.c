@@ -19,20 +19,18 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 static void forward(const struct orr_call *c)
 {
-	c->kernels->bce(c->device, c->n, orr_shape_floats(c->is->inputs[0]), orr_call_input(c, 0),
-			orr_call_input(c, 1), orr_call_saved(c), c->metrics);
+	c->kernels->losses->bce(c->device, c->n, orr_shape_floats(c->is->inputs[0]),
+				orr_call_input(c, 0), orr_call_input(c, 1), orr_call_saved(c),
+				c->metrics);
 }
 
 static void backward(const struct orr_call *c)
 {
-	int64_t width = orr_shape_floats(c->is->inputs[0]);
-	float *dx = orr_call_input_gradient(c, 0), *dt = orr_call_input_gradient(c, 1);
+	float width = (float)orr_shape_floats(c->is->inputs[0]);
 
-	if (dx)
-		c->kernels->scale(c->device, c->n * width, c->loss_scale, orr_call_saved(c), dx);
-	if (dt)
-		c->kernels->scale(c->device, c->n * width, -c->loss_scale / (float)width,
-				  orr_call_input(c, 0), dt);
+	orr_call_scale_gradient(c, 0, c->loss_scale, orr_call_saved(c));
+	if (orr_call_input_gradient(c, 1))
+		orr_call_scale_gradient(c, 1, -c->loss_scale / width, orr_call_input(c, 0));
 }
 
 const struct orr_op orr_op_bce = {

@@ -59,8 +59,8 @@ static void forward(const struct orr_call *c)
 	for (int i = 0; i < c->is->n_inputs; i++) {
 		struct part p = part_of(c, i);
 
-		c->kernels->columns_put(c->device, p.n, p.width, orr_call_input(c, i), p.total,
-					p.first, orr_call_output(c));
+		orr_call_move_columns(c, p.n, p.width, orr_call_input(c, i), p.width,
+				      orr_call_output(c) + p.first, p.total);
 	}
 }
 
@@ -73,7 +73,7 @@ static void backward(const struct orr_call *c)
 		float *dx = orr_call_input_gradient(c, i);
 
 		if (dx)
-			c->kernels->columns_take(c->device, p.n, p.total, p.first, dy, p.width, dx);
+			orr_call_move_columns(c, p.n, p.width, dy + p.first, p.total, dx, p.width);
 	}
 }
 
@@ -99,6 +99,5 @@ const struct orr_op orr_op_concat = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	ORR_DIVIDED(divisions),
 };

@@ -88,16 +88,16 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 
 static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
 {
-	if (d->kernels->prepare)
-		d->kernels->prepare(d, n < TILE ? n : TILE, is->inputs[0].columns, n, true);
+	if (d->kernels->linear->prepare)
+		d->kernels->linear->prepare(d, n < TILE ? n : TILE, is->inputs[0].columns, n, true);
 }
 
 /* Products of n rows of x with all rows of y. */
 static void multiply(const struct orr_call *c, const struct room *room, int64_t n, const float *x,
 		     const float *y)
 {
-	c->kernels->linear_forward(c->device, n, c->is->inputs[0].columns, orr_call_minibatch(c), x,
-				   y, NULL, room->zeros, room->scores);
+	c->kernels->linear->forward(c->device, n, c->is->inputs[0].columns, orr_call_minibatch(c),
+				    x, y, NULL, room->zeros, room->scores);
 }
 
 static void normalise(const struct orr_call *c, const struct room *room)
@@ -109,8 +109,9 @@ static void normalise(const struct orr_call *c, const struct room *room)
 		int64_t n = all - r < TILE ? all - r : TILE;
 
 		multiply(c, room, n, x + r * c->is->inputs[0].columns, y);
-		c->kernels->contrastive_normalise(c->device, n, all, r, c->parameters, room->scores,
-						  &room->largest[0], &room->largest[1], room->row);
+		c->kernels->contrastive->normalise(c->device, n, all, r, c->parameters,
+						   room->scores, &room->largest[0],
+						   &room->largest[1], room->row);
 	}
 }
 
@@ -126,11 +127,11 @@ static void differentiate(const struct orr_call *c, const struct room *room, int
 		int64_t n = c->n - r < TILE ? c->n - r : TILE;
 
 		multiply(c, room, n, x + (first + r) * columns, y);
-		c->kernels->contrastive_slopes(c->device, n, all, first + r, c->parameters,
-					       room->scores, &room->largest[i], &room->largest[!i],
-					       room->row, room->seen + r, i);
-		c->kernels->linear_input(c->device, n, columns, all, room->scores, y, NULL,
-					 dx + r * columns);
+		c->kernels->contrastive->slopes(c->device, n, all, first + r, c->parameters,
+						room->scores, &room->largest[i], &room->largest[!i],
+						room->row, room->seen + r, i);
+		c->kernels->linear->input(c->device, n, columns, all, room->scores, y, NULL,
+					  dx + r * columns);
 	}
 }
 
@@ -140,12 +141,12 @@ static void forward(const struct orr_call *c)
 	float *slope = orr_call_saved(c) + 2 * c->n * c->is->inputs[0].columns;
 
 	(void)lay_out(&room, c->is, c->device, orr_call_minibatch(c), c->device->workspace);
-	c->kernels->zero(c->device, orr_call_minibatch(c), room.zeros);
+	c->kernels->elements->zero(c->device, orr_call_minibatch(c), room.zeros);
 	normalise(c, &room);
 	differentiate(c, &room, 0);
 	differentiate(c, &room, 1);
-	c->kernels->zero(c->device, c->n, slope); /* all of it is a sample's first */
-	c->kernels->contrastive_count(c->device, c->n, room.seen, slope, c->metrics);
+	c->kernels->elements->zero(c->device, c->n, slope); /* all of it is a sample's first */
+	c->kernels->contrastive->count(c->device, c->n, room.seen, slope, c->metrics);
 }
 
 static void backward(const struct orr_call *c)
@@ -156,8 +157,8 @@ static void backward(const struct orr_call *c)
 		float *dx = orr_call_input_gradient(c, i);
 
 		if (dx)
-			c->kernels->scale(c->device, count, c->loss_scale,
-					  orr_call_saved(c) + i * count, dx);
+			c->kernels->elements->scale(c->device, count, c->loss_scale,
+						    orr_call_saved(c) + i * count, dx);
 	}
 }
 
@@ -165,9 +166,9 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
 	const float *slope = orr_call_saved(c) + 2 * c->n * c->is->inputs[0].columns;
 
-	c->kernels->scale(c->device, 1, c->loss_scale, slope, apart ? apart : gradient);
+	c->kernels->elements->scale(c->device, 1, c->loss_scale, slope, apart ? apart : gradient);
 	if (apart)
-		c->kernels->sum(c->device, 1, gradient, apart, gradient);
+		c->kernels->elements->sum(c->device, 1, gradient, apart, gradient);
 }
 
 const struct orr_op orr_op_contrastive = {

@@ -158,9 +158,9 @@ static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t
 {
 	struct shape s = shape_of(is);
 
-	if (d->kernels->prepare)
-		d->kernels->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features,
-				    is->values[BIAS] > 0);
+	if (d->kernels->linear->prepare)
+		d->kernels->linear->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features,
+					    is->values[BIAS] > 0);
 }
 
 /* A window of one pixel at a time that sees all channels: the image itself is the matrix. */
@@ -186,7 +186,7 @@ static const float *unfold(const struct orr_call *c, const struct shape *s, stru
 	if (is_plain(s))
 		return x;
 	w.first = p.g * w.count;
-	c->kernels->unfold(c->device, p.n, &w, x, room->unfolded);
+	c->kernels->images->unfold(c->device, p.n, &w, x, room->unfolded);
 	return room->unfolded;
 }
 
@@ -199,8 +199,8 @@ static const float *gradient_of(const struct orr_call *c, const struct shape *s,
 
 	if (s->groups == 1)
 		return dy;
-	c->kernels->columns_take(c->device, p.n * s->places, all, p.g * s->features, dy,
-				 s->features, room->features);
+	orr_call_move_columns(c, p.n * s->places, s->features, dy + p.g * s->features, all,
+			      room->features, s->features);
 	return room->features;
 }
 
@@ -211,13 +211,13 @@ static void part_forward(const struct orr_call *c, const struct shape *s, struct
 	const float *bias = c->is->n_parameters > 1 ? c->parameters + weights : NULL;
 	float *y = orr_call_output(c) + p.first * s->places * all;
 
-	c->kernels->linear_forward(c->device, rows, s->seen, s->features, unfold(c, s, p, room),
-				   room->weights + p.g * s->features * s->seen, NULL,
-				   bias ? bias + p.g * s->features : NULL,
-				   s->groups == 1 ? y : room->features);
+	c->kernels->linear->forward(c->device, rows, s->seen, s->features, unfold(c, s, p, room),
+				    room->weights + p.g * s->features * s->seen, NULL,
+				    bias ? bias + p.g * s->features : NULL,
+				    s->groups == 1 ? y : room->features);
 	if (s->groups > 1)
-		c->kernels->columns_put(c->device, rows, s->features, room->features, all,
-					p.g * s->features, y);
+		orr_call_move_columns(c, rows, s->features, room->features, s->features,
+				      y + p.g * s->features, all);
 }
 
 static void part_backward(const struct orr_call *c, const struct shape *s, struct part p,
@@ -226,13 +226,13 @@ static void part_backward(const struct orr_call *c, const struct shape *s, struc
 	struct orr_window w = s->window;
 	float *dx = orr_call_input_gradient(c, 0) + p.first * orr_window_image(&w);
 
-	c->kernels->linear_input(c->device, p.n * s->places, s->seen, s->features,
-				 gradient_of(c, s, p, room),
-				 room->weights + p.g * s->features * s->seen, NULL,
-				 is_plain(s) ? dx : room->unfolded);
+	c->kernels->linear->input(c->device, p.n * s->places, s->seen, s->features,
+				  gradient_of(c, s, p, room),
+				  room->weights + p.g * s->features * s->seen, NULL,
+				  is_plain(s) ? dx : room->unfolded);
 	w.first = p.g * w.count;
 	if (!is_plain(s))
-		c->kernels->fold(c->device, p.n, &w, room->unfolded, dx);
+		c->kernels->images->fold(c->device, p.n, &w, room->unfolded, dx);
 }
 
 /* Weights and their gradient turn from [channels][pixels] to [pixels][channels] and back. */
@@ -241,8 +241,8 @@ static void turn(const struct orr_call *c, const struct shape *s, bool back, con
 {
 	int64_t pixels = s->window.side * s->window.side, channels = s->window.count;
 
-	c->kernels->turn(c->device, s->groups * s->features, back ? pixels : channels,
-			 back ? channels : pixels, from, to);
+	c->kernels->images->turn(c->device, s->groups * s->features, back ? pixels : channels,
+				 back ? channels : pixels, from, to);
 }
 
 static void each_part(const struct orr_call *c, const struct shape *s, const struct room *room,
@@ -295,14 +295,14 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 			const float *x = unfold(c, &s, p, &room);
 			float *bias = all > weights ? to + weights + g * s.features : NULL;
 
-			c->kernels->linear_weight(c->device, p.n * s.places, s.seen, s.features, x,
-						  gradient_of(c, &s, p, &room),
-						  first ? room.apart : NULL,
-						  room.weights + g * s.features * s.seen, bias);
+			c->kernels->linear->weight(c->device, p.n * s.places, s.seen, s.features, x,
+						   gradient_of(c, &s, p, &room),
+						   first ? room.apart : NULL,
+						   room.weights + g * s.features * s.seen, bias);
 		}
 	turn(c, &s, true, room.weights, to);
 	if (apart)
-		c->kernels->sum(c->device, all, gradient, apart, gradient);
+		c->kernels->elements->sum(c->device, all, gradient, apart, gradient);
 }
 
 const struct orr_op orr_op_conv2d = {

@@ -16,7 +16,6 @@ static const struct orr_attribute attributes[] = {
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	(void)inputs, (void)text, (void)size;
 	is->output = is->inputs[0];
 	orr_instance_count(is, 1, 1, 0);
 	return true;
@@ -32,7 +31,7 @@ static void drop(const struct orr_call *c, const float *x, float *y)
 			     part.floats, part.first, part.apart};
 
 	if (m->evaluation)
-		c->kernels->copy(c->device, c->n * floats, x, y);
+		c->kernels->elements->copy(c->device, c->n * floats, x, y);
 	else
 		c->kernels->sequence->dropout(c->device, &d, c->n, floats, x, y);
 }
@@ -56,6 +55,5 @@ const struct orr_op orr_op_dropout = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.divisions = orr_divisions_alike,
-	.n_divisions = ORR_N_DIVISIONS_ALIKE,
+	ORR_DIVIDED(orr_divisions_alike),
 };

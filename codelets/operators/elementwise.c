@@ -11,22 +11,22 @@ static int64_t count(const struct orr_call *c)
 	static bool NAME##_infer(struct orr_instance *is, const char *const *inputs, char *text, \
 				 size_t size) \
 	{ \
-		(void)inputs, (void)text, (void)size; \
 		is->output = is->inputs[0]; \
 		orr_instance_count(is, FORWARD, BACKWARD, 0); \
 		return true; \
 	} \
 	static void NAME##_forward(const struct orr_call *c) \
 	{ \
-		c->kernels->map(c->device, ORR_ELEMENTWISE_##NAME, count(c), orr_call_input(c, 0), \
-				orr_call_output(c)); \
+		c->kernels->elements->map(c->device, ORR_ELEMENTWISE_##NAME, count(c), \
+					  orr_call_input(c, 0), orr_call_output(c)); \
 	} \
 	static void NAME##_backward(const struct orr_call *c) \
 	{ \
-		c->kernels->map_back(c->device, ORR_ELEMENTWISE_##NAME, count(c), \
-				     ORR_READS_##KEPT == ORR_READS_OUTPUT ? orr_call_output(c) \
-									  : orr_call_input(c, 0), \
-				     orr_call_gradient(c), orr_call_input_gradient(c, 0)); \
+		c->kernels->elements->map_back( \
+			c->device, ORR_ELEMENTWISE_##NAME, count(c), \
+			ORR_READS_##KEPT == ORR_READS_OUTPUT ? orr_call_output(c) \
+							     : orr_call_input(c, 0), \
+			orr_call_gradient(c), orr_call_input_gradient(c, 0)); \
 	} \
 	const struct orr_op orr_op_##NAME = { \
 		.name = #NAME, \
@@ -37,7 +37,6 @@ static int64_t count(const struct orr_call *c)
 		.infer = NAME##_infer, \
 		.forward = NAME##_forward, \
 		.backward = NAME##_backward, \
-		.divisions = orr_divisions_alike, \
-		.n_divisions = ORR_N_DIVISIONS_ALIKE, \
+		ORR_DIVIDED(orr_divisions_alike), \
 	};
 ORR_ELEMENTWISE(ORR_DESCRIBE)

@@ -100,7 +100,6 @@ static int64_t n_ids(const struct orr_instance *is, int i)
 {
 	struct orr_bag b = sizes(is, 1);
 
-	(void)i;
 	return orr_bag_all(&b);
 }
 
@@ -115,8 +114,7 @@ static void forward(const struct orr_call *c)
 /* Ids have no gradient. */
 static void backward(const struct orr_call *c)
 {
-	c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[0]),
-			 orr_call_input_gradient(c, 0));
+	orr_call_zero_gradient(c, 0);
 }
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)
@@ -127,9 +125,15 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 					 apart, gradient);
 }
 
+static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
+{
+	struct orr_bag b = sizes(is, n);
+
+	return d->kernels->sequence->bag_bytes(&b);
+}
+
 static bool is_none(const struct orr_instance *is, int i, double id)
 {
-	(void)is, (void)i;
 	return id < 0;
 }
 
@@ -144,8 +148,8 @@ const struct orr_op orr_op_embedding = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
-	.divisions = divisions,
-	.n_divisions = 1,
+	.workspace = workspace,
+	ORR_DIVIDED(divisions),
 };
 const struct orr_op orr_op_bag = {
 	.name = "bag",
@@ -160,6 +164,6 @@ const struct orr_op orr_op_bag = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
-	.divisions = divisions,
-	.n_divisions = 1,
+	.workspace = workspace,
+	ORR_DIVIDED(divisions),
 };

@@ -194,13 +194,12 @@ static void dispatch_forward(const struct orr_call *c)
 static void dispatch_backward(const struct orr_call *c)
 {
 	struct orr_routing r = dispatched(c->is, c->n);
-	float *dx = orr_call_input_gradient(c, 0), *none = orr_call_input_gradient(c, 1);
+	float *dx = orr_call_input_gradient(c, 0);
 
 	if (dx)
 		c->kernels->experts->dispatch_input(c->device, &r, c->is->output.columns,
 						    orr_call_saved(c), orr_call_gradient(c), dx);
-	if (none)
-		c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[1]), none);
+	orr_call_zero_gradient(c, 1);
 }
 
 /* ---- combine ---- */
@@ -247,7 +246,7 @@ static void combine_forward(const struct orr_call *c)
 	struct orr_routing r = combined(c->is, c->n);
 	float *y = orr_call_output(c);
 
-	c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->output), y);
+	c->kernels->elements->zero(c->device, c->n * orr_shape_floats(c->is->output), y);
 	for (int64_t e = 0; e < r.experts; e++)
 		c->kernels->experts->combine(c->device, &r, e, c->is->output.columns,
 					     orr_call_input(c, 0), orr_call_input(c, (int)e + 1),
@@ -260,8 +259,7 @@ static void combine_backward(const struct orr_call *c)
 	float *slope = orr_call_input_gradient(c, 0);
 	const float *dy = orr_call_gradient(c);
 
-	if (slope)
-		c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[0]), slope);
+	orr_call_zero_gradient(c, 0);
 	for (int64_t e = 0; e < r.experts; e++)
 		c->kernels->experts->combine_input(c->device, &r, e, c->is->output.columns,
 						   orr_call_input(c, 0),
@@ -306,13 +304,8 @@ static void balance_forward(const struct orr_call *c)
 
 static void balance_backward(const struct orr_call *c)
 {
-	float *dx = orr_call_input_gradient(c, 0), *none = orr_call_input_gradient(c, 1);
-
-	if (dx)
-		c->kernels->scale(c->device, c->n * orr_shape_floats(c->is->inputs[0]),
-				  c->loss_scale, orr_call_saved(c), dx);
-	if (none)
-		c->kernels->zero(c->device, c->n * orr_shape_floats(c->is->inputs[1]), none);
+	orr_call_scale_gradient(c, 0, c->loss_scale, orr_call_saved(c));
+	orr_call_zero_gradient(c, 1);
 }
 
 const struct orr_op orr_op_route = {
@@ -325,8 +318,7 @@ const struct orr_op orr_op_route = {
 	.infer = infer_route,
 	.forward = route_forward,
 	.backward = route_backward,
-	.divisions = route_divisions,
-	.n_divisions = 1,
+	ORR_DIVIDED(route_divisions),
 };
 const struct orr_op orr_op_dispatch = {
 	.name = "dispatch",
@@ -337,8 +329,7 @@ const struct orr_op orr_op_dispatch = {
 	.infer = infer_dispatch,
 	.forward = dispatch_forward,
 	.backward = dispatch_backward,
-	.divisions = divisions,
-	.n_divisions = 1,
+	ORR_DIVIDED(divisions),
 	.expert_begins = true,
 };
 const struct orr_op orr_op_combine = {
@@ -350,8 +341,7 @@ const struct orr_op orr_op_combine = {
 	.infer = infer_combine,
 	.forward = combine_forward,
 	.backward = combine_backward,
-	.divisions = divisions,
-	.n_divisions = 1,
+	ORR_DIVIDED(divisions),
 	.expert_ends = true,
 };
 const struct orr_op orr_op_balance = {

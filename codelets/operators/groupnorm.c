@@ -13,23 +13,19 @@ static const struct orr_attribute attributes[] = {
 		    .most = ORR_MOST_COLUMNS,
 		    .missing = "groups is missing: say into how many groups its columns are "
 			       "divided, groups=8"},
-	[EPSILON] = {.name = "epsilon",
-		     .form = ORR_ATTRIBUTE_REAL,
-		     .least = 1e-30,
-		     .most = 1,
-		     .otherwise = 1e-5},
+	[EPSILON] = ORR_EPSILON(1e-5),
 	{0},
 };
 
-static struct orr_groups groups_of(const struct orr_instance *is)
+static struct orr_norm_groups groups_of(const struct orr_instance *is)
 {
-	return (struct orr_groups){is->inputs[0].rows, is->inputs[0].columns,
-				   (int64_t)is->values[GROUPS], is->values[EPSILON]};
+	return (struct orr_norm_groups){is->inputs[0].rows, is->inputs[0].columns,
+					(int64_t)is->values[GROUPS], is->values[EPSILON]};
 }
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	struct orr_groups g = groups_of(is);
+	struct orr_norm_groups g = groups_of(is);
 
 	if (g.width % g.groups) {
 		(void)snprintf(text, size,
@@ -47,27 +43,29 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 static void forward(const struct orr_call *c)
 {
-	struct orr_groups g = groups_of(c->is);
+	struct orr_norm_groups g = groups_of(c->is);
 
-	c->kernels->groupnorm_forward(c->device, c->n, &g, orr_call_input(c, 0), c->parameters,
-				      c->parameters + g.width, orr_call_output(c),
-				      orr_call_saved(c));
+	c->kernels->column_norms->groupnorm_forward(c->device, c->n, &g, orr_call_input(c, 0),
+						    c->parameters, c->parameters + g.width,
+						    orr_call_output(c), orr_call_saved(c));
 }
 
 static void backward(const struct orr_call *c)
 {
-	struct orr_groups g = groups_of(c->is);
+	struct orr_norm_groups g = groups_of(c->is);
 
-	c->kernels->groupnorm_input(c->device, c->n, &g, orr_call_saved(c), c->parameters,
-				    orr_call_gradient(c), orr_call_input_gradient(c, 0));
+	c->kernels->column_norms->groupnorm_input(c->device, c->n, &g, orr_call_saved(c),
+						  c->parameters, orr_call_gradient(c),
+						  orr_call_input_gradient(c, 0));
 }
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
-	struct orr_norm norm = {orr_call_rows(c, 0), c->is->output.columns, true, 0, NULL};
+	struct orr_norm norm = {orr_call_rows(c, 0), c->is->output.columns, true, 0};
 
-	c->kernels->layernorm_weight(c->device, &norm, orr_call_saved(c), orr_call_gradient(c),
-				     apart, gradient, gradient + norm.width);
+	c->kernels->norms->layernorm_weight(c->device, &norm, orr_call_saved(c),
+					    orr_call_gradient(c), apart, gradient,
+					    gradient + norm.width);
 }
 
 const struct orr_op orr_op_groupnorm = {

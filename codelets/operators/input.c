@@ -1,4 +1,4 @@
-/* input: columns of the data. It computes nothing: whoever reads it gathers them. */
+/* input: columns of the data. It computes nothing: its readers gather them. */
 #include <stdio.h>
 
 #include "list.h"
@@ -28,7 +28,6 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	int64_t rows = (int64_t)is->values[ROWS], columns = orr_shape_floats(is->output);
 
-	(void)inputs;
 	if (columns % rows) {
 		(void)snprintf(text, size,
 			       "rows: %lld columns are not %lld rows of as many each: give a "

@@ -15,8 +15,12 @@ static int64_t n_rows(const struct orr_instance *is)
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	int64_t rows = n_rows(is), columns = is->inputs[0].columns, pairs = rows * (rows - 1) / 2;
+	int64_t rows = n_rows(is), columns = is->inputs[0].columns, pairs;
 
+	if (!orr_instance_counts(is, 2.0 * (double)rows * (double)rows * (double)columns, text,
+				 size))
+		return false;
+	pairs = rows * (rows - 1) / 2;
 	is->output = (struct orr_shape){1, pairs};
 	is->saved = rows * columns;
 	is->forward_flops = 2 * pairs * columns;

@@ -4,11 +4,7 @@
 
 enum { EPSILON };
 static const struct orr_attribute attributes[] = {
-	[EPSILON] = {.name = "epsilon",
-		     .form = ORR_ATTRIBUTE_REAL,
-		     .least = 1e-30,
-		     .most = 1,
-		     .otherwise = 1e-5},
+	[EPSILON] = ORR_EPSILON(1e-5),
 	{0},
 };
 
@@ -26,7 +22,6 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	bool centred = is->op == &orr_op_layernorm;
 
-	(void)inputs, (void)text, (void)size;
 	is->output = is->inputs[0];
 	orr_instance_add(is, orr_parameter_vector("gain", is->output.columns, 1));
 	if (centred)
@@ -43,34 +38,35 @@ static void forward(const struct orr_call *c)
 {
 	struct orr_norm norm = sizes(c);
 
-	c->kernels->layernorm_forward(c->device, &norm, orr_call_input(c, 0), c->parameters,
-				      c->parameters + norm.width, orr_call_output(c),
-				      orr_call_saved(c));
+	c->kernels->norms->layernorm_forward(c->device, &norm, orr_call_input(c, 0), c->parameters,
+					     c->parameters + norm.width, orr_call_output(c),
+					     orr_call_saved(c));
 }
 
 static void backward(const struct orr_call *c)
 {
 	struct orr_norm norm = sizes(c);
 
-	c->kernels->layernorm_input(c->device, &norm, orr_call_saved(c), c->parameters,
-				    orr_call_gradient(c), orr_call_input_gradient(c, 0));
+	c->kernels->norms->layernorm_input(c->device, &norm, orr_call_saved(c), c->parameters,
+					   orr_call_gradient(c), orr_call_input_gradient(c, 0));
 }
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
 	struct orr_norm norm = sizes(c);
 
-	c->kernels->layernorm_weight(c->device, &norm, orr_call_saved(c), orr_call_gradient(c),
-				     apart, gradient, gradient + norm.width);
+	c->kernels->norms->layernorm_weight(c->device, &norm, orr_call_saved(c),
+					    orr_call_gradient(c), apart, gradient,
+					    gradient + norm.width);
 }
 
 static void both(const struct orr_call *c, float *gradient, float *apart)
 {
 	struct orr_norm norm = sizes(c);
 
-	c->kernels->layernorm_backward(c->device, &norm, orr_call_saved(c), c->parameters,
-				       orr_call_gradient(c), apart, orr_call_input_gradient(c, 0),
-				       gradient, gradient + norm.width);
+	c->kernels->norms->layernorm_backward(
+		c->device, &norm, orr_call_saved(c), c->parameters, orr_call_gradient(c), apart,
+		orr_call_input_gradient(c, 0), gradient, gradient + norm.width);
 }
 
 static const struct orr_division divisions[] = {
@@ -84,31 +80,19 @@ static const struct orr_division divisions[] = {
 	 .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
 };
 
-const struct orr_op orr_op_layernorm = {
-	.name = "layernorm",
-	.halves = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
-	.attributes = attributes,
-	.infer = infer,
-	.forward = forward,
-	.backward = backward,
-	.weight = weight,
-	.both = both,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
-};
-const struct orr_op orr_op_rmsnorm = {
-	.name = "rmsnorm",
-	.halves = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
-	.attributes = attributes,
-	.infer = infer,
-	.forward = forward,
-	.backward = backward,
-	.weight = weight,
-	.both = both,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
-};
+#define ORR_NORM(NAME) \
+	const struct orr_op orr_op_##NAME = { \
+		.name = #NAME, \
+		.halves = true, \
+		.least_inputs = 1, \
+		.most_inputs = 1, \
+		.attributes = attributes, \
+		.infer = infer, \
+		.forward = forward, \
+		.backward = backward, \
+		.weight = weight, \
+		.both = both, \
+		ORR_DIVIDED(divisions), \
+	};
+ORR_NORM(layernorm)
+ORR_NORM(rmsnorm)

@@ -22,7 +22,6 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	int64_t in = is->inputs[0].columns, out = (int64_t)is->values[FEATURES];
 	int64_t products = 2 * is->inputs[0].rows * in * out;
 
-	(void)inputs, (void)text, (void)size;
 	is->output = (struct orr_shape){is->inputs[0].rows, out};
 	orr_instance_add(is, (struct orr_parameter_tensor){.name = "weight",
 							   .initial = ORR_INITIAL_UNIFORM,
@@ -46,25 +45,25 @@ static void forward(const struct orr_call *c)
 {
 	int64_t in = c->is->inputs[0].columns, out = c->is->output.columns;
 
-	c->kernels->linear_forward(
+	c->kernels->linear->forward(
 		c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0), c->parameters,
 		c->rounded, has_bias(c) ? c->parameters + in * out : NULL, orr_call_output(c));
 }
 
 static void backward(const struct orr_call *c)
 {
-	c->kernels->linear_input(c->device, orr_call_rows(c, 0), c->is->inputs[0].columns,
-				 c->is->output.columns, orr_call_gradient(c), c->parameters,
-				 c->rounded, orr_call_input_gradient(c, 0));
+	c->kernels->linear->input(c->device, orr_call_rows(c, 0), c->is->inputs[0].columns,
+				  c->is->output.columns, orr_call_gradient(c), c->parameters,
+				  c->rounded, orr_call_input_gradient(c, 0));
 }
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
 	int64_t in = c->is->inputs[0].columns, out = c->is->output.columns;
 
-	c->kernels->linear_weight(c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0),
-				  orr_call_gradient(c), apart, gradient,
-				  has_bias(c) ? gradient + in * out : NULL);
+	c->kernels->linear->weight(c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0),
+				   orr_call_gradient(c), apart, gradient,
+				   has_bias(c) ? gradient + in * out : NULL);
 }
 
 static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
@@ -88,9 +87,9 @@ static int round_weights(const struct orr_instance *is, const float *parameters,
 
 static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
 {
-	if (d->kernels->prepare)
-		d->kernels->prepare(d, n * is->inputs[0].rows, is->inputs[0].columns,
-				    is->output.columns, is->values[BIAS] > 0);
+	if (d->kernels->linear->prepare)
+		d->kernels->linear->prepare(d, n * is->inputs[0].rows, is->inputs[0].columns,
+					    is->output.columns, is->values[BIAS] > 0);
 }
 
 static const struct orr_division divisions[] = {
@@ -119,6 +118,5 @@ const struct orr_op orr_op_linear = {
 	.workspace = workspace,
 	.round = round_weights,
 	.prepare = prepare,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	ORR_DIVIDED(divisions),
 };

@@ -3,7 +3,6 @@
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	(void)inputs, (void)text, (void)size;
 	is->output = (struct orr_shape){1, is->inputs[0].columns};
 	orr_instance_count(is, 1, 1, 0);
 	return true;
@@ -35,6 +34,5 @@ const struct orr_op orr_op_mean = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	ORR_DIVIDED(divisions),
 };

@@ -7,16 +7,16 @@ static void forward(const struct orr_call *c)
 {
 	struct orr_window w = orr_pool_window(c->is);
 
-	c->kernels->mean_pool_forward(c->device, c->n, &w, orr_call_input(c, 0),
-				      orr_call_output(c));
+	c->kernels->images->mean_pool_forward(c->device, c->n, &w, orr_call_input(c, 0),
+					      orr_call_output(c));
 }
 
 static void backward(const struct orr_call *c)
 {
 	struct orr_window w = orr_pool_window(c->is);
 
-	c->kernels->mean_pool_backward(c->device, c->n, &w, orr_call_gradient(c),
-				       orr_call_input_gradient(c, 0));
+	c->kernels->images->mean_pool_backward(c->device, c->n, &w, orr_call_gradient(c),
+					       orr_call_input_gradient(c, 0));
 }
 
 const struct orr_op orr_op_mean_pool = {

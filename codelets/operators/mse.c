@@ -18,20 +18,15 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 static void forward(const struct orr_call *c)
 {
-	c->kernels->mse(c->device, c->n, orr_shape_floats(c->is->inputs[0]), orr_call_input(c, 0),
-			orr_call_input(c, 1), orr_call_saved(c), c->metrics);
+	c->kernels->losses->mse(c->device, c->n, orr_shape_floats(c->is->inputs[0]),
+				orr_call_input(c, 0), orr_call_input(c, 1), orr_call_saved(c),
+				c->metrics);
 }
 
 static void backward(const struct orr_call *c)
 {
-	for (int i = 0; i < 2; i++) {
-		float *dx = orr_call_input_gradient(c, i);
-
-		if (dx)
-			c->kernels->scale(c->device, c->n * orr_shape_floats(c->is->inputs[0]),
-					  i ? -c->loss_scale : c->loss_scale, orr_call_saved(c),
-					  dx);
-	}
+	orr_call_scale_gradient(c, 0, c->loss_scale, orr_call_saved(c));
+	orr_call_scale_gradient(c, 1, -c->loss_scale, orr_call_saved(c));
 }
 
 const struct orr_op orr_op_mse = {

@@ -11,7 +11,7 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 /* *product times input i, in y. */
 static void times(const struct orr_call *c, const float **product, int i, float *y)
 {
-	c->kernels->sequence->multiply(c->device, c->n * orr_shape_floats(c->is->output), *product,
+	c->kernels->elements->multiply(c->device, c->n * orr_shape_floats(c->is->output), *product,
 				       orr_call_input(c, i), y);
 	*product = y;
 }
@@ -43,6 +43,5 @@ const struct orr_op orr_op_multiply = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.divisions = orr_divisions_alike,
-	.n_divisions = ORR_N_DIVISIONS_ALIKE,
+	ORR_DIVIDED(orr_divisions_alike),
 };

@@ -35,7 +35,6 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	const double *v = is->values;
 
-	(void)inputs;
 	if (v[ROWS] * v[COLUMNS] > MOST) {
 		(void)snprintf(text, size, "opaque: more than 10^15 floats: make it smaller");
 		return false;

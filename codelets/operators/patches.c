@@ -46,14 +46,15 @@ static void forward(const struct orr_call *c)
 {
 	struct orr_window w = window(c->is);
 
-	c->kernels->unfold(c->device, c->n, &w, orr_call_input(c, 0), orr_call_output(c));
+	c->kernels->images->unfold(c->device, c->n, &w, orr_call_input(c, 0), orr_call_output(c));
 }
 
 static void backward(const struct orr_call *c)
 {
 	struct orr_window w = window(c->is);
 
-	c->kernels->fold(c->device, c->n, &w, orr_call_gradient(c), orr_call_input_gradient(c, 0));
+	c->kernels->images->fold(c->device, c->n, &w, orr_call_gradient(c),
+				 orr_call_input_gradient(c, 0));
 }
 
 const struct orr_op orr_op_patches = {

@@ -43,6 +43,11 @@ bool orr_pool_infer(struct orr_instance *is, const char *const *inputs, char *te
 			       is->op->name, (long long)w.side);
 		return false;
 	}
+	if (!orr_instance_counts(is,
+				 (double)orr_window_places(&w) * (double)w.side * (double)w.side *
+					 (double)w.channels,
+				 text, size))
+		return false;
 	is->output = (struct orr_shape){orr_window_places(&w), w.channels};
 	is->forward_flops = orr_window_places(&w) * orr_window_seen(&w);
 	is->backward_flops = is->forward_flops;

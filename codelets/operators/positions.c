@@ -12,7 +12,6 @@ static const struct orr_attribute attributes[] = {
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	(void)inputs, (void)text, (void)size;
 	is->output = is->inputs[0];
 	orr_instance_add(
 		is, (struct orr_parameter_tensor){.name = "weight",
@@ -32,8 +31,8 @@ static void forward(const struct orr_call *c)
 
 static void backward(const struct orr_call *c)
 {
-	c->kernels->copy(c->device, c->n * orr_shape_floats(c->is->output), orr_call_gradient(c),
-			 orr_call_input_gradient(c, 0));
+	c->kernels->elements->copy(c->device, c->n * orr_shape_floats(c->is->output),
+				   orr_call_gradient(c), orr_call_input_gradient(c, 0));
 }
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)
@@ -63,6 +62,5 @@ const struct orr_op orr_op_positions = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	ORR_DIVIDED(divisions),
 };

@@ -87,6 +87,5 @@ const struct orr_op orr_op_rotary = {
 	.forward = forward,
 	.backward = backward,
 	.workspace = workspace,
-	.divisions = divisions,
-	.n_divisions = sizeof(divisions) / sizeof(*divisions),
+	ORR_DIVIDED(divisions),
 };

@@ -13,7 +13,6 @@ static const struct orr_attribute attributes[] = {
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	(void)inputs, (void)text, (void)size;
 	is->output = is->inputs[0];
 	orr_instance_count(is, 1, 1, 0);
 	return true;
@@ -21,8 +20,8 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 static void times(const struct orr_call *c, const float *x, float *y)
 {
-	c->kernels->scale(c->device, c->n * orr_shape_floats(c->is->output),
-			  (float)c->is->values[FACTOR], x, y);
+	c->kernels->elements->scale(c->device, c->n * orr_shape_floats(c->is->output),
+				    (float)c->is->values[FACTOR], x, y);
 }
 
 static void forward(const struct orr_call *c)
@@ -43,6 +42,5 @@ const struct orr_op orr_op_scale = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.divisions = orr_divisions_alike,
-	.n_divisions = ORR_N_DIVISIONS_ALIKE,
+	ORR_DIVIDED(orr_divisions_alike),
 };

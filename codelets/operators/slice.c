@@ -36,7 +36,6 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 static bool infer_row(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	(void)inputs, (void)text, (void)size;
 	is->output = (struct orr_shape){1, is->inputs[0].columns};
 	return true;
 }
@@ -79,35 +78,21 @@ static void backward(const struct orr_call *c)
 
 	back.from_sample = out.to_sample, back.from_row = out.to_row;
 	back.to_sample = out.from_sample, back.to_row = out.from_row;
-	c->kernels->zero(c->device, count, dx);
+	c->kernels->elements->zero(c->device, count, dx);
 	c->kernels->sequence->move(c->device, &back, orr_call_gradient(c), dx + at);
 }
 
-const struct orr_op orr_op_slice = {
-	.name = "slice",
-	.moves = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
-	.attributes = attributes,
-	.infer = infer,
-	.forward = forward,
-	.backward = backward,
-};
-const struct orr_op orr_op_first = {
-	.name = "first",
-	.moves = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
-	.infer = infer_row,
-	.forward = forward,
-	.backward = backward,
-};
-const struct orr_op orr_op_last = {
-	.name = "last",
-	.moves = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
-	.infer = infer_row,
-	.forward = forward,
-	.backward = backward,
-};
+#define ORR_PART(NAME, ATTRIBUTES, INFER) \
+	const struct orr_op orr_op_##NAME = { \
+		.name = #NAME, \
+		.moves = true, \
+		.least_inputs = 1, \
+		.most_inputs = 1, \
+		.attributes = (ATTRIBUTES), \
+		.infer = (INFER), \
+		.forward = forward, \
+		.backward = backward, \
+	};
+ORR_PART(slice, attributes, infer)
+ORR_PART(first, NULL, infer_row)
+ORR_PART(last, NULL, infer_row)

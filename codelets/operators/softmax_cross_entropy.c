@@ -112,31 +112,40 @@ static void forward(const struct orr_call *c)
 {
 	struct orr_classes k = classes_of(c->is);
 
-	c->kernels->softmax_cross_entropy(c->device, c->n, &k, orr_call_input(c, 0),
-					  orr_call_input(c, 1), orr_call_saved(c), c->metrics);
+	c->kernels->losses->softmax_cross_entropy(c->device, c->n, &k, orr_call_input(c, 0),
+						  orr_call_input(c, 1), orr_call_saved(c),
+						  c->metrics);
 }
 
 static void forward_parts(const struct orr_call *c)
 {
 	struct orr_classes k = classes_of(c->is);
 
-	c->kernels->class_parts_entropy(
+	c->kernels->losses->class_parts_entropy(
 		c->device, c->n, &k, c->is->inputs[0].columns / ORR_CLASS_PART_COLUMNS,
 		orr_call_input(c, 0), orr_call_input(c, 1), orr_call_saved(c), c->metrics);
 }
 
+/* A core makes floats of a row in bfloat16. */
+static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
+{
+	const struct orr_shape *scores = &is->inputs[0];
+	size_t row = (size_t)scores->columns * sizeof(float);
+	size_t own = d->kernels->workspace_bytes(d->precision, n * scores->rows, scores->columns,
+						 scores->columns);
+
+	return own > row ? own : row;
+}
+
 static void backward(const struct orr_call *c)
 {
-	float *dx = orr_call_input_gradient(c, 0);
-
-	if (dx)
-		c->kernels->scale(c->device, c->n * orr_shape_floats(c->is->inputs[0]),
-				  c->loss_scale, orr_call_saved(c), dx);
+	orr_call_scale_gradient(c, 0, c->loss_scale, orr_call_saved(c));
 }
 
 const struct orr_op orr_op_softmax_cross_entropy = {
 	.name = "softmax_cross_entropy",
 	.loss = true,
+	.in_place = true,
 	.least_inputs = 2,
 	.most_inputs = 2,
 	.inputs = "first the scores and then the class",
@@ -146,6 +155,7 @@ const struct orr_op orr_op_softmax_cross_entropy = {
 	.is_none = is_none,
 	.forward = forward,
 	.backward = backward,
+	.workspace = workspace,
 	.part = &orr_op_softmax_part,
 	.joined = &orr_op_softmax_cross_entropy_parts,
 };

@@ -36,23 +36,22 @@ static void forward(const struct orr_call *c)
 	int64_t n = orr_call_rows(c, 0), width = c->is->inputs[0].columns;
 	float *saved = orr_call_saved(c);
 
-	c->kernels->class_part(c->device, n, (int64_t)c->is->values[FIRST], width,
-			       orr_call_input(c, 0), orr_call_input(c, 1), orr_call_output(c),
-			       saved, saved + n * width);
+	c->kernels->losses->class_part(c->device, n, (int64_t)c->is->values[FIRST], width,
+				       orr_call_input(c, 0), orr_call_input(c, 1),
+				       orr_call_output(c), saved, saved + n * width);
 }
 
 /* Classes have no gradient. */
 static void backward(const struct orr_call *c)
 {
-	float *dx = orr_call_input_gradient(c, 0), *none = orr_call_input_gradient(c, 1);
+	float *dx = orr_call_input_gradient(c, 0);
 	int64_t n = orr_call_rows(c, 0), width = c->is->inputs[0].columns;
 	const float *saved = orr_call_saved(c);
 
 	if (dx)
-		c->kernels->class_part_input(c->device, n, width, saved, saved + n * width,
-					     orr_call_gradient(c), dx);
-	if (none)
-		c->kernels->zero(c->device, n, none);
+		c->kernels->losses->class_part_input(c->device, n, width, saved, saved + n * width,
+						     orr_call_gradient(c), dx);
+	orr_call_zero_gradient(c, 1);
 }
 
 const struct orr_op orr_op_softmax_part = {

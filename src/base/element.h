@@ -2,7 +2,7 @@
 #define ORR_ELEMENTS_H
 /* The numbers of a file of tensors, and what they are as floats. */
 #include <stdint.h>
-#include "orrery/element.h"
+#include "orrery/orrery.h"
 
 /* By its name in a safetensors file, "BF16"; -1: there is none. */
 int orr_element_find(const char *name);

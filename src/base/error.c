@@ -1,4 +1,4 @@
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 #include "heap.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
-static bool before(struct orr_entry x, struct orr_entry y)
+#include "grow.h"
+
+static bool before(struct orr_heap_entry x, struct orr_heap_entry y)
 {
 	if (x.key != y.key)
 		return x.key < y.key;
@@ -15,27 +16,20 @@ static bool before(struct orr_entry x, struct orr_entry y)
 int orr_heap_push(struct orr_heap *heap, int64_t key, int64_t tie, int64_t value,
 		  struct orr_error *err)
 {
-	struct orr_entry entry = {key, tie, value};
+	struct orr_heap_entry entry = {key, tie, value};
 	int i = heap->n;
 
-	if (heap->n == heap->room) {
-		int room = heap->room ? 2 * heap->room : 8;
-		struct orr_entry *grown = realloc(heap->entries, (size_t)room * sizeof(*grown));
-
-		if (!grown)
-			return orr_fail(err, ORR_E_NOMEM, "no memory for a queue of %d", room);
-		heap->entries = grown;
-		heap->room = room;
-	}
+	if (!orr_grow(&heap->entries, heap->n, &heap->room, sizeof(entry)))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for a queue of %d", 2 * heap->room);
 	for (heap->n++; i > 0 && before(entry, heap->entries[(i - 1) / 2]); i = (i - 1) / 2)
 		heap->entries[i] = heap->entries[(i - 1) / 2];
 	heap->entries[i] = entry;
 	return 0;
 }
 
-struct orr_entry orr_heap_pop(struct orr_heap *heap)
+struct orr_heap_entry orr_heap_pop(struct orr_heap *heap)
 {
-	struct orr_entry top, last;
+	struct orr_heap_entry top, last;
 	int i = 0;
 
 	assert(heap->n > 0);

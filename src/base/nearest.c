@@ -1,4 +1,4 @@
-#include "orrery/nearest.h"
+#include "nearest.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 /* The names of precisions and optimizers. */
-#include "orrery/numerics.h"
+#include "orrery/orrery.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "orrery/nearest.h"
+#include "nearest.h"
 
 static const char *const optimizers[ORR_N_OPTIMIZERS] = {[ORR_OPTIMIZER_ADAMW] = "adamw",
 							 [ORR_OPTIMIZER_ADAM] = "adam",

@@ -1,4 +1,4 @@
-#include "orrery/quantity.h"
+#include "quantity.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -332,4 +332,29 @@ const char *orr_size_print(char *buffer, size_t size, int64_t bytes)
 	(void)snprintf(buffer, size, fabs(value) >= 999.5 ? "%.0f %s" : "%.3g %s", value,
 		       size_units[i]);
 	return buffer;
+}
+
+static char *next_text(size_t *size)
+{
+	static _Thread_local char texts[16][32];
+	static _Thread_local unsigned n;
+
+	*size = sizeof(texts[0]);
+	return texts[n++ % 16];
+}
+
+const char *orr_duration_text(int64_t ns, bool units)
+{
+	size_t size;
+	char *text = next_text(&size);
+
+	return orr_duration_print(text, size, ns, units);
+}
+
+const char *orr_size_text(int64_t bytes)
+{
+	size_t size;
+	char *text = next_text(&size);
+
+	return orr_size_print(text, size, bytes);
 }

@@ -3,6 +3,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All of n bytes from byte `at` of a file. 1: it ends before; -1: errno says why not. */
+/* Read n bytes from offset `at`. Returns 0; 1 if the file ends before; -1 with errno. */
 int orr_read_at(int fd, void *to, size_t n, int64_t at);
 #endif

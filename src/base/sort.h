@@ -2,7 +2,7 @@
 #define ORR_SORT_H
 /* A stable sort of many small records by an integer. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_keyed {
 	int64_t key;

@@ -5,8 +5,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "element.h"
+#include "read_at.h"
+#include "utf8.h"
 
 int orr_tensor_header_fail(const char *path, const char *what, struct orr_error *err)
 {
@@ -26,6 +29,35 @@ int orr_tensor_header_bytes(int64_t *n_bytes, const char *path, const void *firs
 	return 0;
 }
 
+int orr_tensor_file_begin(struct orr_tensor_file *file, int64_t file_bytes, char **text,
+			  struct orr_error *err)
+{
+	int64_t header_bytes = 0;
+	char first[8];
+	int code;
+
+	if (orr_read_at(file->fd, first, sizeof(first), 0))
+		return orr_tensor_header_fail(file->path, "it is shorter than 8 bytes", err);
+	if ((code = orr_tensor_header_bytes(&header_bytes, file->path, first, file_bytes, err)))
+		return code;
+	file->data_at = 8 + header_bytes;
+	file->data_bytes = file_bytes - file->data_at;
+	if (!(*text = malloc((size_t)file->data_at)))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its header", file->path);
+	if (orr_read_at(file->fd, *text, (size_t)file->data_at, 0))
+		return orr_tensor_header_fail(file->path, "its header cannot be read", err);
+	return 0;
+}
+
+void orr_tensor_file_close(struct orr_tensor_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	orr_tensor_header_fini(&file->header);
+	free(file->path);
+	*file = (struct orr_tensor_file){.fd = -1};
+}
+
 static bool has_plain_name(const struct orr_tensor_entry *entry)
 {
 	for (const char *c = entry->name; *c; c++)
@@ -37,9 +69,11 @@ static bool has_plain_name(const struct orr_tensor_entry *entry)
 static int fail_entry(const char *path, const struct orr_tensor_entry *entry, const char *what,
 		      struct orr_error *err)
 {
+	char shown[ORR_UTF8_CELL];
+
 	return orr_fail(err, ORR_E_INPUT,
-			"%s: no whole safetensors file: the tensor '%.80s': %s; write it again",
-			path, has_plain_name(entry) ? entry->name : "?", what);
+			"%s: no whole safetensors file: the tensor '%s': %s; write it again", path,
+			orr_utf8_print_cell(shown, entry->name, strlen(entry->name)), what);
 }
 
 /* Bytes of what has this shape; -1: it has none that a file could have. */

@@ -5,8 +5,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "orrery/element.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 #define ORR_TENSOR_MOST_HEADER 100000000 /* bytes, as the format says */
 #define ORR_TENSOR_MOST_DIMS 8
@@ -16,7 +15,7 @@ struct orr_tensor_entry {
 	enum orr_element element;
 	int n_dims; /* 0: a single number */
 	int64_t dims[ORR_TENSOR_MOST_DIMS];
-	int64_t at, end; /* bytes of the data; as many as its shape and dtype say */
+	int64_t at, end; /* bytes of the data: the size that its shape and dtype say */
 };
 
 struct orr_tensor_header {
@@ -24,6 +23,19 @@ struct orr_tensor_header {
 	int n;
 	struct orr_tensor_entry *entries; /* owned; one behind the other they fill the data */
 };
+
+/* One that is open. */
+struct orr_tensor_file {
+	int fd;     /* -1: it is not; owned, as is the path */
+	char *path; /* for messages */
+	struct orr_tensor_header header;
+	int64_t data_at, data_bytes;
+};
+
+/* Its first data_at bytes, all up to the data, as text that the caller frees. */
+int orr_tensor_file_begin(struct orr_tensor_file *file, int64_t file_bytes, char **text,
+			  struct orr_error *err);
+void orr_tensor_file_close(struct orr_tensor_file *file);
 
 /* Bytes of the header that follows a file's first eight. path is for messages. */
 int orr_tensor_header_bytes(int64_t *n_bytes, const char *path, const void *first,

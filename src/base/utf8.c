@@ -1,7 +1,8 @@
-#include "orrery/utf8.h"
+#include "utf8.h"
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,35 @@ size_t orr_utf8_shown(const char *text, size_t n)
 	     c1 = length == 2 && *text == '\xc2' && (unsigned char)text[1] < 0xa0;
 
 	return c0 || c1 ? 0 : length;
+}
+
+/* The first of n bytes, until *to has size - 5 at least; how many. */
+static size_t print(char *to, size_t size, const char *text, size_t n)
+{
+	size_t at = 0, used = 0, length;
+
+	for (; at < n && used + 5 < size; at += length ? length : 1) {
+		if ((length = orr_utf8_shown(text + at, n - at)))
+			memcpy(to + used, text + at, length);
+		else
+			(void)snprintf(to + used, 5, "\\x%02x", (unsigned char)text[at]);
+		used += length ? length : 4;
+	}
+	to[used] = '\0';
+	return at;
+}
+
+const char *orr_utf8_print(char *to, size_t size, const char *text)
+{
+	(void)print(to, size, text, strlen(text));
+	return to;
+}
+
+const char *orr_utf8_print_cell(char to[ORR_UTF8_CELL], const char *text, size_t n)
+{
+	if (print(to, ORR_UTF8_CELL - 3, text, n) < n)
+		(void)strcat(to, "...");
+	return to;
 }
 
 char *orr_utf8_copy(const char *text)

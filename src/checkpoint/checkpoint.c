@@ -10,19 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sink.h"
+#include "manifest.h"
 #include "steps.h"
-
-#define FORMAT "orrery checkpoint"
-#define VERSION 1
-#define MANIFEST ORR_STEP_MANIFEST
-#define MOST_MANIFEST_BYTES 100000000
 
 struct orr_checkpoint {
 	int64_t step;
 	struct orr_folder folder; /* its own */
 	json_t *manifest;
-	struct orr_safetensors **shards;
+	struct orr_tensor_file *shards;
 	int n_shards;
 };
 
@@ -52,7 +47,7 @@ int orr_checkpoint_lock(const char *path, struct orr_error *err)
 		return code;
 	if (orr_folder_open(&folder, path, err))
 		return ORR_E_INPUT;
-	code = orr_folder_touch(&folder, ".lock", &fd, err);
+	code = orr_folder_file(&folder, ".lock", O_WRONLY | O_CREAT, &fd, NULL, err);
 	orr_folder_close(&folder);
 	if (code)
 		return ORR_E_INPUT;
@@ -151,70 +146,6 @@ int orr_checkpoint_write(const char *path, int64_t step, int number,
 	return code;
 }
 
-/* Of all that a manifest says but its checksum; false: no memory. */
-static bool manifest_checksum(char checksum[ORR_CHECKSUM], const json_t *manifest)
-{
-	json_t *rest = json_copy((json_t *)(uintptr_t)manifest);
-	char *text = NULL;
-
-	if (rest) {
-		json_object_del(rest, "checksum");
-		text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
-	}
-	if (text)
-		orr_checksum(checksum, text, strlen(text));
-	json_decref(rest);
-	free(text);
-	return text != NULL;
-}
-
-static json_t *make_manifest(int64_t step, int64_t samples, const json_t *about,
-			     const struct orr_shard *shards, int n_shards)
-{
-	char checksum[ORR_CHECKSUM], file[ORR_STEP_NAME];
-	json_t *list = json_array(), *manifest;
-
-	for (int i = 0; list && i < n_shards; i++) {
-		orr_step_shard_name(file, shards[i].number);
-		if (json_array_append_new(list, json_pack("{s:s,s:I,s:s}", "file", file, "bytes",
-							  (json_int_t)shards[i].n_bytes, "xxh3_128",
-							  shards[i].checksum))) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	manifest = json_pack("{s:s,s:i,s:I,s:I,s:O,s:o}", "format", FORMAT, "version", VERSION,
-			     "step", (json_int_t)step, "samples", (json_int_t)samples, "about",
-			     about, "shards", list);
-	if (manifest && (!manifest_checksum(checksum, manifest) ||
-			 json_object_set_new(manifest, "checksum", json_string(checksum)))) {
-		json_decref(manifest);
-		return NULL;
-	}
-	return manifest;
-}
-
-static int write_manifest(const struct orr_folder *folder, const json_t *manifest,
-			  struct orr_error *err)
-{
-	char *text = json_dumps(manifest, JSON_INDENT(2)), checksum[ORR_CHECKSUM];
-	struct orr_sink *sink = NULL;
-	int64_t n_bytes;
-	int code;
-
-	if (!text)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to write it", folder->path);
-	if ((code = orr_sink_create(&sink, folder, MANIFEST, err)) ||
-	    (code = orr_sink_write(sink, text, strlen(text), err)) ||
-	    (code = orr_sink_write(sink, "\n", 1, err)))
-		goto out;
-	code = orr_sink_finish(sink, &n_bytes, checksum, err);
-out:
-	orr_sink_destroy(sink);
-	free(text);
-	return code;
-}
-
 static int open_step(struct orr_checkpoint **out, const struct orr_folder *folder, int64_t step,
 		     bool whole, struct orr_error *err);
 
@@ -261,22 +192,15 @@ int orr_checkpoint_commit(const char *path, int64_t step, int64_t samples, const
 			  struct orr_error *err)
 {
 	struct orr_folder folder, unfinished;
-	json_t *manifest;
 	int code = open_unfinished(&folder, &unfinished, path, step, err);
 
 	if (code)
 		return code;
-	if (!(manifest = make_manifest(step, samples, about, shards, n_shards))) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its manifest",
-				unfinished.path);
-		goto out;
-	}
-	if ((code = write_manifest(&unfinished, manifest, err)) ||
-	    (code = orr_folder_settle(&unfinished, err)) || (code = take_name(&folder, step, err)))
-		goto out;
-	remove_old(&folder, step, keep);
-out:
-	json_decref(manifest);
+	if (!(code = orr_manifest_write(&unfinished, step, samples, about, shards, n_shards,
+					err)) &&
+	    !(code = orr_folder_settle(&unfinished, err)) &&
+	    !(code = take_name(&folder, step, err)))
+		remove_old(&folder, step, keep);
 	orr_folder_close(&unfinished);
 	orr_folder_close(&folder);
 	return code;
@@ -296,62 +220,12 @@ void orr_checkpoint_abandon(const char *path, int64_t step)
 
 /* ---- reading ---- */
 
-static int fail_as_manifest(const struct orr_checkpoint *c, const char *what, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_INPUT, "%s: " MANIFEST " %s", c->folder.path, what);
-}
-
-static int load_manifest(struct orr_checkpoint *c, struct orr_error *err)
-{
-	int64_t n_bytes;
-	int fd, code = orr_folder_read(&c->folder, MANIFEST, &fd, &n_bytes, err);
-
-	if (code)
-		return code;
-	if (n_bytes > MOST_MANIFEST_BYTES)
-		code = fail_as_manifest(c, "is damaged: it has more than 100 MB", err);
-	else if (!(c->manifest = json_loadfd(fd, JSON_REJECT_DUPLICATES, NULL)))
-		code = fail_as_manifest(c, "is cut off or damaged: it is no JSON", err);
-	close(fd);
-	return code;
-}
-
-static int open_manifest(struct orr_checkpoint *c, struct orr_error *err)
-{
-	const char *format = "", *written = "";
-	json_int_t version = -1, step = -1, samples = -1;
-	char checksum[ORR_CHECKSUM];
-	json_t *about, *shards;
-	int code = load_manifest(c, err);
-
-	if (code)
-		return code;
-	if (json_unpack(c->manifest, "{s:s,s:I,s:s,s:I,s:I,s:o,s:o}", "format", &format, "version",
-			&version, "checksum", &written, "step", &step, "samples", &samples, "about",
-			&about, "shards", &shards) ||
-	    !json_is_array(shards) || !manifest_checksum(checksum, c->manifest) ||
-	    strcmp(checksum, written) != 0)
-		return fail_as_manifest(c, "is damaged: its checksum does not fit", err);
-	if (strcmp(format, FORMAT) != 0 || version != VERSION)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: written in another format, version %lld: this build reads %d",
-				c->folder.path, (long long)version, VERSION);
-	if (step != c->step)
-		return orr_fail(err, ORR_E_INPUT, "%s: " MANIFEST " is of step %lld",
-				c->folder.path, (long long)step);
-	if (step > ORR_CHECKPOINT_MOST || samples < 0 || samples > ORR_CHECKPOINT_MOST)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: no training has %lld steps and %lld samples behind it",
-				c->folder.path, (long long)step, (long long)samples);
-	return 0;
-}
-
 /* Is the shard as its owner wrote it? whole: read it through, and keep it open. */
 static int open_shard(struct orr_checkpoint *c, const json_t *entry, bool whole,
 		      struct orr_error *err)
 {
 	const char *file = "", *written = "", *shared;
-	struct orr_safetensors *shard;
+	struct orr_tensor_file *shard = &c->shards[c->n_shards];
 	json_int_t n_bytes = -1;
 	int64_t n_there;
 	int fd, code;
@@ -359,8 +233,8 @@ static int open_shard(struct orr_checkpoint *c, const json_t *entry, bool whole,
 	if (json_unpack((json_t *)(uintptr_t)entry, "{s:s,s:I,s:s}", "file", &file, "bytes",
 			&n_bytes, "xxh3_128", &written) ||
 	    !orr_step_is_shard(file))
-		return fail_as_manifest(c, "is damaged: it names no shard", err);
-	if ((code = orr_folder_read(&c->folder, file, &fd, &n_there, err)))
+		return orr_manifest_fail(&c->folder, "is damaged: it names no shard", err);
+	if ((code = orr_folder_file(&c->folder, file, O_RDONLY, &fd, &n_there, err)))
 		return code;
 	close(fd);
 	if (n_there != n_bytes)
@@ -368,11 +242,11 @@ static int open_shard(struct orr_checkpoint *c, const json_t *entry, bool whole,
 				c->folder.path, file, (long long)n_there, (long long)n_bytes);
 	if (!whole)
 		return 0;
-	if ((code = orr_safetensors_open(&shard, &c->folder, file, written, err)))
+	if ((code = orr_safetensors_open(shard, &c->folder, file, written, err)))
 		return code;
-	c->shards[c->n_shards++] = shard;
+	c->n_shards++;
 	for (int i = 0; i + 1 < c->n_shards; i++)
-		if ((shared = orr_safetensors_shared(shard, c->shards[i])))
+		if ((shared = orr_safetensors_shared(shard, &c->shards[i])))
 			return orr_fail(err, ORR_E_INPUT, "%s: two shards have the tensor '%s'",
 					c->folder.path, shared);
 	return 0;
@@ -393,10 +267,10 @@ static int open_step(struct orr_checkpoint **out, const struct orr_folder *folde
 	orr_step_name(name, step);
 	c->folder.fd = -1;
 	if ((code = orr_folder_enter(&c->folder, folder, name, err)) ||
-	    (code = open_manifest(c, err)))
+	    (code = orr_manifest_read(&c->manifest, &c->folder, step, err)))
 		goto out;
 	shards = json_object_get(c->manifest, "shards");
-	if (!(c->shards = calloc(json_array_size(shards) + 1, sizeof(struct orr_safetensors *)))) {
+	if (!(c->shards = calloc(json_array_size(shards) + 1, sizeof(*c->shards)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", c->folder.path);
 		goto out;
 	}
@@ -451,7 +325,7 @@ void orr_checkpoint_close(struct orr_checkpoint *c)
 	if (!c)
 		return;
 	for (int i = 0; i < c->n_shards; i++)
-		orr_safetensors_close(c->shards[i]);
+		orr_tensor_file_close(&c->shards[i]);
 	free(c->shards);
 	json_decref(c->manifest);
 	orr_folder_close(&c->folder);
@@ -467,25 +341,30 @@ int orr_checkpoint_read(const struct orr_checkpoint *c, const struct orr_named_t
 			struct orr_error *err)
 {
 	for (int i = 0; i < c->n_shards; i++)
-		if (orr_safetensors_has(c->shards[i], tensor->name))
-			return orr_safetensors_read(c->shards[i], tensor, err);
+		if (orr_tensor_header_find(&c->shards[i].header, tensor->name))
+			return orr_safetensors_read(&c->shards[i], tensor, err);
 	return orr_fail(err, ORR_E_INPUT, "%s: no shard has a tensor '%s'", c->folder.path,
 			tensor->name);
 }
 
 /* ---- what it belongs to: graph, data, options ---- */
 
-/* The first place where two objects differ: the keys that lead to it, and what is there (NULL:
- * nothing). */
+const json_t *orr_checkpoint_about(const struct orr_checkpoint *c)
+{
+	return json_object_get(c->manifest, "about");
+}
+
+/* The first place where two objects differ. */
 struct difference {
-	char place[200];
-	json_t *there, *here;
+	char keys[200];             /* that lead there */
+	const json_t *there, *here; /* NULL: nothing is */
 };
 
-static bool find_difference(struct difference *d, json_t *there, json_t *here)
+/* false: they are equal. */
+static bool find_difference(struct difference *d, const json_t *there, const json_t *here)
 {
-	json_t *const both[] = {there, here};
-	size_t length = strlen(d->place);
+	json_t *const both[] = {(json_t *)(uintptr_t)there, (json_t *)(uintptr_t)here};
+	size_t length = strlen(d->keys);
 	const char *key;
 	json_t *value;
 
@@ -494,11 +373,12 @@ static bool find_difference(struct difference *d, json_t *there, json_t *here)
 	for (int i = 0; i < 2 && json_is_object(there) && json_is_object(here); i++)
 		json_object_foreach(both[i], key, value)
 		{
-			json_t *a = json_object_get(there, key), *b = json_object_get(here, key);
+			const json_t *a = json_object_get(there, key);
+			const json_t *b = json_object_get(here, key);
 
 			if (json_equal(a, b))
 				continue;
-			(void)snprintf(d->place + length, sizeof(d->place) - length, "%s%s",
+			(void)snprintf(d->keys + length, sizeof(d->keys) - length, "%s%s",
 				       length ? " " : "", key);
 			return find_difference(d, a, b);
 		}
@@ -506,7 +386,7 @@ static bool find_difference(struct difference *d, json_t *there, json_t *here)
 }
 
 /* A number in no more digits than it takes to tell it from all others: 0.1, and 30 for 30.0. The
- * caller's to free; NULL: there is nothing. */
+ * caller's to free; NULL: there is nothing, or no memory. */
 static char *print_value(const json_t *value)
 {
 	char text[40];
@@ -520,24 +400,19 @@ static char *print_value(const json_t *value)
 	return strdup(text);
 }
 
-const json_t *orr_checkpoint_about(const struct orr_checkpoint *c)
-{
-	return json_object_get(c->manifest, "about");
-}
-
 int orr_checkpoint_check(const struct orr_checkpoint *c, const json_t *about, struct orr_error *err)
 {
-	struct difference d = {"", NULL, NULL};
+	struct difference d = {.keys = ""};
 	char *there, *here;
 
-	if (!find_difference(&d, json_object_get(c->manifest, "about"), (json_t *)(uintptr_t)about))
+	if (!find_difference(&d, orr_checkpoint_about(c), about))
 		return 0;
 	there = print_value(d.there);
 	here = print_value(d.here);
 	orr_fail(err, ORR_E_INPUT,
 		 "%s: %s is %.120s there and %.120s here: resume with what it was trained with, or "
 		 "train anew in another folder",
-		 c->folder.path, d.place, there ? there : "missing", here ? here : "missing");
+		 c->folder.path, d.keys, there ? there : "missing", here ? here : "missing");
 	free(there);
 	free(here);
 	return ORR_E_INPUT;

@@ -4,17 +4,8 @@
 #include <jansson.h>
 #include <stdint.h>
 #include "orrery/checkpoint.h"
+#include "manifest.h"
 #include "safetensors.h"
-
-/* One file of a checkpoint. No pointers: one process can tell it another. */
-struct orr_shard {
-	int number;
-	int64_t n_bytes;
-	char checksum[ORR_CHECKSUM];
-};
-
-/* The most steps, and the most samples, that a training can have behind it. */
-#define ORR_CHECKPOINT_MOST (INT64_C(1) << 53)
 
 /* To write one: begin, in one process; then every owner its shard; then commit, in one process,
  * which also removes all but the last `keep` ones up to this step (0: none). After a failure,

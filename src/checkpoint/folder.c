@@ -93,44 +93,24 @@ char *orr_folder_path(const struct orr_folder *f, const char *name)
 	return asprintf(&path, "%s/%s", f->path, name) < 0 ? NULL : path;
 }
 
-static int open_file(const struct orr_folder *f, const char *name, int flags, int *fd,
-		     struct stat *about, struct orr_error *err)
+int orr_folder_file(const struct orr_folder *f, const char *name, int flags, int *fd,
+		    int64_t *n_bytes, struct orr_error *err)
 {
+	struct stat about;
 	int number = 0;
 
 	*fd = openat(f->fd, name, flags | INSIDE, 0666);
-	if (*fd < 0 || fstat(*fd, about))
+	if (*fd < 0 || fstat(*fd, &about)) {
 		number = errno;
-	else if (S_ISREG(about->st_mode))
+	} else if (S_ISREG(about.st_mode)) {
+		if (n_bytes)
+			*n_bytes = about.st_size;
 		return 0;
+	}
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
 	return refuse(f, name, S_IFREG, number, err);
-}
-
-int orr_folder_read(const struct orr_folder *f, const char *name, int *fd, int64_t *n_bytes,
-		    struct orr_error *err)
-{
-	struct stat about;
-	int code = open_file(f, name, O_RDONLY, fd, &about, err);
-
-	*n_bytes = code ? 0 : about.st_size;
-	return code;
-}
-
-int orr_folder_create(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err)
-{
-	struct stat about;
-
-	return open_file(f, name, O_WRONLY | O_CREAT | O_EXCL, fd, &about, err);
-}
-
-int orr_folder_touch(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err)
-{
-	struct stat about;
-
-	return open_file(f, name, O_WRONLY | O_CREAT, fd, &about, err);
 }
 
 DIR *orr_folder_names(const struct orr_folder *f)

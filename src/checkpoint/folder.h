@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_folder {
 	int fd;              /* -1: closed */
@@ -25,12 +25,10 @@ void orr_folder_close(struct orr_folder *f);
 /* The path of a name in it, for messages; the caller frees it. NULL: no memory. */
 char *orr_folder_path(const struct orr_folder *f, const char *name);
 
-/* A plain file: to read, or, where no such name is there, to write. *fd is the caller's. */
-int orr_folder_read(const struct orr_folder *f, const char *name, int *fd, int64_t *n_bytes,
-		    struct orr_error *err);
-int orr_folder_create(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err);
-/* A plain file to be locked: made where it is missing, its content as it was. */
-int orr_folder_touch(const struct orr_folder *f, const char *name, int *fd, struct orr_error *err);
+/* A plain file, opened by these flags of open(); *fd is the caller's. n_bytes: NULL, or its size.
+ */
+int orr_folder_file(const struct orr_folder *f, const char *name, int flags, int *fd,
+		    int64_t *n_bytes, struct orr_error *err);
 
 /* The names in it, from the first one on; the caller closes them. NULL: errno says why. */
 DIR *orr_folder_names(const struct orr_folder *f);

@@ -1,12 +1,11 @@
 #include "safetensors.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/element.h"
 #include "base/read_at.h"
@@ -14,13 +13,6 @@
 #include "sink.h"
 
 #define READ_FLOATS ((size_t)1 << 16)
-
-struct orr_safetensors {
-	int fd;
-	char *path; /* for messages */
-	struct orr_tensor_header header;
-	int64_t data_at, data_bytes;
-};
 
 int64_t orr_named_tensor_floats(const struct orr_named_tensor *tensor)
 {
@@ -86,12 +78,13 @@ static json_t *shape_of(const struct orr_named_tensor *tensor)
 	return shape;
 }
 
-/* The header as text, or NULL. */
-static char *header_text(const struct orr_named_tensor *tensors, int n, const char *note)
+/* All before the data, *n_bytes of it, or NULL: the names do not fit, or are no UTF-8. */
+static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int n, const char *note)
 {
 	json_t *header = json_object();
 	int64_t at = 0;
-	char *text = NULL;
+	char *text = NULL, *all = NULL;
+	uint64_t length;
 
 	if (!header || (note && json_object_set_new(header, "__metadata__",
 						    json_pack("{s:s}", "about", note))))
@@ -106,10 +99,18 @@ static char *header_text(const struct orr_named_tensor *tensors, int n, const ch
 			goto out;
 		at = end;
 	}
-	text = json_dumps(header, JSON_COMPACT);
+	if ((text = json_dumps(header, JSON_COMPACT))) {
+		length = (strlen(text) + 7) / 8 * 8;
+		*n_bytes = sizeof(length) + (size_t)length;
+		if (length <= ORR_TENSOR_MOST_HEADER && (all = malloc(*n_bytes + 1))) {
+			memcpy(all, &length, sizeof(length));
+			(void)sprintf(all + sizeof(length), "%-*s", (int)length, text);
+		}
+	}
 out:
+	free(text);
 	json_decref(header);
-	return text;
+	return all;
 }
 
 int orr_safetensors_write(const struct orr_folder *folder, const char *name,
@@ -117,12 +118,11 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 			  int64_t *n_bytes, char checksum[ORR_CHECKSUM], struct orr_error *err)
 {
 	struct orr_sink *sink = NULL;
-	char *text = header_text(tensors, n, note);
-	size_t length = text ? strlen(text) : 0, padding = (8 - length % 8) % 8;
-	uint64_t header_bytes = length + padding;
+	size_t length = 0;
+	char *text = begin(&length, tensors, n, note);
 	int code;
 
-	if (!text || header_bytes > ORR_TENSOR_MOST_HEADER) {
+	if (!text) {
 		code = orr_fail(err, ORR_E_UNSUPPORTED,
 				"%s/%s: the names of %d tensors do not fit its header, or are "
 				"no UTF-8",
@@ -131,9 +131,7 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 	}
 	if ((code = check_finite(folder->path, tensors, n, err)) ||
 	    (code = orr_sink_create(&sink, folder, name, err)) ||
-	    (code = orr_sink_write(sink, &header_bytes, sizeof(header_bytes), err)) ||
-	    (code = orr_sink_write(sink, text, length, err)) ||
-	    (code = orr_sink_write(sink, "       ", padding, err)))
+	    (code = orr_sink_write(sink, text, length, err)))
 		goto out;
 	for (int i = 0; i < n; i++) {
 		size_t bytes = (size_t)orr_named_tensor_floats(&tensors[i]) * sizeof(float);
@@ -153,22 +151,17 @@ out:
 int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, int n,
 			  const char *note, struct orr_error *err)
 {
-	char *text = header_text(tensors, n, note);
-	size_t length = text ? strlen(text) : 0, padding = (8 - length % 8) % 8;
-	uint64_t header_bytes = length + padding;
-	int code = 0;
-
-	if (!text || header_bytes > ORR_TENSOR_MOST_HEADER)
-		code = orr_fail(err, ORR_E_UNSUPPORTED,
+	size_t length = 0;
+	char *text = begin(&length, tensors, n, note);
+	int code =
+		text ? check_finite("weights", tensors, n, err)
+		     : orr_fail(err, ORR_E_UNSUPPORTED,
 				"weights: the names of %d tensors do not fit a header, or are no "
 				"UTF-8",
 				n);
+
 	if (!code)
-		code = check_finite("weights", tensors, n, err);
-	if (!code)
-		(void)fwrite(&header_bytes, sizeof(header_bytes), 1, file);
-	if (!code)
-		(void)fprintf(file, "%s%*s", text, (int)padding, "");
+		(void)fwrite(text, 1, length, file);
 	for (int i = 0; i < n && !code; i++)
 		(void)fwrite(tensors[i].values, sizeof(float),
 			     (size_t)orr_named_tensor_floats(&tensors[i]), file);
@@ -181,29 +174,8 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 
 /* ---- reading ---- */
 
-/* Its first bytes up to the data, as text that the caller frees. */
-static int read_header(struct orr_safetensors *file, int64_t file_bytes, char **text,
-		       struct orr_error *err)
-{
-	int64_t header_bytes;
-	char first[8];
-	int code;
-
-	if (orr_read_at(file->fd, first, sizeof(first), 0))
-		return orr_tensor_header_fail(file->path, "it is shorter than 8 bytes", err);
-	if ((code = orr_tensor_header_bytes(&header_bytes, file->path, first, file_bytes, err)))
-		return code;
-	file->data_at = 8 + header_bytes;
-	file->data_bytes = file_bytes - file->data_at;
-	if (!(*text = malloc((size_t)file->data_at)))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its header", file->path);
-	if (orr_read_at(file->fd, *text, (size_t)file->data_at, 0))
-		return orr_tensor_header_fail(file->path, "its header cannot be read", err);
-	return 0;
-}
-
 /* Read all data through. *wild: where the first number that is not finite lies in them, or -1. */
-static int read_data(const struct orr_safetensors *file, struct orr_digest *digest, int64_t *wild,
+static int read_data(const struct orr_tensor_file *file, XXH3_state_t *digest, int64_t *wild,
 		     struct orr_error *err)
 {
 	float *floats = malloc(READ_FLOATS * sizeof(*floats));
@@ -221,7 +193,7 @@ static int read_data(const struct orr_safetensors *file, struct orr_digest *dige
 			code = orr_tensor_header_fail(file->path, "it cannot be read to its end",
 						      err);
 		else
-			orr_digest_add(digest, floats, n);
+			XXH3_128bits_update(digest, floats, n);
 		for (size_t i = 0; i < n / sizeof(*floats) && !code && *wild < 0; i++)
 			if (!isfinite(floats[i]))
 				*wild = at + (int64_t)(i * sizeof(*floats));
@@ -232,7 +204,7 @@ static int read_data(const struct orr_safetensors *file, struct orr_digest *dige
 }
 
 /* All of F32. wild: where a number is not finite, or -1. */
-static int check_tensors(const struct orr_safetensors *file, int64_t wild, struct orr_error *err)
+static int check_tensors(const struct orr_tensor_file *file, int64_t wild, struct orr_error *err)
 {
 	for (int i = 0; i < file->header.n; i++) {
 		const struct orr_tensor_entry *entry = &file->header.entries[i];
@@ -248,10 +220,10 @@ static int check_tensors(const struct orr_safetensors *file, int64_t wild, struc
 	return 0;
 }
 
-static int read_through(struct orr_safetensors *file, int64_t file_bytes, const char *checksum,
+static int read_through(struct orr_tensor_file *file, int64_t file_bytes, const char *checksum,
 			struct orr_error *err)
 {
-	struct orr_digest *digest = orr_digest_create();
+	XXH3_state_t *digest = XXH3_createState();
 	char *text = NULL, found[ORR_CHECKSUM];
 	int64_t wild;
 	int code;
@@ -260,12 +232,13 @@ static int read_through(struct orr_safetensors *file, int64_t file_bytes, const 
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 		goto out;
 	}
-	if ((code = read_header(file, file_bytes, &text, err)))
+	XXH3_128bits_reset(digest);
+	if ((code = orr_tensor_file_begin(file, file_bytes, &text, err)))
 		goto out;
-	orr_digest_add(digest, text, (size_t)file->data_at);
+	XXH3_128bits_update(digest, text, (size_t)file->data_at);
 	if ((code = read_data(file, digest, &wild, err)))
 		goto out;
-	orr_digest_print(digest, found);
+	orr_checksum_print(found, XXH3_128bits_digest(digest));
 	if (checksum && strcmp(checksum, found) != 0) {
 		code = orr_fail(err, ORR_E_INPUT, "%s: is damaged: its checksum does not fit",
 				file->path);
@@ -275,56 +248,33 @@ static int read_through(struct orr_safetensors *file, int64_t file_bytes, const 
 					    (size_t)file->data_at - 8, file->data_bytes, err)))
 		code = check_tensors(file, wild, err);
 out:
-	orr_digest_destroy(digest);
+	XXH3_freeState(digest);
 	free(text);
 	return code;
 }
 
-int orr_safetensors_open(struct orr_safetensors **out, const struct orr_folder *folder,
+int orr_safetensors_open(struct orr_tensor_file *file, const struct orr_folder *folder,
 			 const char *name, const char *checksum, struct orr_error *err)
 {
-	struct orr_safetensors *file = calloc(1, sizeof(*file));
 	int64_t n_bytes;
-	int code;
+	int code = 0;
 
-	if (file)
-		file->fd = -1;
-	if (!file || !(file->path = orr_folder_path(folder, name))) {
+	*file = (struct orr_tensor_file){.fd = -1, .path = orr_folder_path(folder, name)};
+	if (!file->path)
 		code = orr_fail(err, ORR_E_NOMEM, "%s/%s: no memory to read it", folder->path,
 				name);
-		goto out;
-	}
-	if ((code = orr_folder_read(folder, name, &file->fd, &n_bytes, err)) ||
-	    (code = read_through(file, n_bytes, checksum, err)))
-		goto out;
-	*out = file;
-	file = NULL;
-out:
-	orr_safetensors_close(file);
+	if (!code && !(code = orr_folder_file(folder, name, O_RDONLY, &file->fd, &n_bytes, err)))
+		code = read_through(file, n_bytes, checksum, err);
+	if (code)
+		orr_tensor_file_close(file);
 	return code;
 }
 
-void orr_safetensors_close(struct orr_safetensors *file)
-{
-	if (!file)
-		return;
-	if (file->fd >= 0)
-		close(file->fd);
-	orr_tensor_header_fini(&file->header);
-	free(file->path);
-	free(file);
-}
-
-int orr_safetensors_has(const struct orr_safetensors *file, const char *tensor)
-{
-	return orr_tensor_header_find(&file->header, tensor) != NULL;
-}
-
-const char *orr_safetensors_shared(const struct orr_safetensors *file,
-				   const struct orr_safetensors *other)
+const char *orr_safetensors_shared(const struct orr_tensor_file *file,
+				   const struct orr_tensor_file *other)
 {
 	for (int i = 0; i < file->header.n; i++)
-		if (orr_safetensors_has(other, file->header.entries[i].name))
+		if (orr_tensor_header_find(&other->header, file->header.entries[i].name))
 			return file->header.entries[i].name;
 	return NULL;
 }
@@ -341,7 +291,7 @@ static bool has_shape(const struct orr_tensor_entry *entry, const struct orr_nam
 	return true;
 }
 
-int orr_safetensors_read(const struct orr_safetensors *file, const struct orr_named_tensor *tensor,
+int orr_safetensors_read(const struct orr_tensor_file *file, const struct orr_named_tensor *tensor,
 			 struct orr_error *err)
 {
 	const struct orr_tensor_entry *entry = orr_tensor_header_find(&file->header, tensor->name);

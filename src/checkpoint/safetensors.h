@@ -5,9 +5,10 @@
  * the data. */
 #include <stdint.h>
 #include <stdio.h>
+#include "base/tensor_header.h"
 #include "checksum.h"
 #include "codelets/operator.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "folder.h"
 
 /* Has the values of tensors that are to be written and are not in memory. It is asked for tensor i
@@ -40,18 +41,15 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, int n,
 			  const char *note, struct orr_error *err);
 
-struct orr_safetensors; /* a file that is open to be read */
-
-/* Reads all of it. Refuses one with another checksum (NULL: any will do), one whose tensors do not
- * fill its data one after the other, and one with a number that is not finite. */
-int orr_safetensors_open(struct orr_safetensors **out, const struct orr_folder *folder,
+/* Reads all of it; *file, which owns nothing after a failure, is closed by orr_tensor_file_close.
+ * Refuses one with another checksum (NULL: any will do), one whose tensors do not fill its data one
+ * after the other, and one with a number that is not finite. */
+int orr_safetensors_open(struct orr_tensor_file *file, const struct orr_folder *folder,
 			 const char *name, const char *checksum, struct orr_error *err);
-void orr_safetensors_close(struct orr_safetensors *file); /* NULL is fine */
-int orr_safetensors_has(const struct orr_safetensors *file, const char *tensor);
 /* The name of a tensor that another file has, too, or NULL. */
-const char *orr_safetensors_shared(const struct orr_safetensors *file,
-				   const struct orr_safetensors *other);
+const char *orr_safetensors_shared(const struct orr_tensor_file *file,
+				   const struct orr_tensor_file *other);
 /* Read the tensor of that name and shape into its values. */
-int orr_safetensors_read(const struct orr_safetensors *file, const struct orr_named_tensor *tensor,
+int orr_safetensors_read(const struct orr_tensor_file *file, const struct orr_named_tensor *tensor,
 			 struct orr_error *err);
 #endif

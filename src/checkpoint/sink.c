@@ -1,6 +1,7 @@
 #include "sink.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 struct orr_sink {
 	int fd;
 	char *path; /* for messages */
-	struct orr_digest *digest;
+	XXH3_state_t *digest;
 	int64_t n_bytes;
 };
 
@@ -29,12 +30,14 @@ int orr_sink_create(struct orr_sink **out, const struct orr_folder *folder, cons
 	if (sink)
 		sink->fd = -1;
 	if (!sink || !(sink->path = orr_folder_path(folder, name)) ||
-	    !(sink->digest = orr_digest_create())) {
+	    !(sink->digest = XXH3_createState())) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s/%s: no memory to write it", folder->path,
 				name);
 		goto out;
 	}
-	if ((code = orr_folder_create(folder, name, &sink->fd, err)))
+	XXH3_128bits_reset(sink->digest);
+	if ((code = orr_folder_file(folder, name, O_WRONLY | O_CREAT | O_EXCL, &sink->fd, NULL,
+				    err)))
 		goto out;
 	*out = sink;
 	sink = NULL;
@@ -54,7 +57,7 @@ int orr_sink_write(struct orr_sink *sink, const void *bytes, size_t n, struct or
 			continue;
 		if (written <= 0)
 			return fail_to_write(sink, written ? errno : ENOSPC, err);
-		orr_digest_add(sink->digest, at, (size_t)written);
+		XXH3_128bits_update(sink->digest, at, (size_t)written);
 		sink->n_bytes += written;
 		at += written;
 		n -= (size_t)written;
@@ -72,7 +75,7 @@ int orr_sink_finish(struct orr_sink *sink, int64_t *n_bytes, char checksum[ORR_C
 	if (close(fd) && !code)
 		code = fail_to_write(sink, errno, err);
 	*n_bytes = sink->n_bytes;
-	orr_digest_print(sink->digest, checksum);
+	orr_checksum_print(checksum, XXH3_128bits_digest(sink->digest));
 	return code;
 }
 
@@ -82,7 +85,7 @@ void orr_sink_destroy(struct orr_sink *sink)
 		return;
 	if (sink->fd >= 0)
 		close(sink->fd);
-	orr_digest_destroy(sink->digest);
+	XXH3_freeState(sink->digest);
 	free(sink->path);
 	free(sink);
 }

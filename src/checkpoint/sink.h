@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "checksum.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "folder.h"
 
 struct orr_sink; /* a file that is being written */

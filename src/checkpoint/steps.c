@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/grow.h"
+
 /* ---- names ---- */
 
 void orr_step_name(char name[ORR_STEP_NAME], int64_t step)
@@ -88,18 +90,13 @@ int orr_steps_list(const struct orr_folder *folder, int64_t **steps, int *n, str
 		return orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %s", folder->path,
 				strerror(errno));
 	while ((entry = readdir(names))) {
-		int64_t step = step_of(entry->d_name), *longer;
+		int64_t step = step_of(entry->d_name);
 
 		if (step < 0)
 			continue;
-		if (*n == room) {
-			room = 2 * room + 16;
-			if (!(longer = realloc(*steps, (size_t)room * sizeof(**steps)))) {
-				code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to list it",
-						folder->path);
-				break;
-			}
-			*steps = longer;
+		if (!orr_grow(steps, *n, &room, sizeof(**steps))) {
+			code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to list it", folder->path);
+			break;
 		}
 		(*steps)[(*n)++] = step;
 	}

@@ -3,7 +3,7 @@
 /* The steps in a checkpoint folder: their names, a list of them, and how one is removed. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "folder.h"
 
 #define ORR_STEP_NAME 32 /* room for any name below */

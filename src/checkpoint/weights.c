@@ -1,105 +1,36 @@
 #include "weights.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/element.h"
 #include "base/read_at.h"
 #include "base/tensor_header.h"
 #include "codelets/operator.h"
 #include "orrery/checkpoint.h"
-#include "model/onnx_weights.h"
 #include "orrery/graph.h"
-#include "orrery/input.h"
+#include "base/input_file.h"
 #include "safetensors.h"
 
 #define NAME 512     /* room for a tensor's name */
 #define PIECE 16384  /* numbers that are read at once */
 #define MOST_NAMES 3 /* of those that a message lists */
 
-struct orr_weights {
-	int fd;
-	char *path; /* for messages */
-	struct orr_tensor_header header;
-	int64_t data_at;
-	struct orr_onnx_weights *onnx; /* a model in ONNX, which has entry i as its weight i; or
-					  NULL */
-};
-
 /* ---- the file ---- */
 
-static int read_at(const struct orr_weights *w, void *to, size_t n, int64_t at,
-		   struct orr_error *err)
+static int read_header(struct orr_tensor_file *w, struct orr_error *err)
 {
-	switch (orr_read_at(w->fd, to, n, at)) {
-	case 0:
-		return 0;
-	case 1:
-		return orr_tensor_header_fail(w->path, "it is cut off", err);
-	default:
-		return orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", w->path, strerror(errno));
-	}
-}
-
-static int read_header(struct orr_weights *w, struct orr_error *err)
-{
-	int64_t file_bytes = 0, n;
-	char first[8], *text;
+	int64_t file_bytes = 0;
+	char *text = NULL;
 	int code = orr_input_open(&w->fd, &file_bytes, w->path, "a file of safetensors", err);
 
-	if (code)
-		return code;
-	if (file_bytes < 8)
-		return orr_tensor_header_fail(w->path, "it is shorter than 8 bytes", err);
-	if ((code = read_at(w, first, sizeof(first), 0, err)) ||
-	    (code = orr_tensor_header_bytes(&n, w->path, first, file_bytes, err)))
-		return code;
-	w->data_at = 8 + n;
-	if (!(text = malloc((size_t)n + 1)))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its header", w->path);
-	if (!(code = read_at(w, text, (size_t)n, 8, err)))
-		code = orr_tensor_header_read(&w->header, w->path, text, (size_t)n,
-					      file_bytes - w->data_at, err);
+	if (!code && !(code = orr_tensor_file_begin(w, file_bytes, &text, err)))
+		code = orr_tensor_header_read(&w->header, w->path, text + 8, (size_t)w->data_at - 8,
+					      w->data_bytes, err);
 	free(text);
 	return code;
-}
-
-/* ---- a model in ONNX ---- */
-
-static bool is_onnx(const char *path)
-{
-	size_t n = strlen(path);
-
-	return n > 5 && !strcmp(path + n - 5, ".onnx");
-}
-
-/* Its weights as entries of a header. */
-static int read_onnx(struct orr_weights *w, struct orr_error *err)
-{
-	int code = orr_onnx_weights_open(&w->onnx, w->path, err), n;
-
-	if (code)
-		return code;
-	n = orr_onnx_weights_count(w->onnx);
-	w->header.json = json_object();
-	w->header.entries = calloc((size_t)n + 1, sizeof(*w->header.entries));
-	if (!w->header.json || !w->header.entries)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
-	for (int i = 0; i < n; i++) {
-		struct orr_tensor_entry *entry = &w->header.entries[w->header.n++];
-		const int64_t *dims;
-
-		entry->element = ORR_ELEMENT_F32;
-		entry->name = orr_onnx_weights_entry(w->onnx, i, &entry->n_dims, &dims);
-		memcpy(entry->dims, dims, (size_t)entry->n_dims * sizeof(*dims));
-		if (json_object_set_new(w->header.json, entry->name, json_integer(i)))
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
-	}
-	return 0;
 }
 
 /* ---- its tensors and the model's ---- */
@@ -111,8 +42,8 @@ static bool is_shared(const struct orr_graph *g, int k, int other)
 }
 
 /* Parameter i of operator k, or of the first that shares it; NULL: it is not there. */
-static const struct orr_tensor_entry *find(const struct orr_weights *w, const struct orr_graph *g,
-					   int k, const char *parameter)
+static const struct orr_tensor_entry *find(const struct orr_tensor_file *w,
+					   const struct orr_graph *g, int k, const char *parameter)
 {
 	const struct orr_tensor_entry *entry = NULL;
 	char name[NAME];
@@ -136,7 +67,7 @@ static void print_shape(char text[80], const int64_t *dims, int n_dims)
 				      (long long)dims[i]);
 }
 
-static int check_entry(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+static int check_entry(const struct orr_tensor_file *w, const struct orr_tensor_entry *entry,
 		       const int64_t *dims, int n_dims, struct orr_error *err)
 {
 	char there[80], here[80];
@@ -182,7 +113,7 @@ static const char *end_names(struct names *names)
 	return names->text;
 }
 
-static int check_model(const struct orr_weights *w, const struct orr_graph *g,
+static int check_model(const struct orr_tensor_file *w, const struct orr_graph *g,
 		       struct names *missing, struct orr_error *err)
 {
 	const char *parameter;
@@ -230,8 +161,8 @@ static bool is_known(const struct orr_graph *g, const char *name)
 	return false;
 }
 
-static int compare(const struct orr_weights *w, const struct orr_graph *g, bool partly, char *text,
-		   size_t size, struct orr_error *err)
+static int compare(const struct orr_tensor_file *w, const struct orr_graph *g, bool partly,
+		   char *text, size_t size, struct orr_error *err)
 {
 	struct names missing = {0}, left = {0};
 	int code = check_model(w, g, &missing, err);
@@ -269,41 +200,20 @@ static int compare(const struct orr_weights *w, const struct orr_graph *g, bool 
 		w->path, left.n, left.text);
 }
 
-int orr_weights_open(struct orr_weights **out, const char *path, const struct orr_graph *g,
+int orr_weights_open(struct orr_tensor_file *w, const char *path, const struct orr_graph *g,
 		     bool partly, char *text, size_t size, struct orr_error *err)
 {
-	struct orr_weights *w = calloc(1, sizeof(*w));
 	int code;
 
-	if (w)
-		w->fd = -1;
-	if (!w || !(w->path = strdup(path))) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-		goto out;
-	}
-	if ((code = is_onnx(path) ? read_onnx(w, err) : read_header(w, err)) ||
-	    (code = compare(w, g, partly, text, size, err)))
-		goto out;
-	*out = w;
-	w = NULL;
-out:
-	orr_weights_close(w);
+	*w = (struct orr_tensor_file){.fd = -1, .path = strdup(path)};
+	if (!w->path)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+	if ((code = read_header(w, err)) || (code = compare(w, g, partly, text, size, err)))
+		orr_tensor_file_close(w);
 	return code;
 }
 
-void orr_weights_close(struct orr_weights *w)
-{
-	if (!w)
-		return;
-	if (w->fd >= 0)
-		close(w->fd);
-	orr_tensor_header_fini(&w->header);
-	orr_onnx_weights_close(w->onnx);
-	free(w->path);
-	free(w);
-}
-
-static int check_finite(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+static int check_finite(const struct orr_tensor_file *w, const struct orr_tensor_entry *entry,
 			const float *numbers, int64_t n, struct orr_error *err)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -316,7 +226,7 @@ static int check_finite(const struct orr_weights *w, const struct orr_tensor_ent
 }
 
 /* From its float `first` on. */
-static int read_floats(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+static int read_floats(const struct orr_tensor_file *w, const struct orr_tensor_entry *entry,
 		       int64_t first, int64_t n, float *to, struct orr_error *err)
 {
 	int64_t bytes = orr_element_bytes(entry->element), *columns;
@@ -331,9 +241,11 @@ static int read_floats(const struct orr_weights *w, const struct orr_tensor_entr
 	for (int64_t at = 0; at < n && !code; at += PIECE) {
 		int64_t m = n - at < PIECE ? n - at : PIECE;
 
-		if ((code = read_at(w, piece, (size_t)(m * bytes),
-				    w->data_at + entry->at + (first + at) * bytes, err)))
+		if (orr_read_at(w->fd, piece, (size_t)(m * bytes),
+				w->data_at + entry->at + (first + at) * bytes)) {
+			code = orr_tensor_header_fail(w->path, "it cannot be read to its end", err);
 			break;
+		}
 		orr_element_gather(entry->element, piece, NULL, columns, m, to + at);
 	}
 	free(piece);
@@ -341,7 +253,7 @@ static int read_floats(const struct orr_weights *w, const struct orr_tensor_entr
 	return code;
 }
 
-static int read_entry(const struct orr_weights *w, const struct orr_tensor_entry *entry,
+static int read_entry(const struct orr_tensor_file *w, const struct orr_tensor_entry *entry,
 		      const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
 {
 	struct orr_pieces pieces = orr_portion_pieces(&part->portion, part->n_dims, part->dims);
@@ -353,7 +265,7 @@ static int read_entry(const struct orr_weights *w, const struct orr_tensor_entry
 	return code;
 }
 
-int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int k, int i,
+int orr_weights_read(const struct orr_tensor_file *w, const struct orr_graph *g, int k, int i,
 		     const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
 {
 	int n_dims, code;
@@ -363,9 +275,7 @@ int orr_weights_read(const struct orr_weights *w, const struct orr_graph *g, int
 
 	if (!entry)
 		return 0;
-	code = w->onnx ? orr_onnx_weights_read(w->onnx, (int)(entry - w->header.entries), part, to,
-					       err)
-		       : read_entry(w, entry, part, to, err);
+	code = read_entry(w, entry, part, to, err);
 	return code ? code : check_finite(w, entry, to, orr_parameter_floats(part), err);
 }
 

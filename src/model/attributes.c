@@ -6,36 +6,26 @@
 #include <string.h>
 
 #include "codelets/operator.h"
-#include "orrery/nearest.h"
-#include "orrery/quantity.h"
+#include "base/nearest.h"
+#include "base/quantity.h"
 
 #define MOST_WORKERS (1 << 20) /* that a gang may name */
 
-struct place {
-	const char *file, *name;
-	int line;
-	char text[320]; /* "file.dot:12: node fc1: features" */
-};
-
 /* What a node of any op may say; that of one op: its descriptor's. */
-struct attribute {
+static const struct attribute {
 	const char *name;
-	/* the field it sets: a duration or a size at this offset of struct orr_operator, or special
-	 */
-	enum { DURATION, SIZE, SPECIAL } kind;
+	/* at this offset of struct orr_operator, unless it is special */
+	enum { DURATION, SIZE, NAME, TRUTH, EXPONENT, SPECIAL } kind;
 	size_t offset;
-};
-
-static const struct attribute attributes[] = {
+} attributes[] = {
 	{"stage", SPECIAL, 0},
 	{"repeat", SPECIAL, 0},
-	{"frozen", SPECIAL, 0},
-	{"share", SPECIAL, 0},
+	{"frozen", TRUTH, offsetof(struct orr_operator, frozen)},
+	{"share", NAME, offsetof(struct orr_operator, share)},
 	{"gather", SPECIAL, 0},
 	{"gang", SPECIAL, 0},
-	{"with", SPECIAL, 0},
+	{"with", NAME, offsetof(struct orr_operator, with)},
 	{"split", SPECIAL, 0},
-	{"length_exponent", SPECIAL, 0},
 	{"forward", DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", DURATION, offsetof(struct orr_operator, backward_ns)},
 	{"weight", DURATION, offsetof(struct orr_operator, weight_ns)},
@@ -43,12 +33,22 @@ static const struct attribute attributes[] = {
 	{"activation", SIZE, offsetof(struct orr_operator, activation_bytes)},
 	{"stash", SIZE, offsetof(struct orr_operator, stash_bytes)},
 	{"parameters", SIZE, offsetof(struct orr_operator, parameter_bytes)},
+	{"length_exponent", EXPONENT, offsetof(struct orr_operator, length_exponent)},
 };
 #define N_ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
-#define EVERYWHERE \
-	"stage, repeat, frozen, share, gather, gang, with, split, forward, backward, weight, " \
-	"update, " \
-	"activation, stash, parameters, length_exponent"
+
+static const struct attribute *find(const char *name)
+{
+	for (size_t i = 0; i < N_ATTRIBUTES; i++)
+		if (strcmp(attributes[i].name, name) == 0)
+			return &attributes[i];
+	return NULL;
+}
+
+/* Of edges; and of graphs and subgraphs. */
+static const char edge_own[] = " bytes gradient_bytes gradient ";
+static const char graph_own[] =
+	" data overhead samples profiled repeat frozen split length_exponent ";
 
 /* From Graphviz's own list, attributes of single layouts included. Separated by blanks. */
 static const char node_drawing[] =
@@ -93,12 +93,20 @@ static bool is_listed(const char *list, const char *name)
 	return false;
 }
 
+static const char *drawing_of(char kind)
+{
+	return kind == 'n' ? node_drawing : kind == 'e' ? edge_drawing : graph_drawing;
+}
+
 bool orr_attribute_draws(char kind, const char *name)
 {
-	return is_listed(kind == 'n'   ? node_drawing
-			 : kind == 'e' ? edge_drawing
-				       : graph_drawing,
-			 name);
+	return is_listed(drawing_of(kind), name);
+}
+
+bool orr_attribute_is_known(char kind, const char *name)
+{
+	return is_listed(kind == 'e' ? edge_own : graph_own, name) ||
+	       orr_attribute_draws(kind, name);
 }
 
 /* The attributes that op alone has; op may be NULL. */
@@ -121,25 +129,17 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 		for (size_t i = 0; i < N_ATTRIBUTES; i++)
 			orr_nearest_try(&near, attributes[i].name, NULL);
 	}
-	if (kind == 'e')
-		orr_nearest_try_all(&near, "bytes, gradient_bytes, gradient");
-	if (kind == 'g')
-		orr_nearest_try_all(&near, "data, overhead, samples, profiled, repeat, frozen, "
-					   "split, length_exponent");
-	orr_nearest_try_all(&near, kind == 'n'   ? node_drawing
-				   : kind == 'e' ? edge_drawing
-						 : graph_drawing);
+	if (kind != 'n')
+		orr_nearest_try_all(&near, kind == 'e' ? edge_own : graph_own);
+	orr_nearest_try_all(&near, drawing_of(kind));
 	return orr_nearest_hint(hint, &near);
 }
 
 bool orr_attribute_is_cost(const char *name)
 {
-	size_t i;
+	const struct attribute *a = find(name);
 
-	for (i = 0; i < N_ATTRIBUTES; i++)
-		if (attributes[i].kind != SPECIAL && strcmp(attributes[i].name, name) == 0)
-			return true;
-	return false;
+	return a && (a->kind == DURATION || a->kind == SIZE);
 }
 
 /* "0:4,8:12,20": half-open ranges and single numbers of columns or of workers, `things`. */
@@ -291,7 +291,7 @@ static int set_own(struct orr_operator *o, const struct orr_attribute *a, const 
 	return code;
 }
 
-/* "4", so many, or a set of them, "0:4" or "0,2,3". */
+/* A number, "4", or a set, "0:4" or "0,2,3". */
 static int set_gang(struct orr_operator *o, const char *text, const char *what,
 		    struct orr_error *err)
 {
@@ -331,11 +331,6 @@ static int set_gather(struct orr_operator *o, const char *text, const char *what
 			text);
 }
 
-bool orr_attribute_is_edges(const char *name)
-{
-	return is_listed(" bytes gradient_bytes gradient ", name);
-}
-
 int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
 			   const char *what, struct orr_error *err)
 {
@@ -357,20 +352,12 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 	int64_t value;
 	int code;
 
-	if (strcmp(name, "frozen") == 0)
-		return orr_attribute_truth(&o->is.frozen, text, what, err);
-	if (strcmp(name, "share") == 0)
-		return set_name(&o->is.share, text, what, err);
-	if (strcmp(name, "with") == 0)
-		return set_name(&o->is.with, text, what, err);
 	if (strcmp(name, "gather") == 0)
 		return set_gather(&o->is, text, what, err);
 	if (strcmp(name, "gang") == 0)
 		return set_gang(&o->is, text, what, err);
 	if (strcmp(name, "split") == 0)
 		return orr_attribute_split(&o->is.split, &o->is.split_copied, text, what, err);
-	if (strcmp(name, "length_exponent") == 0)
-		return orr_attribute_exponent(&o->is.length_exponent, text, what, err);
 	if (strcmp(name, "repeat") == 0)
 		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, what, err);
 	code = orr_count_parse(&value, text, 0, ORR_MOST_OPERATORS - 1, what, err);
@@ -437,63 +424,56 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 	return 0;
 }
 
-static bool is_everywhere(const char *name)
-{
-	for (size_t i = 0; i < N_ATTRIBUTES; i++)
-		if (strcmp(attributes[i].name, name) == 0)
-			return true;
-	return false;
-}
-
 /* Unknown: list the attributes of this op. */
-static int fail_unknown(const struct orr_draft_operator *o, const struct place *place,
-			const char *name, struct orr_error *err)
+static int fail_unknown(const struct orr_draft_operator *o, const char *place, const char *name,
+			struct orr_error *err)
 {
 	const struct orr_op *op = o->is.instance ? o->is.instance->op : NULL;
-	char hint[ORR_HINT], own[160] = "";
+	char hint[ORR_HINT], known[400] = "";
 	size_t used = 0;
 
 	for (const struct orr_attribute *a = own_of(op); a->name; a++)
-		if (!is_everywhere(a->name) && used < sizeof(own))
-			used += (size_t)snprintf(own + used, sizeof(own) - used, "%s, ", a->name);
+		if (!find(a->name))
+			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
+						 a->name);
+	for (size_t i = 0; i < N_ATTRIBUTES; i++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
+					 attributes[i].name);
 	return orr_fail(err, ORR_E_INPUT,
-			"%s%s is no attribute of %s%s: use op, %s" EVERYWHERE ", or what "
-			"Graphviz draws with",
-			place->text, orr_attribute_hint(hint, 'n', name, op),
-			op ? "op=" : "a study operator", op ? op->name : "", own);
+			"%s%s is no attribute of %s%s: use op, %sor what Graphviz draws with",
+			place, orr_attribute_hint(hint, 'n', name, op),
+			op ? "op=" : "a study operator", op ? op->name : "", known);
 }
 
 int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,
 		      const char *file, int line, const char *name, const char *text,
 		      struct orr_error *err)
 {
-	struct place place = {file, o->is.name, line, ""};
+	const struct attribute *a = find(name);
 	const struct orr_attribute *own;
-	char start[256];
-	size_t i;
+	char start[256], place[320]; /* "file.dot:12: node fc1: features" */
+	void *field = (char *)&o->is + (a ? a->offset : 0);
 
-	(void)snprintf(place.text, sizeof(place.text), "%s: %.60s",
+	(void)snprintf(place, sizeof(place), "%s: %.60s",
 		       orr_location(start, sizeof(start), file, line, o->is.name), name);
 	for (own = own_of(o->is.instance ? o->is.instance->op : NULL); own->name; own++)
 		if (strcmp(own->name, name) == 0)
-			return set_own(&o->is, own, text, place.text, err);
-	for (i = 0; i < N_ATTRIBUTES; i++) {
-		const struct attribute *a = &attributes[i];
-		int64_t *field = (int64_t *)(void *)((char *)&o->is + a->offset);
-
-		if (strcmp(a->name, name) != 0)
-			continue;
-		switch (a->kind) {
-		case DURATION:
-			return orr_attribute_duration(field, durations, place.text, line, text,
-						      err);
-		case SIZE:
-			return orr_size_parse(field, text, place.text, err);
-		case SPECIAL:
-			return set_special(o, name, text, place.text, err);
-		}
+			return set_own(&o->is, own, text, place, err);
+	if (!a)
+		return orr_attribute_draws('n', name) ? 0 : fail_unknown(o, place, name, err);
+	switch (a->kind) {
+	case DURATION:
+		return orr_attribute_duration(field, durations, place, line, text, err);
+	case SIZE:
+		return orr_size_parse(field, text, place, err);
+	case NAME:
+		return set_name(field, text, place, err);
+	case TRUTH:
+		return orr_attribute_truth(field, text, place, err);
+	case EXPONENT:
+		return orr_attribute_exponent(field, text, place, err);
+	case SPECIAL:
+		break;
 	}
-	if (orr_attribute_draws('n', name))
-		return 0;
-	return fail_unknown(o, &place, name, err);
+	return set_special(o, name, text, place, err);
 }

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/tensor_header.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_data_columns;
 struct orr_dataset;

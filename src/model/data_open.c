@@ -3,7 +3,7 @@
 
 #include "data_file.h"
 #include "orrery/dataset.h"
-#include "orrery/input.h"
+#include "base/input_file.h"
 
 #define KINDS "a CSV, .npy or .safetensors file ([data])"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/element.h"
+#include "base/mix.h"
 #include "data_file.h"
 
 /* Every fifth row, from row 0, is for testing. */
@@ -152,14 +153,6 @@ int orr_dataset_gather(const struct orr_dataset *data, const char *name, const i
 
 /* ---- its rows ---- */
 
-/* A well mixed word (the finalizer of splitmix64). */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return x ^ (x >> 31);
-}
-
 /* Eight do for large networks; with four or five bits the orders come out unevenly. */
 enum { N_ROUNDS = 16 };
 
@@ -174,7 +167,7 @@ struct permutation {
 static struct permutation permutation_of(uint64_t n, uint64_t seed, uint64_t epoch)
 {
 	struct permutation p = {.n = n};
-	uint64_t key = mix(seed + UINT64_C(0x9e3779b97f4a7c15)) ^ epoch;
+	uint64_t key = orr_mix_next(seed) ^ epoch;
 	int bits = 2, i;
 
 	while (bits < 63 && (UINT64_C(1) << bits) < n)
@@ -182,7 +175,7 @@ static struct permutation permutation_of(uint64_t n, uint64_t seed, uint64_t epo
 	p.left = bits / 2;
 	p.right = bits - p.left;
 	for (i = 0; i < N_ROUNDS; i++)
-		p.keys[i] = key = mix(key + UINT64_C(0x9e3779b97f4a7c15));
+		p.keys[i] = key = orr_mix_next(key);
 	return p;
 }
 
@@ -199,7 +192,7 @@ static uint64_t permute(const struct permutation *p, uint64_t x)
 			uint64_t low = x & ((UINT64_C(1) << right) - 1), high = x >> right;
 			int swap = left;
 
-			high ^= mix(low + p->keys[i]) >> (64 - left);
+			high ^= orr_mix(low + p->keys[i]) >> (64 - left);
 			x = low << left | high;
 			left = right;
 			right = swap;

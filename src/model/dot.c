@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dot_parse.h"
-#include "orrery/quantity.h"
-#include "orrery/utf8.h"
+#include "dot_tree.h"
+#include "base/quantity.h"
+#include "base/utf8.h"
 
 struct reader {
 	struct orr_draft *draft; /* its operators have the numbers of the nodes */
@@ -206,30 +206,26 @@ static int read_edges(struct reader *r)
 	return code;
 }
 
-/* Of the graph or of a subgraph. */
-static bool is_ours(const char *name)
-{
-	static const char *const ours[] = {"repeat", "frozen",   "split",   "length_exponent",
-					   "data",   "overhead", "samples", "profiled"};
-
-	for (size_t i = 0; i < sizeof(ours) / sizeof(*ours); i++)
-		if (strcmp(name, ours[i]) == 0)
-			return true;
-	return orr_attribute_draws('g', name);
-}
-
 static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph *subgraph)
 {
-	const struct orr_dot_attribute *repeat = orr_dot_find(&subgraph->attributes, "repeat");
-	const struct orr_dot_attribute *frozen = orr_dot_find(&subgraph->attributes, "frozen");
-	const struct orr_dot_attribute *split = orr_dot_find(&subgraph->attributes, "split");
+	static const struct {
+		const char *name, *why;
+	} inner[] = {
+		{"repeat", "the whole graph cannot be repeated: put what repeats in a subgraph"},
+		{"frozen",
+		 "the whole graph cannot be frozen: put what is not trained in a subgraph"},
+		{"split",
+		 "put what is split in a subgraph, or say so of its nodes, node [split=2]"},
+	};
+	const struct orr_dot_attribute *repeat = orr_dot_find(&subgraph->attributes, "repeat"),
+				       *says;
 	const char *file = r->draft->name;
 	char hint[ORR_HINT];
 
 	for (int i = 0; i < subgraph->attributes.n; i++) {
 		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
 
-		if (!is_ours(a->name))
+		if (!orr_attribute_is_known('g', a->name))
 			return orr_fail(
 				r->err, ORR_E_INPUT,
 				"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
@@ -239,21 +235,10 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 				file, a->line, a->name,
 				orr_attribute_hint(hint, 'g', a->name, NULL));
 	}
-	if (repeat && subgraph == r->dot.subgraphs)
-		return orr_fail(r->err, ORR_E_INPUT,
-				"%s:%d: repeat: the whole graph cannot be repeated: put "
-				"what repeats in a subgraph",
-				file, repeat->line);
-	if (frozen && subgraph == r->dot.subgraphs)
-		return orr_fail(r->err, ORR_E_INPUT,
-				"%s:%d: frozen: the whole graph cannot be frozen: put what is "
-				"not trained in a subgraph",
-				file, frozen->line);
-	if (split && subgraph == r->dot.subgraphs)
-		return orr_fail(r->err, ORR_E_INPUT,
-				"%s:%d: split: put what is split in a subgraph, or say so of its "
-				"nodes, node [split=2]",
-				file, split->line);
+	for (size_t i = 0; i < sizeof(inner) / sizeof(*inner) && subgraph == r->dot.subgraphs; i++)
+		if ((says = orr_dot_find(&subgraph->attributes, inner[i].name)))
+			return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %s: %s", file, says->line,
+					inner[i].name, inner[i].why);
 	if (repeat && !*subgraph->name)
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s:%d: repeat: a subgraph that repeats needs a name: say "
@@ -269,7 +254,7 @@ static int check_edges(const struct reader *r, const struct orr_dot_attributes *
 	for (int i = 0; i < of->n; i++) {
 		const struct orr_dot_attribute *a = &of->list[i];
 
-		if (!orr_attribute_is_edges(a->name) && !orr_attribute_draws('e', a->name))
+		if (!orr_attribute_is_known('e', a->name))
 			return orr_fail(
 				r->err, ORR_E_INPUT,
 				"%s:%d: %.60s%s is no attribute of an edge: use " ORR_EDGES_ALLOWED
@@ -340,80 +325,83 @@ static int claim_nodes(struct reader *r, const struct orr_dot_subgraph *subgraph
 	return 0;
 }
 
-/* "file.dot:3: subgraph encoder: repeat" */
-static const char *print_place(char place[256], const struct reader *r,
-			       const struct orr_dot_subgraph *subgraph,
-			       const struct orr_dot_attribute *a)
+/* What the subgraph says of this, with its place, "file.dot:3: subgraph encoder: repeat"; NULL:
+ * nothing. */
+static const char *find_text(const struct reader *r, const struct orr_dot_subgraph *subgraph,
+			     const char *name, char place[256])
 {
-	(void)snprintf(place, 256, "%.150s:%d: subgraph %.60s: %s", r->draft->name, a->line,
-		       subgraph->name, a->name);
-	return place;
+	const struct orr_dot_attribute *a = orr_dot_find(&subgraph->attributes, name);
+
+	if (a)
+		(void)snprintf(place, 256, "%.150s:%d: subgraph %.60s: %s", r->draft->name, a->line,
+			       subgraph->name, name);
+	return a ? a->text : NULL;
+}
+
+static int read_block_attributes(struct reader *r, const struct orr_dot_subgraph *subgraph,
+				 struct orr_draft_block *b)
+{
+	char place[256];
+	const char *text;
+	int code;
+
+	if ((text = find_text(r, subgraph, "split", place)) &&
+	    (code = orr_attribute_split(&b->split, &b->split_copied, text, place, r->err)))
+		return code;
+	if ((text = find_text(r, subgraph, "frozen", place)) &&
+	    (code = orr_attribute_truth(&b->frozen, text, place, r->err)))
+		return code;
+	if ((text = find_text(r, subgraph, "repeat", place)) &&
+	    (code = orr_count_parse(&b->repeat, text, 1, ORR_MOST_OPERATORS, place, r->err)))
+		return code;
+	text = find_text(r, subgraph, "length_exponent", place);
+	return text ? orr_attribute_exponent(&b->length_exponent, text, place, r->err) : 0;
+}
+
+static int read_encoder(struct reader *r, const char *name, struct orr_draft_block *b)
+{
+	struct orr_draft *draft = r->draft;
+
+	for (int i = 0; i < draft->n_encoders; i++)
+		if (strcmp(draft->encoders[i], encoder_name(name)) == 0)
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: subgraph %.60s: another one is encoder %.60s "
+					"already (cluster_ does not count): rename one",
+					draft->name, b->line, name, draft->encoders[i]);
+	b->encoder = draft->n_encoders;
+	return orr_draft_add_encoder(draft, encoder_name(name), r->err);
 }
 
 /* Make a block of the subgraph, if it means more than a drawing. */
 static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph, int parent,
 		      int *block)
 {
-	const struct orr_dot_attribute *frozen_says = orr_dot_find(&subgraph->attributes, "frozen");
-	const struct orr_dot_attribute *repeat_says = orr_dot_find(&subgraph->attributes, "repeat");
 	struct orr_draft *draft = r->draft;
-	const char *name = subgraph->name;
-	bool encoder = !in_encoder(draft, parent) && is_encoder(subgraph), frozen = false;
-	const struct orr_dot_attribute *exponent_says =
-		orr_dot_find(&subgraph->attributes, "length_exponent");
-	const struct orr_dot_attribute *split_says = orr_dot_find(&subgraph->attributes, "split");
-	int64_t repeat = 1;
-	double exponent = -1;
-	bool copied = false;
-	char place[256];
-	int i, split = 0, code;
+	struct orr_draft_block b = {.line = subgraph->line,
+				    .parent = parent,
+				    .encoder = -1,
+				    .repeat = 1,
+				    .length_exponent = -1};
+	bool encoder = !in_encoder(draft, parent) && is_encoder(subgraph);
+	int code;
 
 	*block = parent;
-	if (split_says &&
-	    (code = orr_attribute_split(&split, &copied, split_says->text,
-					print_place(place, r, subgraph, split_says), r->err)))
+	if ((code = read_block_attributes(r, subgraph, &b)))
 		return code;
-	if (frozen_says &&
-	    (code = orr_attribute_truth(&frozen, frozen_says->text,
-					print_place(place, r, subgraph, frozen_says), r->err)))
-		return code;
-	if (repeat_says &&
-	    (code = orr_count_parse(&repeat, repeat_says->text, 1, ORR_MOST_OPERATORS,
-				    print_place(place, r, subgraph, repeat_says), r->err)))
-		return code;
-	if (exponent_says &&
-	    (code = orr_attribute_exponent(&exponent, exponent_says->text,
-					   print_place(place, r, subgraph, exponent_says), r->err)))
-		return code;
-	if (!encoder && repeat == 1 && !frozen && !exponent_says && !split_says)
+	if (!encoder && b.repeat == 1 && !b.frozen && b.length_exponent < 0 && !b.split)
 		return 0;
-	if (!plain_name(name))
+	if (!plain_name(subgraph->name))
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s: a subgraph's name holds a line break or a control "
 				"character",
 				draft->name);
-	if ((code = orr_draft_add_block(draft, name, parent, r->err)))
+	if ((code = orr_draft_add_block(draft, subgraph->name, parent, r->err)))
 		return code;
 	*block = draft->n_blocks - 1;
-	draft->blocks[*block].repeat = repeat;
-	draft->blocks[*block].frozen = frozen;
-	draft->blocks[*block].split = split;
-	draft->blocks[*block].split_copied = copied;
-	draft->blocks[*block].length_exponent = exponent;
-	draft->blocks[*block].line = subgraph->line;
-	if (encoder) {
-		for (i = 0; i < draft->n_encoders; i++)
-			if (strcmp(draft->encoders[i], encoder_name(name)) == 0)
-				return orr_fail(
-					r->err, ORR_E_INPUT,
-					"%s:%d: subgraph %.60s: another one is encoder %.60s "
-					"already (cluster_ does not count): rename one",
-					draft->name, draft->blocks[*block].line, name,
-					draft->encoders[i]);
-		if ((code = orr_draft_add_encoder(draft, encoder_name(name), r->err)))
-			return code;
-		draft->blocks[*block].encoder = draft->n_encoders - 1;
-	}
+	if (encoder && (code = read_encoder(r, subgraph->name, &b)))
+		return code;
+	b.name = draft->blocks[*block].name;
+	draft->blocks[*block] = b;
 	return claim_nodes(r, subgraph, *block);
 }
 
@@ -433,8 +421,9 @@ static int read_subgraphs(struct reader *r)
 	return code;
 }
 
-/* What the whole graph alone can say; NULL: it does not. */
-static int read_whole(struct reader *r, const char *name, const struct orr_dot_attribute **says)
+/* What the whole graph alone can say, with its place, "file.dot:3: samples"; NULL: it does not. */
+static int read_whole(struct reader *r, const char *name, const struct orr_dot_attribute **says,
+		      char place[200])
 {
 	for (int s = 1; s < r->dot.n_subgraphs; s++)
 		if ((*says = orr_dot_find(&r->dot.subgraphs[s].attributes, name)))
@@ -446,6 +435,8 @@ static int read_whole(struct reader *r, const char *name, const struct orr_dot_a
 	*says = orr_dot_find(&r->dot.subgraphs[0].attributes, name);
 	if (*says && !*(*says)->text)
 		*says = NULL;
+	if (*says)
+		(void)snprintf(place, 200, "%.150s:%d: %s", r->draft->name, (*says)->line, name);
 	return 0;
 }
 
@@ -454,7 +445,8 @@ static int read_data(struct reader *r)
 {
 	const char *file = r->draft->name, *slash = strrchr(file, '/'), *text;
 	const struct orr_dot_attribute *says;
-	int code = read_whole(r, "data", &says);
+	char place[200];
+	int code = read_whole(r, "data", &says, place);
 
 	if (code || !says)
 		return code;
@@ -471,7 +463,7 @@ static int read_overhead(struct reader *r)
 {
 	const struct orr_dot_attribute *says;
 	char what[200];
-	int code = read_whole(r, "overhead", &says);
+	int code = read_whole(r, "overhead", &says, what);
 
 	if (code || !says)
 		return code;
@@ -483,25 +475,22 @@ static int read_overhead(struct reader *r)
 static int read_samples(struct reader *r)
 {
 	const struct orr_dot_attribute *says;
-	char what[200];
-	int code = read_whole(r, "samples", &says);
+	char place[200];
+	int code = read_whole(r, "samples", &says, place);
 
-	if (code || !says)
-		return code;
-	(void)snprintf(what, sizeof(what), "%.150s:%d: samples", r->draft->name, says->line);
-	return orr_count_parse(&r->draft->samples, says->text, 1, 1 << 30, what, r->err);
+	return code || !says
+		       ? code
+		       : orr_count_parse(&r->draft->samples, says->text, 1, 1 << 30, place, r->err);
 }
 
 static int read_profiled(struct reader *r)
 {
 	const struct orr_dot_attribute *says;
-	char what[200];
-	int code = read_whole(r, "profiled", &says);
+	char place[200];
+	int code = read_whole(r, "profiled", &says, place);
 
-	if (code || !says)
-		return code;
-	(void)snprintf(what, sizeof(what), "%.150s:%d: profiled", r->draft->name, says->line);
-	return orr_profiled_parse(&r->draft->profiled, says->text, what, r->err);
+	return code || !says ? code
+			     : orr_profiled_parse(&r->draft->profiled, says->text, place, r->err);
 }
 
 static int read_exponent(struct reader *r)

@@ -4,7 +4,7 @@
  * the DOT reader. */
 #include <stdbool.h>
 #include "draft.h"
-#include "orrery/nearest.h"
+#include "base/nearest.h"
 
 /* What reading keeps besides the draft. */
 struct orr_dot_durations {
@@ -20,7 +20,6 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 		      struct orr_error *err);
 /* The same of an edge; what is its place. */
 #define ORR_EDGES_ALLOWED "bytes, gradient_bytes and gradient"
-bool orr_attribute_is_edges(const char *name);
 int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
 			   const char *what, struct orr_error *err);
 /* A duration; what and line locate it in messages. A graph's durations are all in units, or none
@@ -37,6 +36,8 @@ bool orr_attribute_is_cost(const char *name);
 
 /* Whether Graphviz draws something with it; kind: 'n'ode, 'e'dge or 'g'raph. */
 bool orr_attribute_draws(char kind, const char *name);
+/* Or it is ours; of an edge, or of a graph and its subgraphs. */
+bool orr_attribute_is_known(char kind, const char *name);
 /* " (did you mean forward?)" for a name that nothing has, or ""; op: of the node, or
  * NULL. */
 struct orr_op;

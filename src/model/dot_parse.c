@@ -1,5 +1,5 @@
 /* The grammar of Graphviz' DOT, https://graphviz.org/doc/info/lang.html, for directed graphs. */
-#include "dot_parse.h"
+#include "dot_tree.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/grow.h"
 #include "tokens.h"
 
 #define MOST_DEPTH 200 /* subgraphs in subgraphs: each is a call */
@@ -223,8 +224,10 @@ static int read_node(struct parser *p, int s, struct chain *chain, char *name, i
 {
 	int node, code = orr_dot_node(p->dot, name, line, s, &node, p->err);
 
-	if (!code && !(code = orr_dot_grow(&chain->nodes, chain->n_nodes, &chain->node_room,
-					   sizeof(*chain->nodes), p->err)))
+	if (!code &&
+	    !orr_grow(&chain->nodes, chain->n_nodes, &chain->node_room, sizeof(*chain->nodes)))
+		code = no_memory(p);
+	if (!code)
 		chain->nodes[chain->n_nodes++] = node;
 	for (int i = 0; i < 2 && !code && orr_token_is(p->token, ':'); i++) {
 		char *port = NULL;
@@ -288,8 +291,10 @@ static int read_side(struct parser *p, int s, struct chain *chain, char *first, 
 			if (more)
 				code = next_token(p);
 		}
-	if (!code && !(code = orr_dot_grow(&chain->sides, chain->n_sides, &chain->side_room,
-					   sizeof(*chain->sides), p->err)))
+	if (!code &&
+	    !orr_grow(&chain->sides, chain->n_sides, &chain->side_room, sizeof(*chain->sides)))
+		code = no_memory(p);
+	if (!code)
 		chain->sides[chain->n_sides++] = side;
 	return code;
 }

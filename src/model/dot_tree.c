@@ -3,25 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
+#include "base/mix.h"
 
 static int no_memory(struct orr_error *err)
 {
 	return orr_fail(err, ORR_E_NOMEM, "no memory to read the graph");
-}
-
-int orr_dot_grow(void *list, int n, int *room, size_t size, struct orr_error *err)
-{
-	void **at = list, *more;
-	int wanted = *room ? 2 * *room : 16;
-
-	if (n < *room)
-		return 0;
-	if (!(more = realloc(*at, (size_t)wanted * size)))
-		return no_memory(err);
-	*at = more;
-	*room = wanted;
-	return 0;
 }
 
 /* ---- tables ---- */
@@ -29,7 +17,7 @@ int orr_dot_grow(void *list, int n, int *room, size_t size, struct orr_error *er
 static size_t place_of(const struct orr_dot_table *t, uint64_t key, const struct orr_dot *dot,
 		       const char *name)
 {
-	size_t i = (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (t->room - 1);
+	size_t i = (size_t)(key * ORR_MIX_STEP >> 20) & (t->room - 1);
 
 	while (t->values[i] && (t->keys[i] != key ||
 				(name && strcmp(dot->nodes[t->values[i] - 1].name, name) != 0)))
@@ -53,8 +41,7 @@ static int table_grow(struct orr_dot_table *t, struct orr_error *err)
 	}
 	for (size_t i = 0; i < t->room; i++)
 		if (t->values[i]) {
-			size_t k = (size_t)(t->keys[i] * UINT64_C(0x9E3779B97F4A7C15) >> 20) &
-				   (more.room - 1);
+			size_t k = (size_t)(t->keys[i] * ORR_MIX_STEP >> 20) & (more.room - 1);
 
 			while (more.values[k])
 				k = (k + 1) & (more.room - 1);
@@ -114,7 +101,7 @@ int orr_dot_set(struct orr_dot_attributes *of, const char *name, const char *tex
 	if (i == of->n) {
 		char *own = strdup(name);
 
-		if (!own || orr_dot_grow(&of->list, of->n, &of->room, sizeof(*of->list), err)) {
+		if (!own || !orr_grow(&of->list, of->n, &of->room, sizeof(*of->list))) {
 			free(own);
 			free(copy);
 			return no_memory(err);
@@ -155,9 +142,8 @@ int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *no
 		return code;
 	i = place_of(&dot->names, key, dot, name);
 	if (!dot->names.values[i]) {
-		if ((code = orr_dot_grow(&dot->nodes, dot->n_nodes, &dot->node_room,
-					 sizeof(*dot->nodes), err)))
-			return code;
+		if (!orr_grow(&dot->nodes, dot->n_nodes, &dot->node_room, sizeof(*dot->nodes)))
+			return no_memory(err);
 		dot->nodes[dot->n_nodes] =
 			(struct orr_dot_node){.name = strdup(name), .line = line};
 		if (!dot->nodes[dot->n_nodes++].name)
@@ -175,9 +161,9 @@ int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *no
 
 		if ((code = add_pair(&dot->members, s, *node, &member, &is_new, err)) || !is_new)
 			return code;
-		if ((code = orr_dot_grow(&subgraph->nodes, subgraph->n_nodes, &subgraph->room,
-					 sizeof(*subgraph->nodes), err)))
-			return code;
+		if (!orr_grow(&subgraph->nodes, subgraph->n_nodes, &subgraph->room,
+			      sizeof(*subgraph->nodes)))
+			return no_memory(err);
 		subgraph->nodes[subgraph->n_nodes++] = *node;
 	}
 	return 0;
@@ -187,15 +173,13 @@ int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *no
 int orr_dot_subgraph(struct orr_dot *dot, const char *name, int line, int parent, int *found,
 		     struct orr_error *err)
 {
-	int code;
-
 	for (*found = 1; *name && *found < dot->n_subgraphs; ++*found)
 		if (dot->subgraphs[*found].parent == parent &&
 		    strcmp(dot->subgraphs[*found].name, name) == 0)
 			return 0;
-	if ((code = orr_dot_grow(&dot->subgraphs, dot->n_subgraphs, &dot->subgraph_room,
-				 sizeof(*dot->subgraphs), err)))
-		return code;
+	if (!orr_grow(&dot->subgraphs, dot->n_subgraphs, &dot->subgraph_room,
+		      sizeof(*dot->subgraphs)))
+		return no_memory(err);
 	*found = dot->n_subgraphs;
 	dot->subgraphs[dot->n_subgraphs++] =
 		(struct orr_dot_subgraph){.name = strdup(name), .line = line, .parent = parent};
@@ -204,11 +188,8 @@ int orr_dot_subgraph(struct orr_dot *dot, const char *name, int line, int parent
 
 static int add_list(struct orr_dot *dot, int *list, struct orr_error *err)
 {
-	int code = orr_dot_grow(&dot->of_edges, dot->n_of_edges, &dot->of_edges_room,
-				sizeof(*dot->of_edges), err);
-
-	if (code)
-		return code;
+	if (!orr_grow(&dot->of_edges, dot->n_of_edges, &dot->of_edges_room, sizeof(*dot->of_edges)))
+		return no_memory(err);
 	*list = dot->n_of_edges;
 	dot->of_edges[dot->n_of_edges++] = (struct orr_dot_attributes){0};
 	return 0;
@@ -268,9 +249,8 @@ int orr_dot_edge(struct orr_dot *dot, int from, int to, int attributes, struct o
 	if (!is_new)
 		return merge_lists(dot, dot->edges[number - 1].attributes, attributes,
 				   &dot->edges[number - 1].attributes, err);
-	if ((code = orr_dot_grow(&dot->edges, dot->n_edges, &dot->edge_room, sizeof(*dot->edges),
-				 err)))
-		return code;
+	if (!orr_grow(&dot->edges, dot->n_edges, &dot->edge_room, sizeof(*dot->edges)))
+		return no_memory(err);
 	dot->edges[dot->n_edges++] = (struct orr_dot_edge){from, to, attributes};
 	return 0;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 /* Numbers from 1 on, found by a hash; 0: none. */
 struct orr_dot_table {
@@ -64,6 +64,10 @@ struct orr_dot {
 	bool strict;
 };
 
+/* Parse one digraph, a model, or one graph, a machine. file stands in the messages. *dot needs
+ * orr_dot_fini(), after an error too. */
+int orr_dot_parse(struct orr_dot *dot, const char *file, const char *text, bool model,
+		  struct orr_error *err);
 void orr_dot_fini(struct orr_dot *dot);
 
 /* NULL: there is none. */
@@ -84,8 +88,6 @@ int orr_dot_edge_list(struct orr_dot *dot, int s, bool own, int *list, struct or
 /* attributes: their list. One that is there in a strict graph gets what is stated. */
 int orr_dot_edge(struct orr_dot *dot, int from, int to, int attributes, struct orr_error *err);
 
-/* Room for one more than n of size bytes in *list. */
-int orr_dot_grow(void *list, int n, int *room, size_t size, struct orr_error *err);
 /* Ascending. */
 void orr_dot_sort(int *numbers, int n);
 #endif

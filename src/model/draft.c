@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "operator.h"
 
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
@@ -34,19 +35,6 @@ void orr_draft_fini(struct orr_draft *draft)
 	*draft = (struct orr_draft){0};
 }
 
-/* The array with room for one more, or NULL: then it is as it was. */
-static void *room_for_one(void *array, int n, int *room, size_t size)
-{
-	int more = *room ? 2 * *room : 16;
-
-	if (n < *room)
-		return array;
-	array = realloc(array, (size_t)more * size);
-	if (array)
-		*room = more;
-	return array;
-}
-
 static int no_memory(const struct orr_draft *draft, struct orr_error *err)
 {
 	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its %d operators and %d edges",
@@ -56,28 +44,25 @@ static int no_memory(const struct orr_draft *draft, struct orr_error *err)
 int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
 	int n = draft->n_operators;
-	struct orr_draft_operator *operators;
+	struct orr_draft_operator *o;
 	char *copy;
 
 	if (n >= ORR_MOST_OPERATORS)
 		return orr_fail(err, ORR_E_INPUT, "%s: more than %d operators", draft->name,
 				ORR_MOST_OPERATORS);
-	operators = room_for_one(draft->operators, n, &draft->operator_room, sizeof(*operators));
-	if (!operators)
+	if (!orr_grow(&draft->operators, n, &draft->operator_room, sizeof(*o)) ||
+	    !(copy = strdup(name)))
 		return no_memory(draft, err);
-	draft->operators = operators;
-	copy = strdup(name);
-	if (!copy)
-		return no_memory(draft, err);
-	operators[n] = (struct orr_draft_operator){.block = -1, .repeat = 1};
-	operators[n].is = (struct orr_operator){.name = copy,
-						.encoder = -1,
-						.stage = -1,
-						.tied = -1,
-						.length_exponent = -1,
-						.mean_growth = 1,
-						.weight_ns = -1,
-						.update_ns = -1};
+	o = &draft->operators[n];
+	*o = (struct orr_draft_operator){.block = -1, .repeat = 1};
+	o->is = (struct orr_operator){.name = copy,
+				      .encoder = -1,
+				      .stage = -1,
+				      .tied = -1,
+				      .length_exponent = -1,
+				      .mean_growth = 1,
+				      .weight_ns = -1,
+				      .update_ns = -1};
 	draft->n_operators++;
 	return 0;
 }
@@ -85,53 +70,38 @@ int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr
 int orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read, struct orr_error *err)
 {
 	int n = draft->n_edges;
-	struct orr_draft_edge *edges;
 
 	if (n >= ORR_MOST_EDGES)
 		return orr_fail(err, ORR_E_INPUT, "%s: more than %d edges", draft->name,
 				ORR_MOST_EDGES);
-	edges = room_for_one(draft->edges, n, &draft->edge_room, sizeof(*edges));
-	if (!edges)
+	if (!orr_grow(&draft->edges, n, &draft->edge_room, sizeof(*draft->edges)))
 		return no_memory(draft, err);
-	draft->edges = edges;
-	edges[n] = (struct orr_draft_edge){from, to, read};
-	draft->n_edges++;
+	draft->edges[draft->n_edges++] = (struct orr_draft_edge){from, to, read};
 	return 0;
 }
 
 int orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
 			struct orr_error *err)
 {
-	int n = draft->n_blocks;
-	struct orr_draft_block *blocks;
 	char *copy;
 
-	blocks = room_for_one(draft->blocks, n, &draft->block_room, sizeof(*blocks));
-	if (!blocks)
+	if (!orr_grow(&draft->blocks, draft->n_blocks, &draft->block_room,
+		      sizeof(*draft->blocks)) ||
+	    !(copy = strdup(name)))
 		return no_memory(draft, err);
-	draft->blocks = blocks;
-	copy = strdup(name);
-	if (!copy)
-		return no_memory(draft, err);
-	blocks[n] = (struct orr_draft_block){
+	draft->blocks[draft->n_blocks++] = (struct orr_draft_block){
 		.name = copy, .parent = parent, .encoder = -1, .repeat = 1, .length_exponent = -1};
-	draft->n_blocks++;
 	return 0;
 }
 
 int orr_draft_add_encoder(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
-	int n = draft->n_encoders;
-	char **encoders;
+	char *copy;
 
-	encoders = room_for_one(draft->encoders, n, &draft->encoder_room, sizeof(*encoders));
-	if (!encoders)
+	if (!orr_grow(&draft->encoders, draft->n_encoders, &draft->encoder_room, sizeof(copy)) ||
+	    !(copy = strdup(name)))
 		return no_memory(draft, err);
-	draft->encoders = encoders;
-	encoders[n] = strdup(name);
-	if (!encoders[n])
-		return no_memory(draft, err);
-	draft->n_encoders++;
+	draft->encoders[draft->n_encoders++] = copy;
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct orr_draft_block {
 	bool frozen;
 	int split; /* of struct orr_operator; the innermost that says it; 0: not said */
 	bool split_copied;
-	double length_exponent; /* -1: not said; an operator's and the graph's likewise */
+	double length_exponent; /* -1: not set; so too an operator's and the graph's */
 };
 
 struct orr_draft_operator {
@@ -76,8 +76,6 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *err);
 bool orr_pipedream_is(const char *text);
 int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_error *err);
-/* A model in ONNX; bytes. (onnx/none.c: refuses, where the build has no protobuf-c) */
-int orr_onnx_read(struct orr_draft *draft, const void *bytes, size_t n, struct orr_error *err);
 bool orr_study_is(const char *text);
 int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *err);
 

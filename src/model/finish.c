@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/heap.h"
 
 /* What numbering works on: the edges of a draft by the operator that they leave and enter. */
@@ -17,19 +18,8 @@ struct numbering {
 	int *number;           /* of each operator, -1: none yet */
 	int *order;            /* operators by number */
 	int n;                 /* numbers given */
+	struct orr_arrays all;
 };
-
-static void numbering_fini(struct numbering *x)
-{
-	free(x->first_out);
-	free(x->out);
-	free(x->first_in);
-	free(x->in);
-	free(x->missing);
-	orr_heap_fini(&x->ready);
-	free(x->number);
-	free(x->order);
-}
 
 static int numbering_init(struct numbering *x, const struct orr_draft *draft, struct orr_error *err)
 {
@@ -37,15 +27,14 @@ static int numbering_init(struct numbering *x, const struct orr_draft *draft, st
 	int i;
 
 	*x = (struct numbering){.draft = draft};
-	x->first_out = calloc(n + 1, sizeof(int));
-	x->first_in = calloc(n + 1, sizeof(int));
-	x->out = calloc(n_edges, sizeof(int));
-	x->in = calloc(n_edges, sizeof(int));
-	x->missing = calloc(n, sizeof(int));
-	x->number = calloc(n, sizeof(int));
-	x->order = calloc(n, sizeof(int));
-	if (!x->first_out || !x->first_in || !x->out || !x->in || !x->missing || !x->number ||
-	    !x->order)
+	x->first_out = orr_arrays_add(&x->all, n + 1, sizeof(int));
+	x->first_in = orr_arrays_add(&x->all, n + 1, sizeof(int));
+	x->out = orr_arrays_add(&x->all, n_edges, sizeof(int));
+	x->in = orr_arrays_add(&x->all, n_edges, sizeof(int));
+	x->missing = orr_arrays_add(&x->all, n, sizeof(int));
+	x->number = orr_arrays_add(&x->all, n, sizeof(int));
+	x->order = orr_arrays_add(&x->all, n, sizeof(int));
+	if (x->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to number its operators",
 				draft->name);
 	/* count into the next but one, sum up, and placing the edges moves each start to its place
@@ -256,39 +245,25 @@ static int fill_encoders(struct orr_graph *g, struct orr_draft *draft, const int
 	return 0;
 }
 
-/* An operator is frozen with every subgraph around it. */
-static void freeze_blocks(struct orr_graph *g, const struct orr_draft *draft, const int *order)
-{
-	for (int i = 0; i < g->n_operators; i++)
-		for (int block = draft->operators[order[i]].block; block >= 0;
-		     block = draft->blocks[block].parent)
-			if (draft->blocks[block].frozen)
-				g->operators[i].frozen = true;
-}
-
-/* The innermost that says it. */
-static void find_splits(struct orr_graph *g, const struct orr_draft *draft, const int *order)
+/* What the subgraphs around it say of an operator: it is frozen with each of them; of what else
+ * they say the innermost counts. */
+static void inherit(struct orr_graph *g, const struct orr_draft *draft, const int *order)
 {
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_operator *o = &g->operators[i];
+		double *exponent = &o->length_exponent;
 
-		for (int block = draft->operators[order[i]].block; block >= 0 && !o->split;
-		     block = draft->blocks[block].parent) {
-			o->split = draft->blocks[block].split;
-			o->split_copied = draft->blocks[block].split_copied;
+		for (int at = draft->operators[order[i]].block; at >= 0;
+		     at = draft->blocks[at].parent) {
+			const struct orr_draft_block *block = &draft->blocks[at];
+
+			o->frozen = o->frozen || block->frozen;
+			*exponent = *exponent < 0 ? block->length_exponent : *exponent;
+			if (!o->split) {
+				o->split = block->split;
+				o->split_copied = block->split_copied;
+			}
 		}
-	}
-}
-
-/* The innermost that says it. */
-static void find_exponents(struct orr_graph *g, const struct orr_draft *draft, const int *order)
-{
-	for (int i = 0; i < g->n_operators; i++) {
-		double *exponent = &g->operators[i].length_exponent;
-
-		for (int block = draft->operators[order[i]].block; block >= 0 && *exponent < 0;
-		     block = draft->blocks[block].parent)
-			*exponent = draft->blocks[block].length_exponent;
 		if (*exponent < 0)
 			*exponent = draft->length_exponent < 0 ? 1 : draft->length_exponent;
 	}
@@ -323,23 +298,20 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 	g->overhead_ns = draft->overhead_ns;
 	g->samples = draft->samples;
 	g->profiled = draft->profiled;
-	g->name = draft->name;
-	if ((code = fill_inputs(g, &x, err)) || (code = fill_encoders(g, draft, x.order, err))) {
-		g->name = NULL; /* still the draft's */
+	if ((code = fill_inputs(g, &x, err)) || (code = fill_encoders(g, draft, x.order, err)))
 		goto out;
-	}
+	g->name = draft->name;
 	g->data = draft->data;
 	draft->name = draft->data = NULL;
-	freeze_blocks(g, draft, x.order);
-	find_splits(g, draft, x.order);
-	find_exponents(g, draft, x.order);
+	inherit(g, draft, x.order);
 	if ((code = orr_graph_infer(g, err)) || (code = orr_graph_tie(g, err)) ||
 	    (code = orr_graph_find_gradients(g, err)))
 		goto out;
 	*out = g;
 	g = NULL;
 out:
-	numbering_fini(&x);
+	orr_heap_fini(&x.ready);
+	orr_arrays_free(&x.all);
 	orr_graph_destroy(g);
 	return code;
 }

@@ -158,7 +158,6 @@ void orr_graph_destroy(struct orr_graph *g)
 	free(g->name);
 	free(g->folder);
 	free(g->data);
-	free(g->weights);
 	free(g->operators);
 	free(g->encoders);
 	free(g->lengths);
@@ -208,7 +207,7 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 			hash = orr_hash(hash, o->with, strlen(o->with) + 1);
 		if (o->tied >= 0)
 			hash = orr_hash(hash, &o->tied, sizeof(o->tied));
-		if (o->length_exponent != 1) /* likewise */
+		if (o->length_exponent != 1) /* a default, too */
 			hash = orr_hash(hash, &o->length_exponent, sizeof(o->length_exponent));
 		if (o->tensor)
 			hash = orr_hash(hash, o->tensor, strlen(o->tensor) + 1);

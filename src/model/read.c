@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/input.h"
-#include "orrery/utf8.h"
+#include "base/input_file.h"
+#include "base/utf8.h"
 #include "text.h"
 
 /* What only a file has: a folder, and a path which need not be text. */
@@ -41,35 +41,19 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
 			g->name, g->data);
 }
 
-#define CURE \
-	"a DOT file, a model in ONNX (.onnx), a PipeDream profile, or a study such as chain:8 or " \
-	"towers:3,3/2"
+#define CURE "a DOT file, a PipeDream profile, or a study such as chain:8 or towers:3,3/2"
 
-static bool is_onnx(const char *path)
+/* Which Python reads. */
+static int check_onnx(const char *path, struct orr_error *err)
 {
 	size_t length = strlen(path);
 
-	return length > 5 && !strcmp(path + length - 5, ".onnx");
-}
-
-static int read_onnx(struct orr_graph **out, const char *path, struct orr_error *err)
-{
-	struct orr_draft draft = {0};
-	struct orr_error unheard;
-	char *bytes = NULL;
-	size_t n;
-	int code;
-
-	err = err ? err : &unheard;
-	if (!(code = orr_input_read(&bytes, &n, path, CURE, err)) &&
-	    !(code = orr_draft_init(&draft, path, err)) &&
-	    !(code = orr_onnx_read(&draft, bytes, n, err)))
-		code = orr_draft_finish(out, &draft, err);
-	if (!code && !((*out)->weights = strdup(path)))
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
-	orr_draft_fini(&draft);
-	free(bytes);
-	return code;
+	if (length < 6 || strcmp(path + length - 5, ".onnx") != 0)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: a model in ONNX: python -m orrery_torch.onnx %s -o model.dot makes a "
+			"graph of it",
+			path, path);
 }
 
 int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error *err)
@@ -86,9 +70,8 @@ int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error 
 		orr_draft_fini(&draft);
 		return code;
 	}
-	if (is_onnx(source))
-		code = read_onnx(&g, source, err);
-	else if (!(code = orr_input_read(&text, NULL, source, CURE, err)))
+	if (!(code = check_onnx(source, err)) &&
+	    !(code = orr_input_read(&text, NULL, source, CURE, err)))
 		code = orr_graph_parse(&g, source, text, err);
 	if (!code)
 		code = note_path(g, source, err);

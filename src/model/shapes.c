@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "base/quantity.h"
+
 #define SUM_MOST (INT64_C(1) << 60) /* of anything over a graph: leaves room for microbatches */
 
 static int fail_at(const struct orr_graph *g, const struct orr_operator *o, struct orr_error *err,
@@ -17,6 +19,22 @@ static int fail_at(const struct orr_graph *g, const struct orr_operator *o, stru
 
 	return orr_fail(err, ORR_E_INPUT, "%s: %s",
 			orr_location(place, sizeof(place), g->name, o->line, o->name), text);
+}
+
+/* Has a sample's tensor, or all that o reads of one, this many floats? */
+static int check_floats(const struct orr_graph *g, const struct orr_operator *o, int64_t floats,
+			struct orr_error *err)
+{
+	char text[160], size[40];
+
+	if (floats <= ORR_MOST_FLOATS || o->instance->op->opaque)
+		return 0;
+	(void)snprintf(text, sizeof(text),
+		       "%lld numbers a sample, which are %s, and 1 TiB are the most: make it "
+		       "smaller",
+		       (long long)floats,
+		       orr_size_print(size, sizeof(size), floats * (int64_t)sizeof(float)));
+	return fail_at(g, o, err, text);
 }
 
 /* "1 operator", "2 operators or more", "3 or 4 operators". */
@@ -73,15 +91,13 @@ static int give_inputs(const struct orr_graph *g, struct orr_operator *o, const 
 	}
 	if (o->columns)
 		is->output = (struct orr_shape){1, o->width};
-	if (floats > ORR_MOST_COLUMNS && o->n_inputs > 1 && !is->op->opaque)
-		return fail_at(g, o, err, "more than 10000000 columns: make it smaller");
-	return 0;
+	return o->n_inputs > 1 ? check_floats(g, o, floats, err) : 0;
 }
 
 /* What a pass backward reads of the forward. */
 static int64_t stash_of(const struct orr_graph *g, const struct orr_operator *o, unsigned reads)
 {
-	int64_t floats = o->instance->saved;
+	int64_t floats = o->saved_floats;
 
 	for (int i = 0; i < o->n_inputs && (reads & ORR_READS_INPUTS); i++)
 		floats += orr_operator_output_floats(&g->operators[o->inputs[i]]);
@@ -94,6 +110,8 @@ static void count_stash(const struct orr_graph *g, struct orr_operator *o)
 
 	if (op->input)
 		return;
+	o->saved_floats = orr_stored_floats(o->instance->saved,
+					    op->in_place && g->operators[o->inputs[0]].half);
 	o->input_stash_floats = stash_of(g, o, op->backward_reads);
 	o->stash_floats = stash_of(g, o, op->backward_reads | op->weight_reads);
 }
@@ -114,8 +132,8 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 	o->gather = o->gather || is->op->whole_minibatch;
 	o->width = orr_shape_floats(is->output);
 	o->rows = is->output.rows;
-	if (o->width > ORR_MOST_COLUMNS && !is->op->opaque)
-		return fail_at(g, o, err, "more than 10000000 columns: make it smaller");
+	if ((code = check_floats(g, o, o->width, err)))
+		return code;
 	o->n_parameters = orr_instance_parameter_floats(is);
 	o->forward_flops = is->forward_flops;
 	o->backward_flops = is->backward_flops;

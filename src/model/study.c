@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "orrery/orrery.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 
 #define CHAIN "chain:"
 #define TOWERS "towers:"

@@ -1,17 +1,15 @@
 #include "text.h"
 
-#include <ctype.h>
 #include <string.h>
 
-#include "orrery/utf8.h"
+#include "base/utf8.h"
 
 int orr_text_fail(int code, struct orr_error *err)
 {
-	char *c;
+	struct orr_error raw = *err;
 
-	for (c = err->msg; code && *c; c++)
-		if (iscntrl((unsigned char)*c))
-			*c = ' ';
+	if (code)
+		(void)orr_utf8_print(err->msg, sizeof(err->msg), raw.msg);
 	return code;
 }
 

@@ -1,7 +1,7 @@
 #ifndef ORR_TEXT_H
 #define ORR_TEXT_H
 /* Text of files. */
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 /* Skip the mark of byte order, which some editors write; refuse what is no UTF-8. name stands in
  * the message. */

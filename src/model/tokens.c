@@ -109,7 +109,7 @@ static bool in_name(char c)
 	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* A name or a number without quotes. Graphviz reads 12x as two words, which nobody means. */
+/* A name or a number without quotes. Graphviz reads 12x as two words, which is never meant. */
 static int read_word(struct orr_tokens *t, struct orr_error *err)
 {
 	const char *end = t->at;

@@ -3,7 +3,7 @@
 /* The tokens of a DOT text, with their lines. Private to dot_parse.c. */
 #include <stdbool.h>
 #include <stddef.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 enum orr_token_kind {
 	ORR_TOKEN_END,

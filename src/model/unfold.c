@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
+
 struct unfold {
 	struct orr_draft *draft;
 	struct orr_draft *out;
@@ -21,19 +23,8 @@ struct unfold {
 	 * well, -1 outside all blocks; INT_MIN if it has none */
 	int *in, *out_of;
 	int *entry, *exit; /* of each block: operators */
+	struct orr_arrays all;
 };
-
-static void unfold_fini(struct unfold *u)
-{
-	free(u->depth);
-	free(u->block_copies);
-	free(u->copies);
-	free(u->first);
-	free(u->in);
-	free(u->out_of);
-	free(u->entry);
-	free(u->exit);
-}
 
 static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_draft *out,
 		       struct orr_error *err)
@@ -41,16 +32,15 @@ static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_dra
 	size_t n_blocks = (size_t)draft->n_blocks + 1, n = (size_t)draft->n_operators + 1;
 
 	*u = (struct unfold){.draft = draft, .out = out};
-	u->depth = calloc(n_blocks, sizeof(*u->depth));
-	u->block_copies = calloc(n_blocks, sizeof(*u->block_copies));
-	u->entry = calloc(n_blocks, sizeof(*u->entry));
-	u->exit = calloc(n_blocks, sizeof(*u->exit));
-	u->copies = calloc(n, sizeof(*u->copies));
-	u->first = calloc(n, sizeof(*u->first));
-	u->in = calloc(n, sizeof(*u->in));
-	u->out_of = calloc(n, sizeof(*u->out_of));
-	if (!u->depth || !u->block_copies || !u->entry || !u->exit || !u->copies || !u->first ||
-	    !u->in || !u->out_of)
+	u->depth = orr_arrays_add(&u->all, n_blocks, sizeof(*u->depth));
+	u->block_copies = orr_arrays_add(&u->all, n_blocks, sizeof(*u->block_copies));
+	u->entry = orr_arrays_add(&u->all, n_blocks, sizeof(*u->entry));
+	u->exit = orr_arrays_add(&u->all, n_blocks, sizeof(*u->exit));
+	u->copies = orr_arrays_add(&u->all, n, sizeof(*u->copies));
+	u->first = orr_arrays_add(&u->all, n, sizeof(*u->first));
+	u->in = orr_arrays_add(&u->all, n, sizeof(*u->in));
+	u->out_of = orr_arrays_add(&u->all, n, sizeof(*u->out_of));
+	if (u->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to unfold its repeats",
 				draft->name);
 	return 0;
@@ -315,15 +305,17 @@ static int unfold(struct unfold *u, struct orr_error *err)
 			code = link_copies(u, u->entry[i], u->exit[i], u->block_copies[i],
 					   draft->blocks[i].repeat, err);
 	for (i = 0; i < draft->n_blocks && !code; i++) {
-		code = orr_draft_add_block(u->out, draft->blocks[i].name, draft->blocks[i].parent,
-					   err);
-		if (code)
+		const struct orr_draft_block *from = &draft->blocks[i];
+		struct orr_draft_block *to;
+		char *name;
+
+		if ((code = orr_draft_add_block(u->out, from->name, from->parent, err)))
 			break;
-		u->out->blocks[i].encoder = draft->blocks[i].encoder;
-		u->out->blocks[i].frozen = draft->blocks[i].frozen;
-		u->out->blocks[i].split = draft->blocks[i].split;
-		u->out->blocks[i].split_copied = draft->blocks[i].split_copied;
-		u->out->blocks[i].length_exponent = draft->blocks[i].length_exponent;
+		to = &u->out->blocks[i];
+		name = to->name;
+		*to = *from;
+		to->name = name;
+		to->repeat = 1;
 	}
 	for (i = 0; i < draft->n_encoders && !code; i++)
 		code = orr_draft_add_encoder(u->out, draft->encoders[i], err);
@@ -368,7 +360,7 @@ int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 	*draft = out;
 	out = (struct orr_draft){0};
 out:
-	unfold_fini(&u);
+	orr_arrays_free(&u.all);
 	orr_draft_fini(&out);
 	return code;
 }

@@ -1,16 +1,16 @@
-#include "orrery/choice.h"
+#include "orrery/open.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/exchange.h"
-#include "orrery/nearest.h"
-#include "orrery/plan.h"
-#include "orrery/table.h"
+#include "exchange.h"
+#include "base/nearest.h"
+#include "plan/plan_file.h"
+#include "schedule/table.h"
 #include "plugin.h"
-#include "schedule/parameters.h"
+#include "schedule/parameter_values.h"
 
 static int find_parameter(const struct orr_schedule *schedule, const char *key)
 {

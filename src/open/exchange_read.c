@@ -1,18 +1,17 @@
 /* Schedule CSV -> table: cells to actions, actions to jobs, and every job once. */
-#include "orrery/exchange.h"
+#include "exchange.h"
 
-#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "schedule/action.h"
 #include "base/sort.h"
-#include "orrery/input.h"
-#include "orrery/table.h"
+#include "base/input_file.h"
+#include "base/utf8.h"
+#include "schedule/table.h"
 
 #define MOST_BYTES ((size_t)256 << 20)
-#define SHOWN 40 /* characters of a cell in a message */
 
 /* An action that computes, and where it stands. */
 struct item {
@@ -56,14 +55,10 @@ static int add_item(struct reading *r, const struct item *item)
 static int refuse_cell(const struct reading *r, int row, int column, const char *cell,
 		       size_t length, const char *why)
 {
-	char shown[SHOWN + 4];
-	size_t n = 0;
+	char shown[ORR_UTF8_CELL];
 
-	for (; n < length && n < SHOWN; n++)
-		shown[n] = isprint((unsigned char)cell[n]) ? cell[n] : '?';
-	(void)snprintf(shown + n, 4, "%s", n < length ? "..." : "");
-	return orr_fail(r->err, ORR_E_INPUT, "%s:%d:%d: '%s': %s", r->name, row, column, shown,
-			why);
+	return orr_fail(r->err, ORR_E_INPUT, "%s:%d:%d: '%s': %s", r->name, row, column,
+			orr_utf8_print_cell(shown, cell, length), why);
 }
 
 static int read_cell(struct reading *r, int row, int column, const char *cell, size_t length)

@@ -5,12 +5,12 @@
 
 #include "model/draft.h"
 #include "orrery/figures.h"
-#include "orrery/microbatches.h"
-#include "orrery/parameter_cost.h"
-#include "orrery/partition.h"
-#include "orrery/plan.h"
-#include "orrery/rewrite.h"
-#include "orrery/table.h"
+#include "pipeline/microbatches.h"
+#include "pipeline/parameter_cost.h"
+#include "pipeline/partition.h"
+#include "plan/plan_file.h"
+#include "rewrite/rewrite.h"
+#include "schedule/table.h"
 
 struct orr_open_options orr_open_options_default(void)
 {
@@ -80,9 +80,9 @@ static void settle_as_planned(const struct orr_plan_file *plan, bool order,
 {
 	if (!o->given.flops && plan->flops_per_s > 0)
 		o->machine.flops_per_s = plan->flops_per_s;
-	if (order && plan->accumulate && !o->versions) {
-		o->sync = plan->sync;
-		o->accumulate = plan->accumulate;
+	if (order && plan->stream.accumulate && !o->versions) {
+		o->sync = plan->stream.sync;
+		o->accumulate = plan->stream.accumulate;
 	}
 }
 
@@ -110,13 +110,13 @@ int orr_open_machine(struct orr_cluster **out, struct orr_machine *machine,
 	int n = machine->n_workers, code;
 
 	*out = NULL;
-	if (!path && (!plan || !plan->machine))
+	if (!path && (!plan || !plan->machine.name))
 		return 0;
-	if ((code = refuse_beside_machine(o, path ? path : plan->machine,
+	if ((code = refuse_beside_machine(o, path ? path : plan->machine.name,
 					  path ? "change it there" : "give another one ([machine])",
 					  err)) ||
 	    (code = path ? orr_cluster_read(out, path, err)
-			 : orr_cluster_parse(out, plan->machine, plan->machine_text, err)))
+			 : orr_cluster_parse(out, plan->machine.name, plan->machine.text, err)))
 		return code;
 	if (n > (*out)->n_workers)
 		return orr_fail(err, ORR_E_INPUT,

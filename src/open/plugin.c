@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "orrery/input.h"
+#include "base/input_file.h"
 #include "orrery/schedule.h"
 
 /* Refuse a plug-in that was compiled against other structs than this library's. */

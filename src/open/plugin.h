@@ -1,7 +1,7 @@
 #ifndef ORR_OPEN_PLUGIN_H
 #define ORR_OPEN_PLUGIN_H
 /* A plug-in on its way to a schedule. */
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_schedule;
 

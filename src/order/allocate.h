@@ -4,7 +4,7 @@
  * each within its memory [Beaumont21, section 6]: in one piece per worker, or in any way. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/machine.h"
 
 struct orr_layers {

@@ -5,29 +5,23 @@
 #include <string.h>
 #include <time.h>
 
-#include "packed.h"
+#include "cyclic.h"
 #include "permuted.h"
-#include "refuse.h"
 #include "related.h"
-#include "rigid.h"
-#include "repeating.h"
 #include "searcher.h"
 #include "seeds.h"
 #include "starts.h"
 
 #define MILLION INT64_C(1000000)
+#define LEAST_REPEATS 4 /* in the whole step, and more: with fewer of them it hardly repeats */
+#define MORE_TIMED 8    /* jobs are timed of repetitions, for each one of whole steps */
+#define LEAST_TIMED \
+	5000 /* times that all jobs of a repetition are: with fewer it finds nothing \
+	      */
 
-/* Microbatches after which an order repeats, in search after search: one finds its way best from
- * what those with several have found. */
+/* Microbatches after which an order repeats, in successive searches: period 1 starts best from the
+ * results of longer periods. */
 static const int repeats_after[] = {2, 4, 1, 2, 3, 6};
-
-static bool is_late(const struct orr_searcher *o)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return o->until_ns && (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= o->until_ns;
-}
 
 /* ---- where to start ---- */
 
@@ -127,14 +121,66 @@ static int start(struct orr_searcher *o)
 	return code;
 }
 
-/* ---- from there on ---- */
+/* ---- from there on: orders that repeat ---- */
+
+struct repeating {
+	struct orr_cyclic *cyclic;
+	struct orr_searched *x;
+};
+
+static int found_repeating(void *user)
+{
+	const struct repeating *r = user;
+	struct orr_searcher *o = r->x->searcher;
+	bool fits;
+
+	orr_cyclic_number(r->cyclic, o->tried);
+	r->cyclic->timed->n_timed += o->n_jobs;
+	return orr_searched_consider(r->x, false, &fits);
+}
+
+static void watch(void *user)
+{
+	const struct repeating *r = user;
+
+	r->x->local.watch(r->x);
+}
+
+/* Search orders that repeat after k microbatches, from those in the middle of x's, which is timed,
+ * and look at the whole step in each one that is better: in little memory on workers of several
+ * stages no other start comes near. As long as x->local says. */
+static int search_repeating(struct orr_searched *x, int k)
+{
+	const struct orr_searcher *o = x->searcher;
+	struct orr_local_search search = x->local;
+	struct repeating repeating = {.x = x};
+	int code;
+
+	if (x->timed->jobs.most_at > 1 || o->p->microbatches || orr_pipeline_gathers(o->p) ||
+	    o->p->n_microbatches < LEAST_REPEATS * (k + 1) ||
+	    MORE_TIMED * search.n_timed / LEAST_TIMED < (int64_t)k * o->p->n_stages * ORR_N_PASSES)
+		return 0;
+	if ((code = orr_cyclic_create(&repeating.cyclic, x->timed, k, o->err)) || !repeating.cyclic)
+		return code;
+	search.n_timed *= MORE_TIMED;
+	search.stop *= MORE_TIMED;
+	search.timed = repeating.cyclic->timed;
+	search.cyclic = repeating.cyclic;
+	search.best_ns = INT64_MAX;
+	search.found = found_repeating;
+	search.watch = watch;
+	search.user = &repeating;
+	code = orr_local_search(&search, o->err);
+	orr_cyclic_destroy(repeating.cyclic);
+	return code;
+}
+
+/* ---- and all ---- */
 
 /* From x's best order on: orders that repeat after k microbatches, then all. */
 static int improve(struct orr_searched *x, int k, int64_t n_timed)
 {
 	struct orr_searcher *o = x->searcher;
-	struct orr_starts starts = {
-		.p = o->p, .n = o->tried, .visit = orr_searched_visit, .user = x};
 	struct orr_local_search *local = &x->local;
 	int code = orr_timed_order(x->timed, x->n, o->err);
 
@@ -143,7 +189,7 @@ static int improve(struct orr_searched *x, int k, int64_t n_timed)
 	local->n_timed = n_timed;
 	local->stop = n_timed < x->left ? n_timed : x->left;
 	x->left -= local->stop;
-	if ((code = orr_repeating_visit(&starts, local, k, o->err)) || !orr_searched_is_open(x) ||
+	if ((code = search_repeating(x, k)) || !orr_searched_is_open(x) ||
 	    (code = orr_timed_order(x->timed, x->n, o->err)) || !orr_timed_time(x->timed))
 		return code;
 	local->best_ns = x->timed->sought_ns;
@@ -168,8 +214,6 @@ static int start_relaxed(struct orr_searched *x)
 	struct orr_searcher *o = x->searcher;
 	int64_t *n = calloc((size_t)o->n_jobs, sizeof(*n));
 	struct orr_related related = {o->p, o->options, orr_search, x->worker, n};
-	struct orr_starts starts = {
-		.p = o->p, .n = o->tried, .visit = orr_searched_visit, .user = x};
 	bool found = false;
 	int code;
 
@@ -180,10 +224,22 @@ static int start_relaxed(struct orr_searched *x)
 		if ((code = orr_timed_order(x->timed, n, o->err)) || !orr_timed_time(x->timed))
 			break;
 		x->local.n_timed = x->local.stop = MILLION;
-		code = orr_repeating_visit(&starts, &x->local, repeats_after[i], o->err);
+		code = search_repeating(x, repeats_after[i]);
 	}
 	free(n);
 	return code;
+}
+
+/* From the best order on: those that repeat after three microbatches, which improve() comes to with
+ * more effort alone. */
+static int start_thrice(struct orr_searched *x)
+{
+	int code = orr_timed_order(x->timed, x->twin->n, x->searcher->err);
+
+	if (code || !orr_timed_time(x->timed))
+		return code;
+	x->local.n_timed = x->local.stop = MILLION;
+	return search_repeating(x, 3);
 }
 
 /* Ever longer searches, each from the best order so far. With more effort there are more of them
@@ -201,7 +257,7 @@ static int improve_all(struct orr_searcher *o)
 		for (int i = 0; i < o->n_places && !code; i++) {
 			struct orr_searched *x = &o->places[i];
 
-			if (x->left <= 0 || !orr_searched_is_open(x) || is_late(o))
+			if (x->left <= 0 || !orr_searched_is_open(x) || orr_is_late(o->until_ns))
 				continue;
 			any = true;
 			code = improve(x, k, n_timed);
@@ -270,7 +326,8 @@ static int start_reordered(struct orr_searched *x)
 	memcpy(o->tried, x->twin->n, (size_t)o->n_jobs * sizeof(*n));
 	x->found.start_ns = x->twin->found.start_ns;
 	code = orr_searched_consider(x, false, &fits);
-	for (int k = 0; k < ORR_N_PERMUTATIONS && !code && orr_searched_is_open(x) && !is_late(o);
+	for (int k = 0; k < ORR_N_PERMUTATIONS && !code && orr_searched_is_open(x) &&
+			!orr_is_late(o->until_ns);
 	     k++)
 		code = permute(x, n, k);
 	free(n);
@@ -288,11 +345,7 @@ static int place_all(struct orr_searcher *o)
 		    (asked == ORR_PLACEMENT_ANY && orr_searcher_tries(o, i)))
 			code = orr_searcher_add(o, i);
 	if (!code && !o->n_places)
-		code = orr_search_refuse(
-			&(struct orr_refusal){o->p, asked == ORR_PLACEMENT_ANY, o->options->stashes,
-					      o->options->stash_bytes, o->options->memory_bytes,
-					      o->excess, o->exact},
-			o->err);
+		code = orr_searcher_refuse(o);
 	for (int i = 0, n = o->n_places;
 	     o->options->reorder && o->p->microbatches && i < n && !code; i++)
 		code = orr_searcher_add_twin(o, &o->places[i], true);
@@ -301,17 +354,17 @@ static int place_all(struct orr_searcher *o)
 
 /* Beside what was found, so that it is never longer than without; and on only from what is shorter.
  */
-static int search_relaxed(struct orr_searcher *o)
+static int search_beside(struct orr_searcher *o, int (*start_beside)(struct orr_searched *x))
 {
 	int code = 0;
 
 	for (int i = 0, n = o->n_places; i < n && !code; i++) {
 		struct orr_searched *x = &o->places[i], *beside = &o->places[o->n_places];
 
-		if (x->twin || !orr_searched_is_open(x) || is_late(o))
+		if (x->twin || !orr_searched_is_open(x) || orr_is_late(o->until_ns))
 			continue;
 		if (!(code = orr_searcher_add_twin(o, x, false)) &&
-		    !(code = start_relaxed(beside)) &&
+		    !(code = start_beside(beside)) &&
 		    beside->found.makespan_ns >= x->found.makespan_ns)
 			beside->left = 0;
 	}
@@ -331,7 +384,8 @@ static int search_all(struct orr_searcher *o, const struct orr_searched **best)
 			code = start_fused(&o->places[i]);
 	if (!code)
 		code = improve_all(o);
-	if (!code && o->options->related > 0 && o->options->effort && !(code = search_relaxed(o)))
+	if (!code && o->options->related > 0 && o->options->effort &&
+	    !(code = search_beside(o, start_relaxed)) && !(code = search_beside(o, start_thrice)))
 		code = improve_all(o);
 	for (int i = 0; i < o->n_places && o->until_ns; i++)
 		o->places[i].left = INT64_MAX;

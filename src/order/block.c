@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/sort.h"
-#include "orrery/jobs.h"
+#include "reorder.h"
+#include "timed.h"
 
 int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
 		     int n_microbatches, int64_t interval, struct orr_error *err)
@@ -49,65 +50,55 @@ static int64_t modulo(int64_t t, int64_t interval)
 	return rest < 0 ? rest + interval : rest;
 }
 
-static struct orr_job job_at(const struct orr_block *block, int i)
-{
-	int sb = i / block->n_passes;
-
-	return (struct orr_job){sb % block->n_stages, sb / block->n_stages,
-				(enum orr_pass)(i % block->n_passes)};
-}
-
 static int64_t length_of(const struct orr_block *block, int i)
 {
 	return block->length[i % (block->n_stages * block->n_passes)];
 }
 
-/* ---- the reservation table: cells modulo T of one worker, the pass that has it + 1, or 0 ---- */
+/* ---- the reservation table: is a cell modulo T of one worker taken? ---- */
 
-static int holder(const struct orr_block *block, const int *table, int i, int64_t start)
+static bool is_free(const struct orr_block *block, const bool *table, int i, int64_t start)
 {
-	for (int64_t t = start; t < start + length_of(block, i); t++)
-		if (table[modulo(t, block->interval)])
-			return table[modulo(t, block->interval)];
-	return 0;
+	int64_t end = start + length_of(block, i), t = start;
+
+	while (t < end && !table[modulo(t, block->interval)])
+		t++;
+	return t == end && end - start <= block->interval;
 }
 
-static void reserve(const struct orr_block *block, int *table, int i)
+static void reserve(const struct orr_block *block, bool *table, int i)
 {
 	for (int64_t t = block->start[i]; t < block->start[i] + length_of(block, i); t++)
-		table[modulo(t, block->interval)] = i + 1;
+		table[modulo(t, block->interval)] = true;
 }
 
-static int reserve_given(const struct orr_block *block, int *tables, struct orr_error *err)
+static int collide(const struct orr_block *block, int w, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_INPUT,
+			"block: passes of worker %d fall together when it is repeated every %lld "
+			"cells: repeat later",
+			w, (long long)block->interval);
+}
+
+static int reserve_given(const struct orr_block *block, bool *tables, struct orr_error *err)
 {
 	int n = block->n_stages * block->n_microbatches * block->n_passes;
 
 	for (int i = 0; i < n; i++) {
 		int w = block->worker[i / block->n_passes];
-		int *table = tables + w * block->interval, other;
-		struct orr_job x = job_at(block, i), y;
+		bool *table = tables + w * block->interval;
 
 		if (block->start[i] == ORR_BLOCK_FREE)
 			continue;
-		other = length_of(block, i) > block->interval
-				? i + 1
-				: holder(block, table, i, block->start[i]);
-		if (other) {
-			y = job_at(block, other - 1);
-			return orr_fail(err, ORR_E_INPUT,
-					"block: %d%c%d and %d%c%d fall together on worker %d when "
-					"it is repeated "
-					"every %lld cells: shift one, or repeat later",
-					y.s, orr_pass_letter(y.d), y.b, x.s, orr_pass_letter(x.d),
-					x.b, w, (long long)block->interval);
-		}
+		if (!is_free(block, table, i, block->start[i]))
+			return collide(block, w, err);
 		reserve(block, table, i);
 	}
 	return 0;
 }
 
 /* Free Ws in the order in which their Bs end, each into the first cells that are free. */
-static int reserve_free(struct orr_block *block, int *tables, struct orr_error *err)
+static int reserve_free(struct orr_block *block, bool *tables, struct orr_error *err)
 {
 	int n = block->n_stages * block->n_microbatches, n_free = 0, code;
 	struct orr_keyed *keyed = calloc((size_t)n, sizeof(*keyed));
@@ -124,88 +115,86 @@ static int reserve_free(struct orr_block *block, int *tables, struct orr_error *
 	code = n_free ? orr_sort(keyed, n_free, err) : 0;
 	for (int k = 0; !code && k < n_free; k++) {
 		int w = block->worker[keyed[k].value], i = keyed[k].value * 3 + ORR_PASS_W;
-		int *table = tables + w * block->interval;
+		bool *table = tables + w * block->interval;
 		int64_t t = keyed[k].key, last = t + block->interval;
 
-		while (t < last &&
-		       (length_of(block, i) > block->interval || holder(block, table, i, t)))
+		while (t < last && !is_free(block, table, i, t))
 			t++;
 		block->start[i] = t;
 		if (t < last)
 			reserve(block, table, i);
 		else
-			code = orr_fail(
-				err, ORR_E_INPUT,
-				"block: no room for %dW%d on worker %d in %lld cells: repeat later",
-				job_at(block, i).s, job_at(block, i).b, w,
-				(long long)block->interval);
+			code = collide(block, w, err);
 	}
 	free(keyed);
 	return code;
 }
 
-/* The end of the pass d of stage s, against the start of pass i, both of microbatch b. */
-static int check_after(const struct orr_block *block, int i, int s, int b, enum orr_pass d,
-		       struct orr_error *err)
+int orr_block_fill(struct orr_block *block, struct orr_error *err)
 {
-	int before = orr_block_at(block, s, b, d);
-	struct orr_job job = job_at(block, i);
+	bool *tables;
+	int code;
 
-	if (block->start[before] + length_of(block, before) <= block->start[i])
-		return 0;
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"block: %d%c%d starts before %d%c%d, which it needs, has ended: start it later",
-		job.s, orr_pass_letter(job.d), job.b, s, orr_pass_letter(d), b);
-}
-
-static int check_dependencies(const struct orr_block *block, struct orr_error *err)
-{
-	const struct orr_pipeline *p = block->pipeline;
-	int code = 0;
-
-	for (int i = 0; i < block->n_stages * block->n_microbatches * block->n_passes; i++) {
-		struct orr_job job = job_at(block, i);
-
-		if (job.d != ORR_PASS_W && block->start[i] == ORR_BLOCK_FREE)
-			return orr_fail(err, ORR_E_INPUT,
-					"block: %d%c%d has no start: only W may be free", job.s,
-					orr_pass_letter(job.d), job.b);
-	}
-	for (int b = 0; b < block->n_microbatches; b++)
-		for (int s = 0; s < block->n_stages && !code; s++) {
-			int f = orr_block_at(block, s, b, ORR_PASS_F);
-
-			for (int k = 0; k < p->stages[s].n_in && !code; k++)
-				code = check_after(block, f, orr_stage_before(p, s, k), b,
-						   ORR_PASS_F, err);
-			if (!code)
-				code = check_after(block, f + ORR_PASS_B, s, b, ORR_PASS_F, err);
-			for (int k = 0; k < p->stages[s].n_out && !code; k++)
-				code = check_after(block, f + ORR_PASS_B, orr_stage_after(p, s, k),
-						   b, ORR_PASS_B, err);
-			if (!code && block->n_passes == 3 &&
-			    block->start[f + ORR_PASS_W] != ORR_BLOCK_FREE)
-				code = check_after(block, f + ORR_PASS_W, s, b, ORR_PASS_B, err);
-		}
+	tables = calloc((size_t)(block->pipeline->n_workers * block->interval), sizeof(*tables));
+	if (!tables)
+		return orr_fail(err, ORR_E_NOMEM, "block: no memory for %lld cells",
+				(long long)block->interval);
+	if (!(code = reserve_given(block, tables, err)))
+		code = reserve_free(block, tables, err);
+	free(tables);
 	return code;
 }
 
-int orr_block_fill(struct orr_block *block, struct orr_error *err)
-{
-	int n_workers = block->pipeline->n_workers, *tables, code;
+/* ---- from a block to an order ---- */
 
-	for (int i = 0; i < block->n_stages * block->n_microbatches; i++)
-		if (block->worker[i] < 0 || block->worker[i] >= n_workers)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"block: stage %d is on worker %d, and the workers are 0 to %d",
-				i % block->n_stages, block->worker[i], n_workers - 1);
-	if (!(tables = calloc((size_t)(n_workers * block->interval), sizeof(*tables))))
-		return orr_fail(err, ORR_E_NOMEM, "block: no memory for %lld cells",
-				(long long)block->interval);
-	if (!(code = check_dependencies(block, err)) && !(code = reserve_given(block, tables, err)))
-		code = reserve_free(block, tables, err);
-	free(tables);
+int orr_block_time(struct orr_timed **out, const struct orr_block *block, struct orr_error *err)
+{
+	return orr_timed_create(out, block->pipeline, block->worker, block->n_microbatches,
+				block->n_passes, false, err);
+}
+
+int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct orr_error *err)
+{
+	int code;
+
+	for (int j = 0; j < t->jobs.n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(&t->jobs, j);
+		int round = job.b / block->n_microbatches, b = job.b % block->n_microbatches;
+
+		t->start[j] = block->start[orr_block_at(block, job.s, b, job.d)] +
+			      round * block->interval;
+	}
+	if ((code = orr_timed_order(t, t->start, err)))
+		return code;
+	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
+		t->most[w] = orr_timed_peak(t, w);
+	/* the block was checked: only what waits for a whole minibatch can deadlock */
+	if (!orr_timed_time(t))
+		return orr_fail(err, ORR_E_INPUT,
+				"an order that repeats deadlocks where a stage gathers the "
+				"minibatch (gather=): take gpipe or auto");
+	return 0;
+}
+
+int orr_block_lay_out(struct orr_block *block, int64_t stashes, int64_t *n, int64_t *makespan_ns,
+		      struct orr_error *err)
+{
+	struct orr_timed *t = NULL;
+	int code;
+
+	if ((code = orr_block_fill(block, err)) || (code = orr_block_time(&t, block, err)) ||
+	    (code = orr_block_repeat(t, block, err)))
+		goto out;
+	for (int w = 0; w < block->pipeline->n_workers; w++)
+		if (t->most[w].stashes < stashes)
+			t->most[w] = (struct orr_load){stashes, INT64_MAX};
+	if ((code = orr_reorder(t, block->n_microbatches * block->n_stages * block->n_passes,
+				err)) ||
+	    (code = orr_timed_number(t, n, err)))
+		goto out;
+	if (makespan_ns)
+		*makespan_ns = t->makespan_ns;
+out:
+	orr_timed_destroy(t);
 	return code;
 }

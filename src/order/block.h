@@ -8,8 +8,10 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
+
+struct orr_timed;
 
 /* A start that is not given: W goes to the first cell that is free after its B. */
 #define ORR_BLOCK_FREE INT64_MIN
@@ -38,8 +40,20 @@ static inline int orr_block_at(const struct orr_block *block, int s, int b, enum
 	return (b * block->n_stages + s) * block->n_passes + (int)d;
 }
 
-/* Give every free W a cell, first come first served, and refuse a block in which a pass starts
- * before one that it waits for has ended, or in which two passes of a worker fall together modulo
- * T. */
+/* Give every free W a cell, first come first served, and refuse a block in which two passes of a
+ * worker fall together modulo T. Passes start after those that they wait for, and workers are the
+ * pipeline's: the maker of the block sees to that. */
 int orr_block_fill(struct orr_block *block, struct orr_error *err);
+
+/* The jobs of block's pipeline on block's workers, for every block of that placement. */
+int orr_block_time(struct orr_timed **out, const struct orr_block *block, struct orr_error *err);
+/* Repeat a filled block over all microbatches: the order of every worker, timed; none may hold more
+ * than it does in that. */
+int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct orr_error *err);
+
+/* Fill, repeat, squeeze and reorder: n of every job, as a schedule's place() writes it. On no
+ * worker does the peak stash, in stages or in bytes, exceed that of the repeated block, or, if that
+ * is more, `stashes` stage stashes. *makespan_ns, if not NULL, is the time on free links. */
+int orr_block_lay_out(struct orr_block *block, int64_t stashes, int64_t *n, int64_t *makespan_ns,
+		      struct orr_error *err);
 #endif

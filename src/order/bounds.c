@@ -13,6 +13,7 @@
 
 #include "base/arrays.h"
 #include "base/heap.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "bounds_caps.h"
 
@@ -41,11 +42,6 @@ struct finder {
 	int64_t *longest;       /* [2 * n_stages] */
 	int *next;              /* [n_stages] of a way, -1: its end */
 };
-
-static int64_t larger(int64_t x, int64_t y)
-{
-	return x > y ? x : y;
-}
 
 /* Is worker w one of those of j? */
 static bool is_on(const struct finder *f, int j, int w)
@@ -239,7 +235,7 @@ static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct
 	if (n && (code = orr_sort(keyed, n, f->err)))
 		return code;
 	while (i < n || heap->n) {
-		struct orr_entry job;
+		struct orr_heap_entry job;
 		int64_t until;
 
 		if (!heap->n && now < keyed[i].key)
@@ -299,11 +295,6 @@ static int64_t shortest_life(struct finder *f, int s, int b)
 		up[t] = from + duration[j];
 	}
 	return up[s] + duration[job(f, s, b, ORR_PASS_W)];
-}
-
-static int64_t smaller(int64_t x, int64_t y)
-{
-	return x < y ? x : y;
 }
 
 /* All stashes of worker w must live in its memory, one beside the other, from its first F to its

@@ -4,7 +4,7 @@
  * on the span where that is sought: then nothing counts that is before a worker's first job or
  * after its last one. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 #include "timed.h"
 

@@ -4,7 +4,7 @@
  * Private to the bounds. */
 #include <stdint.h>
 #include "base/arrays.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "timed.h"
 
 /* Pass d of stage `ended` of microbatch i, then lag_ns, then F of stage `started` of microbatch

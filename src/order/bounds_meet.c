@@ -62,20 +62,11 @@
  * Of the m - c steps the first and the last, and for `both` two at each end, have growths that
  * 3. may count: these are left out. */
 #include "bounds.h"
+#include "base/max.h"
 
 struct lengths {
 	int64_t down, all, up; /* to the start of the last F, all, from the start of the last B */
 };
-
-static int64_t smaller(int64_t x, int64_t y)
-{
-	return x < y ? x : y;
-}
-
-static int64_t larger(int64_t x, int64_t y)
-{
-	return x > y ? x : y;
-}
 
 static struct lengths measure(const struct orr_way *way)
 {

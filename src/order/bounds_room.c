@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "base/sort.h"
 
 #define MOST 128 /* Bs, and Fs, that are looked at */
@@ -23,11 +24,6 @@ struct end {
 	struct orr_keyed *keyed;
 	struct orr_error *err;
 };
-
-static int64_t larger(int64_t x, int64_t y)
-{
-	return x > y ? x : y;
-}
 
 static int64_t longest(const struct end *e, enum orr_pass d, int64_t count)
 {

@@ -6,7 +6,7 @@
  * Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 #include "timed.h"
 

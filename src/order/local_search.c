@@ -14,7 +14,7 @@
 #define HOTTEST 4 /* mean durations that a move may cost at first; half in each round after it */
 #define FINE 2    /* jobs that hold too much cost so much of a job each */
 #define LONGEST 6 /* moves go up to 2^5 places */
-#define SWAPS 4   /* one move in so many is of microbatches, where they change places */
+#define SWAPS 4   /* one move in SWAPS exchanges microbatches, if these may change places */
 
 /* The job at place `from` of w's order goes to place `to`; excess: of w then. */
 struct shifted {
@@ -39,12 +39,9 @@ struct mover {
 	int code; /* of found() */
 };
 
-/* range at least 1 */
 static int64_t draw(struct mover *m, int64_t range)
 {
-	/* costs in units are far beyond 31 bits */
-	return (int64_t)((orr_random(&m->search->random) >> (range > INT32_MAX ? 1 : 33)) %
-			 (uint64_t)range);
+	return orr_random_below(&m->search->random, range);
 }
 
 static int64_t sought(const struct mover *m)
@@ -388,14 +385,14 @@ static void move(struct mover *m, int64_t worse)
 	shift_back(m);
 }
 
-static bool is_late(const struct orr_local_search *search)
+bool orr_is_late(int64_t until_ns)
 {
 	struct timespec now;
 
-	if (!search->until_ns)
+	if (!until_ns)
 		return false;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= search->until_ns;
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= until_ns;
 }
 
 static void run(struct mover *m)
@@ -406,7 +403,7 @@ static void run(struct mover *m)
 		stop = before + search->stop;
 
 	for (int j = 0; j < t->jobs.n_jobs; j++)
-		mean += t->duration[j]; /* all of them together can be counted, see evaluate.c */
+		mean += t->duration[j]; /* all of them together can be counted, see functions.c */
 	mean = mean / t->jobs.n_jobs + 1;
 	if (search->cyclic) /* a move is made in every repetition */
 		mean = mean * search->cyclic->p->n_microbatches / search->cyclic->k;
@@ -429,7 +426,7 @@ static void run(struct mover *m)
 				continue;
 			if (search->until_ns && search->watch)
 				search->watch(search->user);
-			if (is_late(search))
+			if (orr_is_late(search->until_ns))
 				return;
 		}
 		t->n_timed = first + part;

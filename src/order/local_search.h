@@ -27,4 +27,6 @@ struct orr_local_search {
 /* Move jobs of the critical path within their workers' orders. best_ns follows; afterwards
  * timed's order is void. */
 int orr_local_search(struct orr_local_search *search, struct orr_error *err);
+/* Is it past this time of the monotonic clock? Never past 0. */
+bool orr_is_late(int64_t until_ns);
 #endif

@@ -5,7 +5,8 @@
 
 #include "fold.h"
 #include "base/sort.h"
-#include "lay_out.h"
+#include "block.h"
+#include "reorder.h"
 #include "timed.h"
 
 #define CELLS 6         /* T: F, B and W of two stages */
@@ -202,7 +203,7 @@ static int reorder(struct search *search, bool own)
 
 	for (int w = 0; w < search->p->n_workers && !own; w++)
 		timed->most[w] = (struct orr_load){search->stashes, INT64_MAX};
-	if ((code = orr_block_reorder(timed, search->block, search->err)))
+	if ((code = orr_reorder(timed, search->p->n_stages * ORR_N_PASSES, search->err)))
 		return code;
 	if (search->span &&
 	    (timed->makespan_ns > search->makespan ||

@@ -2,7 +2,7 @@
 #define ORR_OFFSETS_H
 /* A search over the building blocks of the V fold under a memory limit [Qi24, appendix A]. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
 /* n of every job of the shortest order found in which no worker holds more than `stashes` stage

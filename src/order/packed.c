@@ -1,7 +1,9 @@
-#include "packed.h"
+#include "starts.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/max.h"
 
 #define MOST_CELLS 4096 /* of a period */
 #define MOST_LONGER 4   /* cells more than the busiest worker needs */
@@ -25,26 +27,16 @@ struct packer {
 
 static int draw(struct packer *x, int range)
 {
+	/* not base/random.h: its packings of published placements are as often longer as shorter */
 	x->random = x->random * 6364136223846793005u + 1442695040888963407u;
 	return (int)((x->random >> 33) % (uint64_t)range);
 }
 
 /* A gang that keeps nothing and reads nothing runs for all microbatches at first, and back at last:
- * it holds up nobody then. */
+ * it delays no other job then. */
 static bool is_apart(const struct orr_pipeline *p, int s)
 {
 	return !p->stages[s].n_in && !p->stages[s].stash_bytes && orr_pipeline_n_at(p, s) > 1;
-}
-
-static int64_t common(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
 }
 
 /* Lengths in cells, and the least period; false: too fine a grid. */
@@ -56,7 +48,7 @@ static bool measure(struct packer *x)
 	x->cell_ns = 0;
 	for (int k = 0; k < x->n_kinds; k++)
 		if (orr_jobs_has(jobs, k) && !is_apart(x->p, k / ORR_N_PASSES))
-			x->cell_ns = common(x->timed->duration[k], x->cell_ns);
+			x->cell_ns = common_divisor(x->timed->duration[k], x->cell_ns);
 	for (int w = 0; w < x->p->n_workers && x->cell_ns; w++) {
 		int64_t busy = 0;
 

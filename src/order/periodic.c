@@ -1,10 +1,10 @@
-#include "orrery/periodic.h"
+#include "periodic.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "orrery/pipeline.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 
 /* Stage s is on worker s, if there is one. */
 static int64_t job_of(const struct orr_pipeline *p, int s, enum orr_pass d)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/sort.h"
-#include "orrery/cost.h"
-#include "orrery/microbatches.h"
+#include "pipeline/cost.h"
+#include "pipeline/microbatches.h"
 
 /* Microbatches by their work on all stages, the smallest first. */
 static int sort_by_work(struct orr_keyed *keyed, const struct orr_pipeline *p,

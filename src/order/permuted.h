@@ -2,7 +2,7 @@
 #define ORR_PERMUTED_H
 /* A pipeline whose microbatches have changed places: number i is the one that was order[i]. Private
  * to the search. */
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
 /* Orders of microbatches to start from, by their work: small ones at both ends, where the pipeline

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 
 #include "allocate.h"
-#include "orrery/parameter_cost.h"
+#include "pipeline/parameter_cost.h"
 
-#define ALLOCATE_STEPS 200000 /* of branch and bound */
-
-int orr_place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error *err)
+int orr_place_evenly(int *worker, const struct orr_pipeline *p, int64_t most_steps,
+		     struct orr_error *err)
 {
 	int64_t *work = calloc((size_t)p->n_stages, sizeof(*work));
 	struct orr_layers layers = {p->n_stages, work, NULL, &p->machine};
@@ -19,7 +18,7 @@ int orr_place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error
 	for (int s = 0; s < p->n_stages; s++)
 		work[s] =
 			p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
-	code = orr_allocate_any(&found, worker, &layers, p->n_workers, 0, ALLOCATE_STEPS, err);
+	code = orr_allocate_any(&found, worker, &layers, p->n_workers, 0, most_steps, err);
 	free(work);
 	return code;
 }
@@ -33,10 +32,10 @@ void orr_place_in_turn(int *worker, const struct orr_pipeline *p, bool fold)
 			fold && s / n_workers % 2 ? n_workers - 1 - s % n_workers : s % n_workers;
 }
 
-void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p, bool more)
+void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p)
 {
 	int n_workers = p->n_workers, n = p->n_stages, each = n / n_workers,
-	    down = n * ((each + more) / 2) / each;
+	    down = n * (each / 2) / each;
 
 	for (int s = 0; s < n; s++) {
 		block[s] =

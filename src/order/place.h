@@ -2,19 +2,23 @@
 #define ORR_PLACE_H
 /* Private to the search: on which workers stages are, and the room that this leaves there. */
 #include <stdbool.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 #include "timed.h"
 
-/* Stages shared out evenly, wherever they are in the graph: fills worker[n_stages]. */
-int orr_place_evenly(int *worker, const struct orr_pipeline *p, struct orr_error *err);
+#define ORR_PLACE_STEPS 200000 /* of branch and bound, for one placement of several */
+
+/* Stages shared out evenly, wherever they are in the graph: fills worker[n_stages]. most_steps: of
+ * branch and bound. */
+int orr_place_evenly(int *worker, const struct orr_pipeline *p, int64_t most_steps,
+		     struct orr_error *err);
 /* In turn, or with fold down and up again. */
 void orr_place_in_turn(int *worker, const struct orr_pipeline *p, bool fold);
 
 /* A fold with half of every worker's stages in a row on the way down, the others in a row on the
- * way up; of an odd number the larger part down, with more, or up. block[n_stages]: the row of each
+ * way up; of an odd number the larger part up. block[n_stages]: the row of each
  * stage, by number along the way. */
-void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p, bool more);
+void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p);
 
 /* Sets what orders on t may hold of each worker. memory_bytes: of a worker whose machine says no
  * other, for everything, of which parameters leave the rest to stashes; 0: no limit. room_bytes:

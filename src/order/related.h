@@ -5,7 +5,7 @@
  * the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/search.h"
 
 struct orr_related {

@@ -1,4 +1,4 @@
-#include "rigid.h"
+#include "starts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void measure(struct rigid *x, bool even)
 
 /* ---- one microbatch alone ---- */
 
-/* The first time from `since` on at which job k is in nobody's way, of those that are there. */
+/* The first time from `since` on at which job k overlaps none of those placed. */
 static int64_t first_free(const struct rigid *x, int k, const bool *there, int64_t since)
 {
 	const int64_t *length = x->length;

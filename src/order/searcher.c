@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "bounds.h"
-#include "exact.h"
+#include "base/quantity.h"
+#include "schedule/table.h"
+#include "orrery/timeline.h"
+#include "orrery/try.h"
 #include "place.h"
 #include "related.h"
 #include "seeds.h"
@@ -13,6 +16,7 @@
 #include "starts.h"
 
 #define MILLION INT64_C(1000000)
+#define EXACTLY 16 /* jobs timed in the time of one that is simulated, about */
 
 /* ---- orders ---- */
 
@@ -55,6 +59,39 @@ static void take(struct orr_searched *x, int64_t makespan_ns)
 		tell(o, makespan_ns);
 }
 
+/* How long the order n of timed's jobs takes, or spans where that is sought; it is timed: where
+ * links are not free in the simulator, in which transfers share them, and that counts as
+ * EXACTLY times the jobs timed. */
+static int simulate(struct orr_timed *timed, int64_t *n, int64_t *makespan_ns,
+		    struct orr_error *err)
+{
+	const struct orr_pipeline *p = timed->jobs.pipeline;
+	static char name[] = "search";
+	struct orr_table table = {.name = name,
+				  .n_stages = p->n_stages,
+				  .n_workers = p->n_workers,
+				  .n_microbatches = p->n_microbatches,
+				  .split_backward = true,
+				  .compute = timed->jobs.compute,
+				  .priority = n};
+	struct orr_schedule schedule;
+	struct orr_try tried;
+	int code;
+
+	*makespan_ns = timed->sought_ns;
+	if (!(p->machine.bandwidth_bytes_per_s > 0))
+		return 0; /* timed is exact */
+	timed->n_timed += EXACTLY * timed->jobs.n_jobs;
+	orr_table_schedule(&schedule, &table);
+	schedule.check = NULL; /* it has a worker for passes that do not exist, too */
+	if (!(code = orr_try_init(&tried, p, &schedule, NULL, err)) &&
+	    !(code = orr_try_time(&tried, err)))
+		*makespan_ns = timed->seeks_span ? orr_timeline_span(tried.timeline)
+						 : orr_timeline_makespan(tried.timeline);
+	orr_try_fini(&tried);
+	return code;
+}
+
 int orr_searched_consider(struct orr_searched *x, bool named, bool *fits)
 {
 	struct orr_searcher *o = x->searcher;
@@ -72,7 +109,7 @@ int orr_searched_consider(struct orr_searched *x, bool named, bool *fits)
 	*fits = true;
 	if (!named && x->found.makespan_ns && x->timed->sought_ns >= x->found.makespan_ns)
 		return 0;
-	if ((code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)))
+	if ((code = simulate(x->timed, o->tried, &makespan_ns, o->err)))
 		return code;
 	if (named && (!x->found.start_ns || makespan_ns < x->found.start_ns))
 		x->found.start_ns = makespan_ns;
@@ -91,7 +128,7 @@ int orr_searched_visit(void *user, bool *fits)
 	return orr_searched_consider(user, false, fits);
 }
 
-/* The local search has an order that is shorter where nothing waits for a link. */
+/* The local search has an order that is shorter if transfers never queue. */
 static int note_found(void *user)
 {
 	struct orr_searched *x = user;
@@ -100,7 +137,7 @@ static int note_found(void *user)
 	int code;
 
 	if (!(code = orr_timed_number(x->timed, o->tried, o->err)) &&
-	    !(code = orr_timed_simulate(x->timed, o->tried, &makespan_ns, o->err)) &&
+	    !(code = simulate(x->timed, o->tried, &makespan_ns, o->err)) &&
 	    makespan_ns < x->found.makespan_ns)
 		take(x, makespan_ns);
 	return code;
@@ -115,9 +152,6 @@ static void show_life(void *user)
 
 /* ---- placements ---- */
 
-/* What is tried beyond what can be asked for: two folds that differ in which way has more. */
-#define UNEVEN_LESS ((int)ORR_PLACEMENT_GIVEN + 1)
-#define UNEVEN_MORE ORR_PLACEMENT_LAST
 #define UNEVEN_FROM 3 /* stages a worker */
 
 static int place(struct orr_searched *x, int placement)
@@ -125,15 +159,15 @@ static int place(struct orr_searched *x, int placement)
 	const struct orr_searcher *o = x->searcher;
 	int *worker = x->worker;
 
-	if (placement >= UNEVEN_LESS) {
+	if (placement == ORR_PLACEMENT_LAST) {
 		if (!(x->block = calloc((size_t)o->p->n_stages, sizeof(*x->block))))
 			return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages",
 					o->p->n_stages);
-		orr_place_unevenly(worker, x->block, o->p, placement == UNEVEN_MORE);
+		orr_place_unevenly(worker, x->block, o->p);
 		return 0;
 	}
 	if (placement == ORR_PLACEMENT_PLAN)
-		return orr_place_evenly(worker, o->p, o->err);
+		return orr_place_evenly(worker, o->p, ORR_PLACE_STEPS, o->err);
 	if (placement == ORR_PLACEMENT_GIVEN)
 		memcpy(worker, o->options->worker, (size_t)o->p->n_stages * sizeof(*worker));
 	else
@@ -281,8 +315,49 @@ bool orr_searcher_tries(const struct orr_searcher *o, int placement)
 
 	if (placement == ORR_PLACEMENT_FOLD)
 		return p->n_stages > p->n_workers && p->n_workers > 1;
-	if (placement >= UNEVEN_LESS)
+	if (placement == ORR_PLACEMENT_LAST)
 		return o->options->related > 0 && p->n_workers > 1 &&
 		       p->n_stages >= UNEVEN_FROM * p->n_workers && orr_related_can_fuse(p);
 	return placement != ORR_PLACEMENT_GIVEN;
+}
+
+int orr_searcher_refuse(const struct orr_searcher *o)
+{
+	const struct orr_search_options *asked = o->options;
+	bool any = asked->placement == ORR_PLACEMENT_ANY;
+	const char *where = any ? "on the placements that it tries" : "on this placement";
+	const char *more =
+		"give more memory, take more workers or more microbatches ([microbatches])";
+	const char *why = o->exact ? "not even one microbatch fits"
+				   : "no order of one microbatch was found that fits";
+	long long stashes = (long long)asked->stashes + o->excess;
+	char size[32];
+
+	if (orr_pipeline_gathers(o->p))
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: a minibatch is gathered (gather=), so the %d microbatches "
+				"before that are held at once, and do not fit %s: give more memory "
+				"or fewer microbatches ([microbatches])",
+				o->p->n_microbatches, where);
+	if (asked->stashes && !asked->stash_bytes && !asked->memory_bytes)
+		return orr_fail(
+			o->err, ORR_E_INPUT,
+			"auto: %s %lld stage stashes on a worker, one microbatch alone takes "
+			"%s%lld %s: give memory=%lld or more",
+			o->exact ? "nothing fits" : "no order was found that fits",
+			(long long)asked->stashes, o->exact ? "" : "at most ", stashes, where,
+			stashes);
+	if (asked->memory_bytes && o->p->machine.cluster)
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s in the workers' memory beside parameters, gradients and "
+				"optimizer %s: %s",
+				why, where, more);
+	if (asked->memory_bytes)
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s [memory] %s beside parameters, gradients and optimizer "
+				"%s: %s",
+				why, orr_size_exact(size, sizeof(size), asked->memory_bytes), where,
+				more);
+	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
+			(long long)asked->stash_bytes, where, more);
 }

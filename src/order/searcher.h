@@ -8,9 +8,9 @@
 #include "orrery/search.h"
 #include "timed.h"
 
-/* Five, each with a twin; or, where microbatches differ and nothing is fused, three with two twins
- * each. */
-#define ORR_MOST_PLACEMENTS 10
+/* Four, each with two twins; or, where microbatches differ and nothing is fused, three with three
+ * twins each. */
+#define ORR_MOST_PLACEMENTS 12
 
 /* A placement, and the best order that was found on it. */
 struct orr_searched {
@@ -54,12 +54,15 @@ int orr_searched_visit(void *user, bool *fits);
 
 /* Is this one of those to try where any placement will do? */
 bool orr_searcher_tries(const struct orr_searcher *o, int placement);
-/* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on. */
-#define ORR_PLACEMENT_LAST ((int)ORR_PLACEMENT_GIVEN + 2)
+/* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on: the uneven fold, for which nobody can
+ * ask. */
+#define ORR_PLACEMENT_LAST ((int)ORR_PLACEMENT_GIVEN + 1)
 /* A placement more, unless one is there that differs from it only in the workers' names, or nothing
  * fits it. */
 int orr_searcher_add(struct orr_searcher *o, int placement);
 /* The same placement, to search from somewhere else, or with microbatches that change places. */
 int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twin, bool reorder);
 void orr_searched_fini(struct orr_searched *x);
+/* Nothing fits any of them: why, and what would. */
+int orr_searcher_refuse(const struct orr_searcher *o);
 #endif

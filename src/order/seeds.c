@@ -7,10 +7,10 @@
 #include "orrery/orrery.h"
 #include "orrery/schedule.h"
 #include "orrery/try.h"
-#include "schedule/parameters.h"
+#include "schedule/parameter_values.h"
 #include "base/sort.h"
 #include "orrery/timeline.h"
-#include "orrery/periodic.h"
+#include "periodic.h"
 
 #define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */
 #define SEARCHED \
@@ -18,27 +18,17 @@
 	    */
 #define MOST_MEMORIES 4 /* limits of memory that schedules search orders for */
 
-/* One worker a stage, which owns it. */
-static bool has_one_owner(const struct orr_schedule *schedule, const struct orr_pipeline *p,
-			  int *worker)
+/* The workers of the stages of microbatch 0; false: one is none. */
+static bool find_workers(const struct orr_schedule *schedule, const struct orr_pipeline *p,
+			 int *worker)
 {
+	bool exist = true;
+
 	for (int s = 0; s < p->n_stages; s++) {
 		worker[s] = schedule->compute(p, s, 0, ORR_PASS_F, schedule->data);
-		if (worker[s] < 0 || worker[s] >= p->n_workers)
-			return false;
-		for (int i = 0; i < p->n_microbatches * ORR_N_PASSES; i++) {
-			int b = i / ORR_N_PASSES;
-			enum orr_pass d = (enum orr_pass)(i % ORR_N_PASSES);
-
-			if (d == ORR_PASS_W && !schedule->split_backward)
-				continue;
-			if (schedule->compute(p, s, b, d, schedule->data) != worker[s] ||
-			    (schedule->weights &&
-			     schedule->weights(p, s, b, d, schedule->data) != worker[s]))
-				return false;
-		}
+		exist = exist && worker[s] >= 0 && worker[s] < p->n_workers;
 	}
-	return true;
+	return exist;
 }
 
 /* One worker a stage, which owns it, and B as long as the pipeline says. */
@@ -199,7 +189,7 @@ static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule
 		return 0;
 	if (!(worker = malloc((size_t)p->n_stages * sizeof(*worker))))
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
-	if (has_one_owner(&with, p, worker) && (orr_pipeline_settle(p, worker, 1), true) &&
+	if (find_workers(&with, p, worker) && (orr_pipeline_settle(p, worker, 1), true) &&
 	    !(code = orr_seeds_rename(worker, worker, p, err)) &&
 	    seeds->wanted(seeds->user, worker))
 		code = orr_seeds_lay_out(seeds, &with, err);

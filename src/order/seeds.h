@@ -3,7 +3,7 @@
 /* Orders to start a search from: those of a list of schedules. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
 struct orr_schedule;

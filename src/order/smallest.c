@@ -9,6 +9,7 @@
 
 #include "base/arrays.h"
 #include "base/heap.h"
+#include "base/set.h"
 
 #define MOST_STATES 20000
 #define MOST_STAGES 2048 /* with more, a path is too long to look for */
@@ -155,20 +156,10 @@ static uint64_t *done_of(const struct finder *f, int state)
 }
 
 /* The place in the table of the state with these jobs done, or a free one. */
-static int look_up(const struct finder *f, const uint64_t *done)
+static int *look_up(const struct finder *f, const uint64_t *done)
 {
-	uint64_t hash = UINT64_C(14695981039346656037);
-	int place;
-
-	for (int i = 0; i < f->n_words; i++)
-		hash = (hash ^ done[i]) * UINT64_C(1099511628211);
-	hash ^= hash >> 29;
-	for (place = (int)(hash % (2 * MOST_STATES)); f->table[place];
-	     place = (place + 1) % (2 * MOST_STATES))
-		if (!memcmp(done_of(f, f->table[place] - 1), done,
-			    (size_t)f->n_words * sizeof(*done)))
-			break;
-	return place;
+	return orr_set_find(f->table, (size_t)2 * MOST_STATES, f->done, done,
+			    (size_t)f->n_words * sizeof(*done));
 }
 
 static bool is_ready(const struct finder *f, const uint64_t *done, int s, enum orr_pass d)
@@ -192,24 +183,24 @@ static int reach(struct finder *f, int from, int s, enum orr_pass d)
 	uint64_t *done = done_of(f, f->n_states); /* there is always room for one more */
 	int64_t excess = excess_during(f, s, d);
 	struct state *state;
-	int place;
+	int *place;
 
 	excess = excess > f->states[from].excess ? excess : f->states[from].excess;
 	memcpy(done, done_of(f, from), (size_t)f->n_words * sizeof(*done));
 	set_done(done, s, d);
 	place = look_up(f, done);
-	if (!f->table[place]) {
+	if (!*place) {
 		f->states[f->n_states++].excess = INT64_MAX;
-		f->table[place] = f->n_states;
+		*place = f->n_states;
 	}
-	state = &f->states[f->table[place] - 1];
+	state = &f->states[*place - 1];
 	if (state->excess <= excess)
 		return 0;
 	*state = (struct state){.excess = excess,
 				.parent = from,
 				.move = s * ORR_N_PASSES + (int)d,
 				.n_done = f->states[from].n_done + 1};
-	return orr_heap_push(&f->open, excess, -state->n_done, f->table[place] - 1, f->err);
+	return orr_heap_push(&f->open, excess, -state->n_done, *place - 1, f->err);
 }
 
 static void load_state(struct finder *f, const uint64_t *done)
@@ -269,7 +260,7 @@ static int find_path(struct finder *f, int *end, bool *exact)
 	int n_jobs = 2 * f->p->n_stages, code;
 
 	f->states[0] = (struct state){.excess = f->least, .parent = -1, .move = -1};
-	f->table[look_up(f, done_of(f, 0))] = f->n_states = 1;
+	*look_up(f, done_of(f, 0)) = f->n_states = 1;
 	code = orr_heap_push(&f->open, f->least, 0, 0, f->err);
 	while (!code) {
 		*end = (int)orr_heap_pop(&f->open).value;

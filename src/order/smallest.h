@@ -5,7 +5,7 @@
  * one alone. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "timed.h"
 
 struct orr_smallest {

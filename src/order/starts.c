@@ -6,7 +6,6 @@
 #include "orrery/schedule.h"
 #include "seeds.h"
 #include "block.h"
-#include "lay_out.h"
 #include "zero_bubble.h"
 
 #define MOST_WAITS 4 /* cells more than a microbatch takes from end to end and back */
@@ -156,7 +155,7 @@ static int visit_spaced(struct orr_starts *starts, int k, int64_t cells, struct 
 		block->start[i * ORR_N_PASSES + ORR_PASS_F] = at + p->depth - depth;
 		block->start[i * ORR_N_PASSES + ORR_PASS_B] = at + p->depth + depth - 1;
 	}
-	code = orr_block_lay_out_within(block, starts->stashes, starts->n, NULL, &why);
+	code = orr_block_lay_out(block, starts->stashes, starts->n, NULL, &why);
 	orr_block_destroy(block);
 	if (code) /* no such block is no failure */
 		return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0;

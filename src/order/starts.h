@@ -4,8 +4,9 @@
  * to the search. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
+#include "timed.h"
 
 struct orr_starts {
 	const struct orr_pipeline *p;
@@ -24,4 +25,18 @@ int orr_starts_one_by_one(struct orr_starts *starts, const int64_t *smallest, bo
 int orr_starts_waves(struct orr_starts *starts, bool *fits);
 /* All others. */
 int orr_starts_visit(struct orr_starts *starts, struct orr_error *err);
+
+/* The next two: on timed's workers, within its limits. */
+
+/* Orders in which no microbatch waits on its way: each comes as soon as all its Fs and Bs fit
+ * between those of the microbatches before it, and its stashes into memory. Ws fill the gaps. In
+ * little memory that makes, on equal stages, a grid of slots of F + B in which the microbatches
+ * pass each other (rigid.c). */
+int orr_rigid_visit(struct orr_starts *starts, const struct orr_timed *timed,
+		    struct orr_error *err);
+/* Orders that repeat a period of one microbatch in which the busiest worker never waits, where jobs
+ * hold several workers at once: modulo scheduling with eviction, as compilers do it for loops
+ * (packed.c). */
+int orr_packed_visit(struct orr_starts *starts, const struct orr_timed *timed,
+		     struct orr_error *err);
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "simulate/network.h"
 
 /* Predecessors of all jobs together. */
 static size_t count_edges(const struct orr_timed *t, int *around)
@@ -115,6 +116,7 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 {
 	struct orr_timed *t = calloc(1, sizeof(*t));
 	int *settled = settle(p, worker, n_microbatches), *around = NULL, code, n_jobs;
+	double delays_ns = 0;
 
 	if (t)
 		t->jobs.pipeline = p;
@@ -136,8 +138,12 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 	for (int j = 0; j < n_jobs; j++)
 		add_job(t, j, settled[j / n_passes % (n_microbatches * p->n_stages)], around);
 	for (int j = 0; exact && j < n_jobs; j++)
-		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
+		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++) {
 			t->delay[k] = orr_timed_delay(t, j, t->after[k]);
+			delays_ns += (double)t->delay[k];
+		}
+	if ((code = orr_network_check_clock(delays_ns, p, err)))
+		goto out;
 	for (int w = 0; w < p->n_workers; w++)
 		t->jobs.first[w + 1] += t->jobs.first[w];
 	*out = t;

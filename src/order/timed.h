@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/arrays.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/jobs.h"
 
 /* What a worker holds, or may hold: both are looked after where stages differ in size. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "orrery/orrery.h"
 #include "split_one_f_one_b.h"
 #include "base/arrays.h"
@@ -34,11 +35,6 @@ struct search {
 	int64_t *idle;    /* time in between */
 	int64_t *n, next; /* n of every job; the next one */
 };
-
-static int64_t larger(int64_t x, int64_t y)
-{
-	return x > y ? x : y;
-}
 
 static int worker_of(const struct search *o, int s)
 {
@@ -239,7 +235,7 @@ static void place_round(struct search *o)
 	for (int s = o->p->n_stages - 1; s >= 0; s--) {
 		if (o->p->stages[s].n_out)
 			fill(o, s, ORR_PASS_B);
-		/* nobody waits for the backwards of the first stages */
+		/* no job waits for the backwards of the first stages */
 		while (!o->p->stages[s].n_in && o->done[s][ORR_PASS_F] == o->m && has_weight(o, s))
 			put(o, s, ORR_PASS_W);
 		put(o, s, ORR_PASS_B);

@@ -8,7 +8,7 @@
  * A microbatch enters and leaves the DAG in turn, by depth and not by number, so branches need no
  * care; stages of one worker (s mod n_workers) share its time. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
 struct orr_zero_bubble {

@@ -1,7 +1,7 @@
 #ifndef ORR_CHECKPOINT_H
 #define ORR_CHECKPOINT_H
-/* Checkpoints: the state of a training, one folder per saved step. state.h saves a run to one and
- * resumes from one.
+/* Checkpoints: the state of a training, one folder per saved step. orr_run_save()
+ * writes one and orr_run_load() resumes from one.
  *
  *   FOLDER/step-00000120/shard-0.safetensors    the tensors of one owner, and so on
  *   FOLDER/step-00000120/manifest.json          what they are of, their sizes and checksums
@@ -12,9 +12,11 @@
  * FOLDER may be reached through symbolic links. Links inside it are never followed: removing a step
  * that is a link removes the link alone, and a link in place of a step, shard, manifest or lock to
  * be read is refused. FOLDER/best is a folder of its own, inside that one: never a link either. */
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "error.h"
+#include "orrery.h"
 
 ORR_BEGIN
 
@@ -41,6 +43,38 @@ int64_t orr_checkpoint_step(const struct orr_checkpoint *c);
  * are named as in checkpoints. ORR_E_DIVERGED: a number is not finite. */
 int orr_weights_write(FILE *file, const struct orr_graph *g, const float *parameters,
 		      struct orr_error *err);
+
+/* The state of a run between two steps, saved as a checkpoint and loaded again: the number of steps
+ * trained, the parameters, and the optimizer's tensors. The order of samples follows from seed and
+ * step. Tensors are named after operators (trunk.1.weight, trunk.1.bias, norm.gain,
+ * trunk.1.weight.momentum, .first_moment, .second_moment) of the unsplit graph, so a run with
+ * another cut, split, schedule or number of workers can go on from it.
+ *
+ * Collective: under mpirun all ranks call these together, with the same arguments, and all get the
+ * same result. Each rank writes a shard of what it owns, and reads what it owns from any shard. */
+struct orr_checkpoint;
+struct orr_run;
+
+/* Steps since the start of training, those before a checkpoint included. */
+int64_t orr_run_step(const struct orr_run *run);
+
+/* Save a checkpoint of this step in folder, then remove all but the newest keep ones (0: none). A
+ * failure leaves the run and older checkpoints as they were. */
+int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err);
+
+/* Before the first step, replace the weights drawn from the seed by those of a safetensors file, by
+ * the names above. ORR_E_INPUT: a tensor has another shape, is missing, or is not the model's; with
+ * `partly`, the last two are allowed, and text[size] becomes a line about them, or "". For
+ * operators that share parameters, those of one suffice. Each rank reads what it owns. */
+int orr_run_begin(struct orr_run *run, const char *path, bool partly, char *text, size_t size,
+		  struct orr_error *err);
+
+/* Resume from checkpoint c, borrowed for the call. ORR_E_INPUT: it is of another graph, data set,
+ * batch, seed or optimizer, and the run is unchanged; after any other failure only orr_run_destroy
+ * may follow. rate NULL: the learning rate and its course must be the same; else they may differ,
+ * and *rate becomes the checkpoint's. */
+int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
+		 struct orr_error *err);
 
 ORR_END
 #endif

@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "element.h"
-#include "error.h"
+#include "orrery.h"
 
 ORR_BEGIN
 
@@ -54,18 +53,18 @@ struct orr_dataset {
  * than 64 GiB and lines of 256 MiB at most, or map a .npy or .safetensors file, told by its content
  * or its ending. Errors name file, line and column or tensor, and never quote a CSV. With columns
  * (else NULL and 0), only those of the n lists are kept; those that the file lacks are ignored. The
- * rest of a CSV's line is checked and dropped, so the whole file is never in memory; of a mapped
- * file nothing else is looked at. */
+ * rest of a CSV's line is checked and dropped, so the whole file is never in memory; nothing else
+ * of a mapped file is read. */
 int orr_dataset_read(struct orr_dataset **out, const char *path,
 		     const struct orr_data_columns *columns, int n, struct orr_error *err);
 void orr_dataset_destroy(struct orr_dataset *data); /* NULL is fine */
 
-/* The tensor of that name, or, without a name, the only one there is. What it points to is the data
- * set's. false: there is none. */
+/* The tensor of that name or, without a name, the only one; the data set owns its contents. false:
+ * there is none. */
 bool orr_dataset_find(struct orr_data_tensor *out, const struct orr_dataset *data,
 		      const char *name);
 /* Columns, which are kept, of n rows as floats, row by row. ORR_E_RUNTIME: a number is not finite
- * as a float, which of a mapped file nobody has seen before. */
+ * as a float, which a mapped file shows only when it is read. */
 int orr_dataset_gather(const struct orr_dataset *data, const char *tensor, const int64_t *columns,
 		       int64_t n_columns, const int64_t *rows, int64_t n, float *to,
 		       struct orr_error *err);

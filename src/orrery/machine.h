@@ -3,7 +3,7 @@
 /* A machine: the number of workers, the memory of each, and the cost of a transfer between two. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
+#include "orrery.h"
 
 ORR_BEGIN
 
@@ -18,9 +18,9 @@ struct orr_levels {
 	int64_t latency_ns[ORR_MOST_LEVELS]; /* per transfer */
 };
 
-/* "4x4", "10GB/s,1.25GB/s" and "1us,5us"; NULL: links that are infinitely fast, or without a
- * latency. units, of latencies: they are plain numbers, see orrery.h. Refuses links that do not
- * match the levels. Levels of one worker have no links and are dropped. */
+/* "4x4", "10GB/s,1.25GB/s" and "1us,5us"; NULL: infinite bandwidth, or no latency. *units: the
+ * latencies are plain numbers, see orrery.h. Refuses links that do not match the levels. Levels of
+ * one worker have no links and are dropped. */
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *bandwidths,
 		     const char *latencies, bool *units, struct orr_error *err);
 int orr_levels_workers(const struct orr_levels *levels);
@@ -36,14 +36,14 @@ struct orr_cluster {
 	char *name, *text; /* owned: of the file, and all of it */
 	bool units;        /* its latencies are units, see orrery.h */
 	int n_workers, n_groups, n_pairs;
-	bool ports; /* a worker sends one thing at a time and receives one, whatever the peers; else
-		       each direction of a link carries one */
-	bool half_duplex; /* both directions of a link carry one thing between them; not with ports
-			   */
+	bool ports;       /* a worker sends one thing and receives one thing at a time, whatever the
+			     peers; else each direction of a link carries one */
+	bool half_duplex; /* the two directions of a link share one transfer at a time; not with
+			     ports */
 	struct orr_cluster_worker {
 		char *name;           /* owned */
 		int group;            /* the innermost: its node */
-		double speed;         /* 1: jobs take what their costs say; 2: half of that */
+		double speed;         /* durations are divided by it */
 		int64_t memory_bytes; /* 0: no limit */
 	} * workers;                  /* [n_workers] */
 	struct orr_cluster_group {
@@ -62,59 +62,58 @@ struct orr_machine {
 	int64_t memory_bytes;         /* per worker; 0: no limit */
 	int64_t latency_ns;           /* per transfer */
 	double bandwidth_bytes_per_s; /* each way of the link between two workers; 0: infinite */
-	struct orr_levels levels;     /* (optional) then these; n 0: they do not */
+	struct orr_levels levels;     /* (optional) links by level; n 0: none */
 	double flops_per_s;           /* charged for operators without measured costs */
-	/* (optional) workers and links that differ; borrowed, and outlives the machine and its
-	 * copies. With it or with levels, memory, latency and bandwidth above are those of the
-	 * largest worker and of the slowest links: ask the functions below. */
+	/* (optional) workers and links that differ; borrowed, must outlive the machine and its
+	 * copies. With it or with levels, the fields above are those of the worker with the most
+	 * memory and of the slowest link: use the functions below. */
 	const struct orr_cluster *cluster;
 };
 
 /* No memory limit, free links, and 10 GFLOP/s for operators without measured costs. */
 struct orr_machine orr_machine_default(int n_workers);
-/* The workers and links of a machine become those of the levels. */
+/* Give a machine the workers and links of the levels. */
 void orr_machine_set_levels(struct orr_machine *m, const struct orr_levels *levels);
 /* The first n workers of the cluster; 0: all. */
 struct orr_machine orr_machine_of(const struct orr_cluster *cluster, int n);
-/* A machine file, see src/plan/README.md; or its text, of that name. Refuses with file and line. */
+/* Read a machine file, see src/plan/README.md; or parse its text. Messages have file and line. */
 int orr_cluster_read(struct orr_cluster **out, const char *path, struct orr_error *err);
 int orr_cluster_parse(struct orr_cluster **out, const char *name, const char *text,
 		      struct orr_error *err);
 void orr_cluster_destroy(struct orr_cluster *cluster); /* NULL is fine */
 
-/* Workers and links that differ go into a hash (base/hash.h); nothing where they are alike. */
+/* hash, with the workers and links mixed in if they differ; else hash itself. */
 uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash);
 
-/* Of worker w: 1 unless a cluster says otherwise; 0: no limit. */
+/* Speed, 1 without a cluster: of worker w, of all together, of the fastest. Memory; 0: no limit. */
 double orr_machine_speed(const struct orr_machine *m, int w);
-double orr_machine_speeds(const struct orr_machine *m); /* of all workers together */
+double orr_machine_speeds(const struct orr_machine *m);
 double orr_machine_fastest(const struct orr_machine *m);
 int64_t orr_machine_memory(const struct orr_machine *m, int w);
 /* Work of ns on a worker of speed 1, rounded once. */
 int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
 
-/* Are its workers alike, in equal groups, which are in equal groups, and so on? Then levels has
- * them. */
+/* Are its workers alike, in nested equal groups? Then levels receives these. */
 bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m);
 
-/* Do the two directions of a link take turns? Only where a machine file says so. */
+/* Do the two directions of a link take turns? Only with duplex=half in a machine file. */
 bool orr_machine_half_duplex(const struct orr_machine *m);
 
-/* Between two workers that differ. */
+/* The link between two different workers. */
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to);
 
-/* Which of k workers serves each of n microbatches: in turns, and where their speeds differ so that
- * each is busy for as long: the next one goes to whoever ends it first. turns holds n + k; after
- * the n it says how many each of them serves. */
+/* Which of k workers serves each of n microbatches: in turns or, if speeds differ, the worker that
+ * would finish the next one first. turns has n + k elements: after the first n, the number that
+ * each worker serves. */
 void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, int *turns, int n);
 
-/* Duration of a transfer, for which its direction of the link is busy but for the latency; 0 within
+/* Duration of a transfer, which occupies its direction of the link except for the latency; 0 within
  * a worker. */
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes);
 
 /* Duration of a ring all-reduce of bytes over k workers: 2 (k - 1) steps, in each of which every
- * worker sends 1/k of the bytes to the next, at the speed of the slowest link: over two workers
- * both directions of their link at once. 0 for one worker. */
+ * worker sends 1/k of the bytes to the next, at the speed of the slowest link. Over two workers it
+ * uses both directions of their link, at once unless half duplex. 0 for one worker. */
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
 
 ORR_END

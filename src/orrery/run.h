@@ -1,17 +1,15 @@
 #ifndef ORR_RUN_H
 #define ORR_RUN_H
-/* A run: jobs -> StarPU tasks -> trained parameters and a measured timeline. Every job is a task; a
- * scheduling policy of our own enforces the schedule's placement and order; parameters live on the
- * workers that w_weights names. Built without StarPU, orr_run_create returns ORR_E_UNSUPPORTED.
+/* A run: jobs -> StarPU tasks -> trained parameters and a measured timeline. Every job is a task;
+ * our scheduling policy enforces the schedule's placement and order; parameters live on the workers
+ * that w_weights names. Built without StarPU, orr_run_create returns ORR_E_UNSUPPORTED.
  *
  * Under mpirun every rank calls the same functions with the same arguments and computes a block of
- * the workers; see ranks.h. Except for orr_run_stop, call all of this from one thread. */
+ * the workers; see orr_ranks_start() below. Call everything but orr_run_stop from one thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "devices.h"
-#include "error.h"
-#include "numerics.h"
+#include "orrery.h"
 
 ORR_BEGIN
 
@@ -22,9 +20,9 @@ struct orr_run;
 struct orr_timeline;
 struct orr_traffic;
 
-/* After a step whose loss or gradient norm is not finite in float32: stop, or leave out the update
- * of that step in every stage and go on. Skipping waits for all gradients before the first update,
- * so a schedule without a flush cannot. */
+/* After a step whose loss or gradient norm is not finite in float32: stop, or skip that step's
+ * update in every stage and go on. With SKIP all gradients precede the first update, so schedules
+ * without a flush refuse it. */
 enum orr_on_nan { ORR_ON_NAN_STOP, ORR_ON_NAN_SKIP };
 
 /* How the learning rate falls after the warm-up. */
@@ -35,59 +33,58 @@ struct orr_run_options {
 	enum orr_optimizer optimizer;
 	double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
 	/* The rate of step k, from 0: learning_rate * (k + 1) / warmup up to step `warmup`, then
-	 * from learning_rate to final_rate, which step decay_steps would have, by half a cosine or
-	 * a line. */
+	 * half a cosine or a line from learning_rate to final_rate, reached at step decay_steps. */
 	int64_t warmup, decay_steps;
 	enum orr_decay decay;
 	double final_rate;
-	/* The norm of all gradients of a step together, above which they are scaled down to it; 0:
-	 * no limit. All updates wait for all gradients, so a schedule without a flush has none. */
+	/* Limit of the global norm of a step's gradients, which are scaled down to it; 0: no limit.
+	 * All updates wait for all gradients, so schedules without a flush refuse it. */
 	double clip;
-	bool spare; /* weight decay leaves biases and what norms learn as they are */
-	enum orr_precision precision; /* of matrix products; the graph says that of activations */
+	bool spare;                   /* no weight decay for biases and parameters of norms */
+	enum orr_precision precision; /* of matrix products; that of activations is the graph's */
 	uint64_t seed;                /* of the parameters and of the order of samples */
 	enum orr_on_nan on_nan;
 	int prefetch;     /* jobs ahead, in a worker's order, whose parameters are fetched */
 	double timeout_s; /* the run fails when no job ends for this long; above 0 */
-	/* Activations, gradients and stashes are freed once they have been read. They are kept
-	 * allocated for the next step, which is faster, where all of them fit in this. */
+	/* If activations, gradients and stashes fit in this, they are kept allocated for the next
+	 * step, which is faster; else each is freed once it has been read. */
 	int64_t keep_bytes;
 	/* Under mpirun: the number of workers of each rank, "2,1,1", in the order of the workers;
 	 * NULL: as even as possible. Borrowed until orr_run_destroy. */
 	const char *ranks_workers;
 	enum orr_hardware hardware;
-	int streams; /* CUDA streams of a device, each a worker of StarPU's; 0: one */
-	/* Device memory of a worker, for all that it holds; 0: no limit. Beyond it, data that is
-	 * needed late goes to main memory and comes back. */
+	int streams; /* CUDA streams per device, each a StarPU worker; 0: one */
+	/* Device memory of a worker; 0: no limit. Beyond it, data that is not needed soon moves to
+	 * main memory. */
 	int64_t memory_bytes;
-	/* (optional) progress of long work outside steps, "measuring" or "evaluating": done of all
-	 * parts. On rank 0 alone, in the calling thread. */
+	/* (optional) progress outside of steps, "measuring" or "evaluating": parts done, and all.
+	 * Only on rank 0, in the calling thread. */
 	void (*tell)(const char *what, int64_t done, int64_t all);
-	/* (optional) a device is lost, for this reason, and StarPU is about to end the process. In
-	 * a thread of StarPU's, once at most. */
+	/* (optional) a device is lost, for this reason, and StarPU is about to end the process.
+	 * Called at most once, in one of StarPU's threads. */
 	void (*lost)(const char *failure);
 };
 struct orr_run_options orr_run_options_default(void);
 
-/* The columns of the data that this rank reads, in training or to evaluate: the argument of
- * orr_dataset_read. *columns, of *n, is the caller's to free; what it points to is the graph's. */
+/* The columns of the data that this rank reads, for orr_dataset_read(). The caller frees the array
+ * *columns of *n; the graph owns what its elements point to. */
 int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err);
 
-/* What a loss of the graph saw: means over samples. */
+/* The scores of one loss of the graph: means over samples. */
 struct orr_loss {
 	int index;       /* of the loss among the operators of the unsplit graph */
-	double weight;   /* in the sum that is trained */
+	double weight;   /* in the sum that is minimized */
 	double loss;     /* without its weight */
 	double accuracy; /* NaN: it does not classify */
-	double dropped;  /* of the rows' choices of experts; NaN: it sees none */
+	double dropped;  /* share of dropped choices of experts; NaN: there are none */
 };
 
-/* What the losses saw together: on rank 0; NaN elsewhere. */
+/* The scores of all losses, on rank 0; NaN elsewhere. */
 struct orr_scores {
 	double loss;     /* their sum, each times its weight */
 	double accuracy; /* over all that classify; NaN: none does */
-	double dropped;  /* over all that see choices of experts; NaN: none does */
+	double dropped;  /* over all with choices of experts; NaN: there are none */
 	int n_losses;
 	const struct orr_loss *losses; /* in the order of the graph; borrowed, up to the next step
 					  or evaluation */
@@ -98,9 +95,9 @@ struct orr_step {
 	int64_t step;             /* from 0 */
 	int64_t samples;          /* since the start of training, this step included */
 	struct orr_scores scores; /* of the minibatch */
-	bool skipped;             /* its update was left out */
-	double norm; /* of its gradients before clipping; NaN: none was wanted, or it was skipped */
-	double seconds; /* since the end of the step before, or the start */
+	bool skipped;             /* without an update */
+	double norm;    /* of its gradients before clipping; NaN: not computed, or skipped */
+	double seconds; /* since the end of the previous step, or the start */
 };
 
 /* Start StarPU and draw the parameters from the seed: equal seeds give equal parameters, however
@@ -121,36 +118,35 @@ int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err);
 
-/* Begin no further step: all ranks stop after the same one, soon after one of them was asked to,
- * and orr_run_train returns 0. Safe in a signal handler. */
+/* Begin no further step: soon after one rank calls this, all stop after the same step, and
+ * orr_run_train returns 0. Safe in a signal handler. */
 void orr_run_stop(struct orr_run *run);
 /* Have all ranks stopped for that reason? */
 bool orr_run_stopped(const struct orr_run *run);
 
-/* Steps whose update was left out, since orr_run_create; and those at the end, in a row. */
+/* Skipped steps since orr_run_create, and how many of the last steps in a row. */
 int64_t orr_run_skipped(const struct orr_run *run);
 int orr_run_skipped_last(const struct orr_run *run);
 #define ORR_MOST_SKIPPED 10
 
-/* The versions of a stage's parameters in a schedule without a flush (versions.h), as measured
+/* The versions of a stage's parameters in a schedule without a flush (enum orr_sync), as measured
  * since orr_run_create. */
 struct orr_run_versions {
-	int held; /* most buffers in which one of its owners had versions */
+	int held; /* the most buffers with versions on one of its owners */
 	int64_t least,
 		most;    /* updates between the version that F read and the one that its
 			    gradient was applied to, once the pipeline is full; -1: it never was */
 	int64_t n_read;  /* passes that read parameters */
-	int64_t n_wrong; /* of them, those that read another version than versions.h says */
+	int64_t n_wrong; /* of them, those that read a version other than the schedule's */
 };
 /* Fill stages[n_stages]; all ranks call it together, and all get the same. */
 int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err);
 
-/* Samples in a step: the minibatch; without a flush, the samples between two points at which every
- * stage has made whole updates, one microbatch where no stage has replicas and gradients do not
- * accumulate. */
+/* Samples in a step: the minibatch; without a flush, the fewest samples after which every stage has
+ * whole updates: one microbatch without replicas and accumulation. */
 int orr_run_step_samples(const struct orr_jobs *jobs, const struct orr_run_options *options);
 
-/* The measured timeline of the last step, complete on rank 0 alone; borrowed until the next call of
+/* The measured timeline of the last step, complete only on rank 0; borrowed until the next call of
  * orr_run_train. NULL before the first step. */
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run);
 
@@ -167,12 +163,50 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 /* The messages that this rank has sent and received since orr_run_create. */
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic);
 
-/* Peak resident memory of this process while it trained, less that before the parameters were
- * placed; -1: the system does not say. orr_footprint_predict predicts it. */
+/* Peak resident memory of this process during training, less that before parameters were allocated;
+ * -1: unknown. */
 int64_t orr_run_peak_bytes(const struct orr_run *run);
 
 /* "StarPU 1.3.10, 2 CPU workers", or the reason why there is none. */
 const char *orr_run_version(void);
+
+/* The processes that mpirun started: their numbers, messages between them, and the end of all when
+ * one fails. Without mpirun, or built without StarPU's MPI, there is one rank, and nothing is sent.
+ */
+
+/* Join the other ranks. Does nothing without mpirun, or after a first call. When a rank fails, dies
+ * or hangs, say (may be NULL) is called on one rank with a message, and all ranks end. */
+int orr_ranks_start(void (*say)(const char *message), struct orr_error *err);
+/* Leave, all together, after the last run. */
+void orr_ranks_stop(void);
+int orr_ranks_count(void);
+int orr_ranks_rank(void);
+
+/* Collective: all ranks call these, in the same order. They wait without using the core. */
+
+/* 0 if code is 0 on every rank; else the code and the message of the lowest rank with another, on
+ * every rank. */
+int orr_ranks_agree(int code, struct orr_error *err);
+/* Replace n numbers by their sums over the ranks. */
+int orr_ranks_sum(double *numbers, int n, struct orr_error *err);
+
+/* Messages between the threads that call a run; those of one tag arrive in order. Tags below
+ * ORR_RANKS_FIRST_TAG belong to the library. orr_ranks_send returns when bytes may be reused,
+ * orr_ranks_start_send at once, and orr_ranks_sent waits for all started sends. A receiver passes
+ * the number of bytes that was sent. */
+enum { ORR_RANKS_CLOCK, ORR_RANKS_FIRST_TAG };
+int orr_ranks_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err);
+int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err);
+int orr_ranks_sent(struct orr_error *err);
+int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error *err);
+
+/* Collective: nanoseconds to add to this rank's CLOCK_MONOTONIC_RAW to get rank 0's; 0 if the
+ * difference is too small to measure, as on one host. */
+int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err);
+
+/* This rank cannot go on: rank 0 prints message, and all ranks end with this exit status. Returns
+ * only if there is one rank. */
+void orr_ranks_fail(int status, const char *message);
 
 ORR_END
 #endif

@@ -2,32 +2,30 @@
 #define ORR_SCHEDULE_H
 /* A schedule is a plain struct of functions. Built-in ones and plug-ins are written alike.
  *
- * Functions are pure: for the same arguments they return the same, so that every process evaluates
- * a schedule alone and all agree. They borrow the pipeline and keep nothing of it. */
+ * Functions are pure: the same arguments give the same result, so every process evaluates a
+ * schedule by itself and all agree. They must not keep pointers into the pipeline. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "error.h"
 #include "orrery.h"
 #include "pipeline.h"
 
+ORR_BEGIN
+
 enum orr_order {
-	ORR_ORDER_STRICT, /* a worker runs its jobs in the order of n and waits for the next one */
-	ORR_ORDER_GREEDY, /* a free worker takes, of its jobs that are ready, the one of lowest n
-			     [Rahimi25] */
-	ORR_ORDER_BOUNDED /* greedy, in the memory of the strict order: no worker ever holds more
-			     stashes, or more bytes of them, than the strict order makes it hold */
+	ORR_ORDER_STRICT, /* a worker waits for its next job in the order of n */
+	ORR_ORDER_GREEDY, /* a free worker takes its ready job of lowest n [Rahimi25] */
+	ORR_ORDER_BOUNDED /* greedy, but no worker holds more stashes, or more bytes of them, than
+			     in strict order */
 };
 
 /* ---- parameters, NAME:key=value,key=value ---- */
 
-/* How a value is written, and what it means: the search reads from it which values can change the
- * order of a step. */
+/* How a value is written, and what it counts, which tells a search the values worth trying. */
 enum orr_parameter_kind {
 	ORR_PARAMETER_INTEGER,
-	ORR_PARAMETER_MICROBATCHES, /* an integer; beyond the microbatches of a step all are equal
-				     */
-	ORR_PARAMETER_WORKERS,      /* an integer; beyond the number of workers all are equal */
+	ORR_PARAMETER_MICROBATCHES, /* an integer; those above the step's microbatches are equal */
+	ORR_PARAMETER_WORKERS,      /* an integer; those above the number of workers are equal */
 	ORR_PARAMETER_STASHES,      /* an integer: the stage stashes that a worker may hold */
 	ORR_PARAMETER_MEMORY,       /* stage stashes, memory=4, or their size, memory=2GB */
 	ORR_PARAMETER_REAL,
@@ -40,8 +38,8 @@ enum orr_parameter_kind {
 struct orr_parameter {
 	const char *key, *summary;
 	enum orr_parameter_kind kind;
-	/* The range that is accepted (bytes, ns; of a list: for each number; WORD: not read) and
-	 * the value when none is given (WORD: its number; LIST: not read, it is then empty). */
+	/* The accepted range (bytes, ns; LIST: of each number; WORD: unused) and the default (WORD:
+	 * its number; LIST: unused, the default is empty). */
 	double low, high, otherwise;
 	const char *words; /* WORD: "depth|breadth", numbered from 0; else NULL */
 };
@@ -62,8 +60,8 @@ struct orr_value {
 
 /* ---- the contract ---- */
 
-/* Who is told how a search goes on: tell, if any, of every better order and its bound, in the
- * thread that searches. */
+/* Progress of a search: tell (may be NULL) is called for every better order, in the searching
+ * thread. */
 struct orr_observer {
 	void (*tell)(void *user, int64_t best_ns, int64_t bound_ns);
 	void *user;
@@ -74,69 +72,69 @@ struct orr_observer {
 struct orr_placed {
 	int *worker;      /* [n_jobs] w_compute */
 	int64_t *n;       /* [n_jobs] */
-	int64_t bound_ns; /* a makespan that no order within the schedule's limits can beat; 0: none
-			     is known. One above the makespan of this very order is refused */
-	int64_t span_bound_ns; /* the same of the span, see figures.h, where the schedule seeks the
-				  shortest one; else 0 */
+	int64_t bound_ns; /* lower bound of the makespan, within the schedule's limits; 0: none is
+			     known. One above the makespan of this order is refused */
+	int64_t span_bound_ns; /* the same of the span, see figures.h, if the schedule minimizes
+				  it; else 0 */
 	struct orr_observer observer; /* given: for a place() that searches */
 };
 
-/* Required: name, and compute and priority, or place for what they leave open. A function that
- * fails writes one line with orr_fail() and returns its code. */
+/* Required: name; compute and priority, unless place sets what they leave out. A function that
+ * fails returns orr_fail() with a one-line message. */
 struct orr_schedule {
 	const char *name;    /* "1f1b" */
 	const char *summary; /* one line for `orrery schedules` */
 	const char *paper;   /* (optional) its source */
 	enum orr_order order;
-	bool split_backward; /* B is the input gradient and W a job of its own */
-	bool asynchronous;   /* no flush: async.h says what n is then; parameters have versions */
+	bool split_backward; /* B is the input gradient, and W, the weight gradient, another job */
+	bool asynchronous;   /* no flush: n is then defined for every b >= 0, grows by one period
+			      per round of B microbatches, and orders the jobs of all workers */
 	const struct orr_parameter *parameters; /* (optional) ends with a NULL key */
-	const void *data; /* (optional) the schedule's own; with parameters the library passes their
-			     values instead, an array of struct orr_value in the same order */
+	const void *data; /* (optional) passed to the functions; with parameters, the library passes
+			     their values instead, an array of struct orr_value in the same order */
 
-	/* (optional) Can this schedule serve the pipeline? Called first; a refusal says what to
-	 * change: orr_fail(err, ORR_E_INPUT, "mine: %d stages ...: set [workers]"). */
+	/* (optional) Called first, to refuse pipelines that the schedule cannot serve; the message
+	 * says what to change: orr_fail(err, ORR_E_INPUT, "mine: %d stages ...: set [workers]"). */
 	int (*check)(const struct orr_pipeline *p, const void *data, struct orr_error *err);
 
 	/* w_compute(s,b,d): the worker that runs the job, in [0, n_workers). */
 	int (*compute)(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 		       const void *data);
 
-	/* (optional) w_weights(s,b,d): the worker that owns the parameters which the job reads.
-	 * Where it is not the one that runs the job, they are fetched for it and dropped
-	 * afterwards; several owners of a stage all-reduce its gradient. NULL: the worker that runs
-	 * the job. */
+	/* (optional) w_weights(s,b,d): the worker that owns the parameters that the job reads. If
+	 * another worker runs the job, it fetches them and drops them afterwards; several owners of
+	 * a stage all-reduce its gradient. NULL: the worker that runs the job. */
 	int (*weights)(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 		       const void *data);
 
-	/* n(s,b,d): the job's place in the order of its worker. Lower runs first; no two jobs of a
-	 * worker have the same n. */
+	/* n(s,b,d): the job's priority on its worker. Lower runs first; no two jobs of a worker
+	 * have the same n. */
 	int64_t (*priority)(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			    const void *data);
 
-	/* (optional) The whole step at once, for what has no closed form. *out comes filled in by
-	 * compute and priority, with -1 and 0 where those are NULL, and is taken as place leaves
-	 * it. Not for an asynchronous schedule. */
+	/* (optional) Lays out the whole step at once, if there is no closed form. compute and
+	 * priority have filled in *out (-1 and 0 if they are NULL), and place may change it. Not
+	 * for asynchronous schedules. */
 	int (*place)(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		     struct orr_error *err);
 
-	/* (optional) The most microbatches of stage s between the start of F and the end of their
-	 * backward, 0: any number. F of one microbatch more waits. */
+	/* (optional) The most microbatches of stage s in flight, from the start of F to the end of
+	 * the backward; F of one more waits. 0: no limit. */
 	int (*in_flight)(const struct orr_pipeline *p, int s, const void *data);
 
-	/* (optional) Does B of stage s run F again, so that until then its stash is its input
-	 * alone? Stages for which the user asks for it (p->stages[s].recompute) do in any case. */
+	/* (optional) Does B of stage s run F again, so that until then its stash is only its input?
+	 * If the user requests it (p->stages[s].recompute), it does in any case. */
 	bool (*recompute)(const struct orr_pipeline *p, int s, const void *data);
 
-	/* (optional) The caller's, in its copy of the schedule: passed on to place. */
+	/* (optional) Set by a caller in its copy of the schedule; passed to place. */
 	struct orr_observer observer;
 };
 
 /* ---- plug-ins ---- */
 
 /* A plug-in is a shared module, one schedule followed by ORR_PLUGIN(schedule). It may call every
- * function of the public headers. The macro records what the plug-in was compiled against: one that
- * sees these structs otherwise than the program that loads it is refused. */
+ * function of the public headers. The macro records version and struct sizes: a plug-in that
+ * differs in these from the program that loads it is refused. */
 #define ORR_SCHEDULE_VERSION 8
 struct orr_size {
 	const char *name;
@@ -163,4 +161,6 @@ struct orr_plugin {
 #define ORR_PLUGIN(name) \
 	extern __attribute__((visibility("default"))) const struct orr_plugin orr_plugin; \
 	const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION, ORR_SIZES, &(name)}
+
+ORR_END
 #endif

@@ -1,7 +1,7 @@
 #ifndef ORR_SCHEDULES_H
 #define ORR_SCHEDULES_H
 /* The built-in schedules and their names. */
-#include "error.h"
+#include "orrery.h"
 #include "schedule.h"
 
 ORR_BEGIN

@@ -4,17 +4,33 @@
  * report, drawing and checker have one input. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "error.h"
-#include "transfer.h"
+#include "orrery.h"
 
 ORR_BEGIN
+
+/* Kinds of transfers between workers. */
+enum orr_transfer_kind {
+	ORR_TRANSFER_ACTIVATION,      /* to stage s, forward */
+	ORR_TRANSFER_GRADIENT,        /* to stage s, backward */
+	ORR_TRANSFER_STASH,           /* of stage s, from where F ran to where B runs */
+	ORR_TRANSFER_PARAMETER,       /* of stage s, from its owner to where a pass runs */
+	ORR_TRANSFER_WEIGHT_GRADIENT, /* of stage s, from where it was computed to its owner */
+	ORR_TRANSFER_ALL_REDUCE       /* of stage s or of tied parameters, a ring over all owners */
+};
+#define ORR_TRANSFER_KINDS 6
+
+/* A ring: an all-reduce; or, if each owner updates a part, a reduce-scatter of gradients and later
+ * an all-gather of parameters. */
+enum orr_ring_part { ORR_RING_ALL_REDUCE, ORR_RING_REDUCE_SCATTER, ORR_RING_ALL_GATHER };
+
+const char *orr_transfer_name(enum orr_transfer_kind kind); /* "weight_gradient" */
 
 struct orr_jobs;
 
 struct orr_transfer {
 	enum orr_transfer_kind kind;
-	int producer, consumer;  /* jobs; producer -1: parameters; consumer -1: the update. Of a
-				    ring: the last job, by number, whose gradient is in it */
+	int producer, consumer;  /* jobs; producer -1: parameters; consumer -1: the update. A ring's
+				    producer: the last job, by number, whose gradient is in it */
 	enum orr_ring_part ring; /* of a ring */
 	int set;                 /* of a ring: a stage, or tied parameters, see jobs->first_owner */
 	int from, to;            /* workers; of a ring: its first two owners */
@@ -22,8 +38,8 @@ struct orr_transfer {
 	int64_t start_ns, end_ns;
 };
 
-/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. version: the one
- * that it makes, counted from the start of the round; 1 with a flush. */
+/* U(s, owner): one step of the optimizer on one owner's parameters of a stage. version: the version
+ * it creates, counted from the start of the round; 1 with a flush. */
 struct orr_update {
 	int s, w, version;
 	int64_t start_ns, end_ns;
@@ -52,8 +68,7 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
  * gradient, in STRICT every worker in the order of n, and memory back to zero. */
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err);
 
-/* The last end of parameters that owners send one another after their updates, or those of worker w
- * (-1: of all); INT64_MIN: there are none. */
+/* The end of the last all-gather of updated parameters, on worker w (-1: any); INT64_MIN: none. */
 int64_t orr_timeline_gathered(const struct orr_timeline *t, int w);
 /* From the first start of a job to the last end of a job or an update, or of parameters that it
  * sends. */
@@ -61,14 +76,16 @@ int64_t orr_timeline_makespan(const struct orr_timeline *t);
 /* The same of a worker, the longest of all. */
 int64_t orr_timeline_span(const struct orr_timeline *t);
 
-/* Write the mean durations of passes and updates into the stages of p, the pipeline of t's jobs. */
+/* Write the mean durations of passes and updates into the stages of p, the pipeline of t's jobs,
+ * and as its overhead the mean time from the end of a job to the start of the next one on its
+ * worker, if that waits for nothing else. */
 struct orr_pipeline;
-void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p);
+int orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p, struct orr_error *err);
 
 /* Stash on worker w over time, in the order of time, one point per change: for the peak and for the
- * memory curve of the drawings. A release and an allocation at one instant release first. A stash
- * is with F's worker until B starts, then with B's; where F is recomputed, bytes grow when B
- * starts. Calls visit(user, time_ns, stashes, bytes). */
+ * memory curve of the drawings. At equal times, releases come before allocations. A stash is on F's
+ * worker until B starts, then on B's; if F is recomputed, its bytes grow when B starts. Calls
+ * visit(user, time_ns, stashes, bytes). */
 int orr_timeline_stash(const struct orr_timeline *t, int w,
 		       void (*visit)(void *user, int64_t time_ns, int stashes, int64_t bytes),
 		       void *user, struct orr_error *err);

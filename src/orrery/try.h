@@ -1,7 +1,7 @@
 #ifndef ORR_TRY_H
 #define ORR_TRY_H
 /* A try: a schedule on a pipeline and its machine, from its jobs to its figures. */
-#include "error.h"
+#include "orrery.h"
 
 ORR_BEGIN
 
@@ -15,21 +15,20 @@ struct orr_timeline;
 struct orr_try {
 	struct orr_jobs *jobs;
 	struct orr_timeline *timeline;
-	struct orr_figures *figures; /* without a flush, with the steady state */
+	struct orr_figures *figures; /* with the steady state, if asynchronous */
 };
 
-/* The jobs: orr_jobs_create_at() says what is refused, and what home is; NULL: no plan. Borrows p
- * and schedule's name. *x is overwritten. After an error, here and below, orr_try_fini() frees
- * what there is. */
+/* Create the jobs, see orr_jobs_create_at(), also for home. Borrows p and schedule's name. *x is
+ * overwritten. After an error, here and below, call orr_try_fini(). */
 int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
 		 const struct orr_schedule *schedule, const int *home, struct orr_error *err);
-/* The same, run in another order than the schedule's own: strictly, a greedy one as it runs
- * (orr_jobs_fix), or greedily, a strict one in its memory (orr_jobs_free). */
+/* The same in another order than the schedule's own. STRICT: fixes a greedy schedule's order to
+ * that of its run; GREEDY: runs a strict schedule in ORR_ORDER_BOUNDED. */
 enum orr_run_order { ORR_RUN_AS_SCHEDULED, ORR_RUN_STRICT, ORR_RUN_GREEDY };
 int orr_try_init_in(struct orr_try *x, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, const int *home, enum orr_run_order order,
 		    struct orr_error *err);
-/* Their timeline, and no more: for a search that looks at nothing but times. */
+/* Their timeline only, for a search that needs nothing but times. */
 int orr_try_time(struct orr_try *x, struct orr_error *err);
 /* Their timeline, checked, and its figures. */
 int orr_try_run(struct orr_try *x, struct orr_error *err);

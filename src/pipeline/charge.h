@@ -2,7 +2,7 @@
 #define ORR_CHARGE_H
 /* What operators add to the costs of a stage. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_graph;
 struct orr_machine;

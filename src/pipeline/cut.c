@@ -1,4 +1,4 @@
-#include "orrery/cut.h"
+#include "cut.h"
 
 #include <float.h>
 #include <stdbool.h>

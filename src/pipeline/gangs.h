@@ -1,7 +1,7 @@
 #ifndef ORR_PARTITION_GANGS_H
 #define ORR_PARTITION_GANGS_H
 /* Where operators say that their stages are, and which stages gather a minibatch. */
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
 struct orr_graph;

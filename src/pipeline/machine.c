@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "base/hash.h"
 #include "cluster.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 
 static void drop_single(struct orr_levels *levels)
 {
@@ -347,6 +348,13 @@ struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int
 	return (struct orr_link_cost){m->levels.latency_ns[l], m->levels.bytes_per_s[l]};
 }
 
+/* A transfer longer than the clock can count takes all of it, and is refused where it is asked for.
+ */
+static int64_t within_clock(double ns)
+{
+	return ns < (double)(INT64_MAX / 4) ? llround(ns) : INT64_MAX / 4;
+}
+
 int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes)
 {
 	struct orr_link_cost link;
@@ -354,22 +362,24 @@ int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, i
 	if (from == to)
 		return 0;
 	link = orr_machine_link(m, from, to);
+	link.latency_ns = smaller(link.latency_ns, INT64_MAX / 4);
 	if (link.bytes_per_s > 0)
-		link.latency_ns += llround((double)bytes / link.bytes_per_s * 1e9);
+		link.latency_ns += within_clock((double)bytes / link.bytes_per_s * 1e9);
 	return link.latency_ns;
 }
 
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes)
 {
-	int64_t longest = 0;
+	/* two workers send to each other over one link, which carries one thing at a time */
+	int64_t shared = k == 2 && orr_machine_half_duplex(m) ? 2 : 1, longest = 0;
 
 	for (int i = 0; i < k && k > 1; i++) {
 		struct orr_link_cost link = orr_machine_link(m, workers[i], workers[(i + 1) % k]);
-		int64_t ns = 2 * (k - 1) * link.latency_ns;
+		int64_t ns = within_clock(2.0 * (k - 1) * (double)link.latency_ns);
 
 		if (link.bytes_per_s > 0)
-			ns += llround(2.0 * (k - 1) / k * (double)bytes * (1 / link.bytes_per_s) *
-				      1e9);
+			ns += within_clock((double)shared * 2.0 * (k - 1) / k * (double)bytes *
+					   (1 / link.bytes_per_s) * 1e9);
 		longest = ns > longest ? ns : longest;
 	}
 	return longest;

@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "model/dot.h"
-#include "model/dot_parse.h"
+#include "model/dot_tree.h"
 #include "model/text.h"
 #include "cluster.h"
-#include "orrery/input.h"
-#include "orrery/quantity.h"
-#include "orrery/utf8.h"
+#include "base/grow.h"
+#include "base/input_file.h"
+#include "base/quantity.h"
+#include "base/utf8.h"
 
 #define MOST_WORKERS 4096
 #define MOST_NAME 200
@@ -354,7 +355,7 @@ static int add_pair(struct reader *r, int v, int w, const struct orr_dot_attribu
 {
 	struct orr_cluster *c = r->cluster;
 	struct orr_machine m = {.cluster = c};
-	struct orr_cluster_pair pair = {v, w, {0}}, *grown;
+	struct orr_cluster_pair pair = {v, w, {0}};
 	size_t at = (size_t)v * (size_t)c->n_workers + (size_t)w;
 	int code, line = 0, n = c->n_pairs;
 
@@ -368,12 +369,8 @@ static int add_pair(struct reader *r, int v, int w, const struct orr_dot_attribu
 				"%s:%d: a second link of %.60s and %.60s: leave one out", r->file,
 				line, c->workers[v].name, c->workers[w].name);
 	r->linked[at] = true;
-	if (n == r->pair_room) {
-		r->pair_room = 2 * n + 16;
-		if (!(grown = realloc(c->pairs, (size_t)r->pair_room * sizeof(*grown))))
-			return no_memory(r);
-		c->pairs = grown;
-	}
+	if (!orr_grow(&c->pairs, n, &r->pair_room, sizeof(*c->pairs)))
+		return no_memory(r);
 	c->pairs[c->n_pairs++] = pair;
 	return 0;
 }

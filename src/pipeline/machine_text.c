@@ -1,7 +1,7 @@
-#include "orrery/machine_text.h"
+#include "machine_text.h"
 
 #include "orrery/machine.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 
 const char *orr_worker_print(char *text, size_t size, const struct orr_machine *m, int w)
 {

@@ -1,9 +1,10 @@
-#include "orrery/microbatches.h"
+#include "microbatches.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/cost.h"
+#include "base/max.h"
+#include "cost.h"
 #include "orrery/pipeline.h"
 
 static int create(struct orr_microbatches **out, const struct orr_pipeline *p, int n,
@@ -82,11 +83,6 @@ int orr_microbatches_copy(struct orr_pipeline *p, const struct orr_pipeline *lik
 static int64_t mean(double sum, int n)
 {
 	return (int64_t)(sum / n + 0.5);
-}
-
-static int64_t larger(int64_t x, int64_t y)
-{
-	return x > y ? x : y;
 }
 
 void orr_microbatches_settle(struct orr_pipeline *p)

@@ -1,15 +1,15 @@
 /* Costs of single microbatches, from a CSV: a heading that names the columns, and a row a job. */
-#include "orrery/microbatches.h"
+#include "microbatches.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/cost.h"
-#include "orrery/input.h"
+#include "cost.h"
+#include "base/input_file.h"
 #include "orrery/pipeline.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 
 #define MOST (INT64_C(1) << 60) /* ns or bytes of one job: a few may be added up */
 

@@ -102,3 +102,20 @@ int orr_number_stages(const struct orr_graph *g, int *stage_of, int n_stages, st
 	free(x.number);
 	return code;
 }
+
+bool orr_graph_has_pins(const struct orr_graph *g)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		if (g->operators[i].stage >= 0)
+			return true;
+	return false;
+}
+
+int orr_graph_n_computed(const struct orr_graph *g)
+{
+	int n = 0;
+
+	for (int i = 0; i < g->n_operators; i++)
+		n += !orr_operator_is_input(&g->operators[i]);
+	return n;
+}

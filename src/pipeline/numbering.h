@@ -4,7 +4,8 @@
  * leaves a choice, the order in which the graph (and so `orrery show`) lists the first operator of
  * each that computes. Inputs have no say: they go to the first stage that reads them. Pinned stages
  * (stage=) keep the numbers of their file. */
-#include "orrery/error.h"
+#include <stdbool.h>
+#include "orrery/orrery.h"
 
 struct orr_graph;
 
@@ -12,4 +13,9 @@ struct orr_graph;
  * stage has an operator that computes, and their graph has no cycle. */
 int orr_number_stages(const struct orr_graph *g, int *stage_of, int n_stages,
 		      struct orr_error *err);
+
+/* Does the file pin stages? */
+bool orr_graph_has_pins(const struct orr_graph *g);
+/* Operators that are no inputs. */
+int orr_graph_n_computed(const struct orr_graph *g);
 #endif

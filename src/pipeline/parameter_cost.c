@@ -1,4 +1,4 @@
-#include "orrery/parameter_cost.h"
+#include "parameter_cost.h"
 
 #include <stdio.h>
 #include <string.h>

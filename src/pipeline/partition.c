@@ -1,15 +1,15 @@
-#include "orrery/partition.h"
+#include "partition.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/cut.h"
+#include "cut.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "numbering.h"
 #include "charge.h"
-#include "split.h"
+#include "split_stages.h"
 #include "stages_of.h"
 
 static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *err,
@@ -20,14 +20,6 @@ static int refuse_operator(const struct orr_graph *g, int i, struct orr_error *e
 }
 
 /* ---- pins ---- */
-
-static bool has_pins(const struct orr_graph *g)
-{
-	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].stage >= 0)
-			return true;
-	return false;
-}
 
 /* Every operator but inputs is pinned, no edge goes back, and no stage is empty. */
 static int take_pins(const struct orr_graph *g, int *stage_of, int *n_stages, struct orr_error *err)
@@ -97,7 +89,7 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 {
 	int n_computing = count_computing(g), code;
 
-	if (has_pins(g)) {
+	if (orr_graph_has_pins(g)) {
 		if ((code = take_pins(g, stage_of, n_chosen, err)))
 			return code;
 		if (n_stages && n_stages != *n_chosen)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "orrery/cost.h"
-#include "orrery/quantity.h"
+#include "cost.h"
+#include "base/quantity.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
 static void connect(struct orr_pipeline *p)

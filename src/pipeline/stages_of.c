@@ -10,7 +10,7 @@
 #include "gangs.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/microbatches.h"
+#include "microbatches.h"
 #include "orrery/pipeline.h"
 #include "tied.h"
 
@@ -29,7 +29,7 @@ void orr_stages_place_inputs(const struct orr_graph *g, int *stage_of)
 				stage_of[input] = stage_of[i];
 		}
 	for (int i = 0; i < g->n_operators; i++)
-		stage_of[i] = stage_of[i] < 0 ? 0 : stage_of[i]; /* an input that nobody reads */
+		stage_of[i] = stage_of[i] < 0 ? 0 : stage_of[i]; /* an input without readers */
 }
 
 /* Operators by stage, in their order: reads by one stage are met together. */
@@ -251,7 +251,7 @@ static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int 
 		if (left || op->backward_reads & as)
 			count_tensor(stage, s, &tensors[x], bytes, left);
 	}
-	bytes = bytes_of(o->instance->saved, samples);
+	bytes = bytes_of(o->saved_floats, samples);
 	stage->shared_bytes -= bytes;
 	if (trained) /* and the gradient of its output */
 		stage->passing_bytes -=

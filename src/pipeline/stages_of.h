@@ -2,7 +2,7 @@
 #define ORR_STAGES_OF_H
 /* From the stage of every operator to a pipeline. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_graph;
 struct orr_machine;

@@ -1,7 +1,7 @@
 #ifndef ORR_TIED_H
 #define ORR_TIED_H
 /* Parameters that operators share, and so stages. */
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_graph;
 struct orr_stage;

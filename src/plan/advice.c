@@ -1,15 +1,17 @@
-#include "orrery/advice.h"
+#include "advice.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "order/allocate.h"
+#include "order/periodic.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 #include "pipeline/charge.h"
 
 #define MICROBATCHES_A_STAGE 4 /* m >= 4 P keeps the bubble below a fifth [Separability] */
@@ -22,40 +24,45 @@ struct advising {
 	void *user;
 };
 
+__attribute__((format(printf, 2, 3))) static void say(const struct advising *a, const char *format,
+						      ...)
+{
+	char line[300];
+	va_list values;
+
+	va_start(values, format);
+	(void)vsnprintf(line, sizeof(line), format, values);
+	va_end(values);
+	a->visit(a->user, line);
+}
+
 /* Filling and draining takes depth - 1 microbatches' time, under 1F1B: an order that was searched
  * for says itself how far it is from the best. */
 static void advise_microbatches(const struct advising *a)
 {
 	int depth = a->plan->pipeline->depth, m = a->plan->pipeline->n_microbatches;
 	int n_first = a->plan->replicas[0], want = MICROBATCHES_A_STAGE * depth * n_first;
-	char line[300];
 
-	if (depth < 2 || m >= want || a->plan->searched_from_ns)
+	if (depth < 2 || m >= want || a->plan->sought.from_ns)
 		return;
-	(void)snprintf(
-		line, sizeof(line),
-		"%d microbatches are few for a depth of %d: filling and draining leave about "
-		"%.0f%% of the time unused; [microbatches] %d leaves %.0f%%",
-		m, depth, 100.0 * (depth - 1) / ((double)m / n_first + depth - 1), want,
-		100.0 * (depth - 1) / ((double)want / n_first + depth - 1));
-	a->visit(a->user, line);
+	say(a,
+	    "%d microbatches are few for a depth of %d: filling and draining leave about "
+	    "%.0f%% of the time unused; [microbatches] %d leaves %.0f%%",
+	    m, depth, 100.0 * (depth - 1) / ((double)m / n_first + depth - 1), want,
+	    100.0 * (depth - 1) / ((double)want / n_first + depth - 1));
 }
 
 static void advise_replicas(const struct advising *a)
 {
-	char line[300];
-
 	for (int s = 0; s < a->plan->pipeline->n_stages; s++) {
 		int m = a->plan->pipeline->n_microbatches, r = a->plan->replicas[s], rest = m % r;
 
 		if (!rest || a->plan->pipeline->machine.cluster) /* shared by speed */
 			continue;
-		(void)snprintf(line, sizeof(line),
-			       "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of "
-			       "their time "
-			       "is unused; give a multiple, [microbatches] %d",
-			       s, r, m, 100.0 * (r - rest) / (m + r - rest), m + r - rest);
-		a->visit(a->user, line);
+		say(a,
+		    "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of "
+		    "their time is unused; give a multiple, [microbatches] %d",
+		    s, r, m, 100.0 * (r - rest) / (m + r - rest), m + r - rest);
 		return;
 	}
 }
@@ -63,7 +70,6 @@ static void advise_replicas(const struct advising *a)
 static void advise_links(const struct advising *a)
 {
 	const struct orr_plan *plan = a->plan;
-	char line[300];
 	int worst = 0;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
@@ -71,14 +77,12 @@ static void advise_links(const struct advising *a)
 											    : worst;
 	if (plan->costs[worst].communication_s < 0.1 * plan->slowest_s)
 		return;
-	(void)snprintf(
-		line, sizeof(line),
-		"stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
-		"([bandwidth])%s",
-		worst, 100 * plan->costs[worst].communication_s / plan->slowest_s,
-		plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas ([straight])"
-					  : ", or fewer workers");
-	a->visit(a->user, line);
+	say(a,
+	    "stage %d spends %.0f%% of the slowest stage's time on links: take faster ones "
+	    "([bandwidth])%s",
+	    worst, 100 * plan->costs[worst].communication_s / plan->slowest_s,
+	    plan->replicas[worst] > 1 ? ", larger microbatches, or no replicas ([straight])"
+				      : ", or fewer workers");
 }
 
 /* Would operators that need not be neighbours share the work better? [Beaumont21, section 6] */
@@ -113,28 +117,22 @@ static void advise_placement(const struct advising *a, const struct orr_allocati
 {
 	int n_workers = a->plan->pipeline->n_workers;
 	double anyhow_s = (double)best->period_ns * 1e-9;
-	char line[300];
 
 	if (anyhow_s < 0.99 * busiest_s && (a->plan->pinned || !a->plan->options.pieces))
-		(void)snprintf(line, sizeof(line),
-			       "  operators that need not be neighbours could come to %.2f times: "
-			       "%s",
-			       anyhow_s / even_s,
-			       a->plan->pinned ? "[unpin], since the model pins its stages"
-					       : "leave [contiguous] out");
+		say(a, "  operators that need not be neighbours could come to %.2f times: %s",
+		    anyhow_s / even_s,
+		    a->plan->pinned ? "[unpin], since the model pins its stages"
+				    : "leave [contiguous] out");
 	else if (best->proven && anyhow_s > 0.99 * busiest_s)
-		(void)snprintf(
-			line, sizeof(line),
-			"  no placement of these operators, each on one of %d workers, is better, "
-			"transfers left out: take fewer workers ([workers]), or smaller operators",
-			n_workers);
+		say(a,
+		    "  no placement of these operators, each on one of %d workers, is better, "
+		    "transfers left out: take fewer workers ([workers]), or smaller operators",
+		    n_workers);
 	else
-		(void)snprintf(
-			line, sizeof(line),
-			"  no better placement of these operators was found; whether there is one "
-			"on %d workers is not known: try fewer ([workers]), or smaller operators",
-			n_workers);
-	a->visit(a->user, line);
+		say(a,
+		    "  no better placement of these operators was found; whether there is one "
+		    "on %d workers is not known: try fewer ([workers]), or smaller operators",
+		    n_workers);
 }
 
 static int advise_balance(const struct advising *a, struct orr_error *err)
@@ -143,37 +141,33 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 	double even = plan->one_worker_s / orr_machine_speeds(&plan->pipeline->machine),
 	       largest = 0, busiest;
 	struct orr_allocation best = {0};
-	char line[300];
 	int slowest = 0, code;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
 		slowest = plan->costs[s].compute_s > plan->costs[slowest].compute_s ? s : slowest;
-	busiest = plan->in_pieces ? plan->slowest_s : plan->costs[slowest].compute_s;
+	busiest =
+		plan->world == ORR_WORLD_PIECES ? plan->slowest_s : plan->costs[slowest].compute_s;
 	if (busiest < 1.1 * even || plan->graph->n_operators > MOST_OPERATORS)
 		return 0;
 	if ((code = find_anyhow(plan, &best, &largest, err)))
 		return code;
-	if (plan->in_pieces)
-		(void)snprintf(
-			line, sizeof(line),
-			"uneven: the busiest worker does %.2f times what each would if all shared "
-			"evenly",
-			busiest / even);
+	if (plan->world == ORR_WORLD_PIECES)
+		say(a,
+		    "uneven: the busiest worker does %.2f times what each would if all shared "
+		    "evenly",
+		    busiest / even);
 	else
-		(void)snprintf(
-			line, sizeof(line),
-			"uneven: stage %d computes %.2f times what each worker would if all shared "
-			"evenly",
-			slowest, busiest / even);
-	a->visit(a->user, line);
+		say(a,
+		    "uneven: stage %d computes %.2f times what each worker would if all shared "
+		    "evenly",
+		    slowest, busiest / even);
 	if (largest <= 0.99 * busiest) {
 		advise_placement(a, &best, busiest, even);
 		return 0;
 	}
-	(void)snprintf(line, sizeof(line), "  one operator is all of that: %s",
-		       plan->options.straight ? "allow replicas (leave [straight] out), or split it"
-					      : "split it into smaller ones");
-	a->visit(a->user, line);
+	say(a, "  one operator is all of that: %s",
+	    plan->options.straight ? "allow replicas (leave [straight] out), or split it"
+				   : "split it into smaller ones");
 	return 0;
 }
 
@@ -181,29 +175,25 @@ static void advise_memory(const struct advising *a)
 {
 	const struct orr_figures *f = a->plan->tried.figures;
 	int64_t limit = a->plan->options.memory_bytes;
-	char line[300], size[32];
+	char size[32];
 	int worst = 0;
 
-	if (a->plan->wanted_bytes) {
-		(void)snprintf(
-			line, sizeof(line),
-			"[memory] holds fewer microbatches than keep all workers busy: they do "
-			"nothing %.0f%% of the time; for the same stages [memory] %s is enough",
-			100 * f->bubble, orr_size_exact(size, sizeof(size), a->plan->wanted_bytes));
-		a->visit(a->user, line);
-	}
+	if (a->plan->wanted_bytes)
+		say(a,
+		    "[memory] holds fewer microbatches than keep all workers busy: they do "
+		    "nothing %.0f%% of the time; for the same stages [memory] %s is enough",
+		    100 * f->bubble, orr_size_exact(size, sizeof(size), a->plan->wanted_bytes));
 	for (int w = 1; w < f->n_workers; w++)
 		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
 	if (!limit || a->plan->pipeline->machine.cluster ||
 	    f->worker[worst].memory_bytes < limit - limit / 10)
 		return;
-	(void)snprintf(line, sizeof(line),
-		       "worker %d uses %.0f%% of [memory], %.0f%% of it stashes: simulate with "
-		       "[recompute] all, or plan for more workers",
-		       worst, 100.0 * (double)f->worker[worst].memory_bytes / (double)limit,
-		       100.0 * (double)f->worker[worst].peak_stash_bytes /
-			       (double)f->worker[worst].memory_bytes);
-	a->visit(a->user, line);
+	say(a,
+	    "worker %d uses %.0f%% of [memory], %.0f%% of it stashes: simulate with "
+	    "[recompute] all, or plan for more workers",
+	    worst, 100.0 * (double)f->worker[worst].memory_bytes / (double)limit,
+	    100.0 * (double)f->worker[worst].peak_stash_bytes /
+		    (double)f->worker[worst].memory_bytes);
 }
 
 int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line),
@@ -219,4 +209,18 @@ int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const
 	advise_links(&a);
 	advise_memory(&a);
 	return 0;
+}
+
+int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n,
+		     struct orr_error *err)
+{
+	*points = NULL;
+	*n = 0;
+	if (plan->world == ORR_WORLD_PIECES || plan->pipeline->machine.bandwidth_bytes_per_s > 0 ||
+	    plan->pipeline->machine.cluster || !orr_star_serves(plan->pipeline))
+		return 0;
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		if (plan->replicas[s] != 1)
+			return 0;
+	return orr_star_points(points, n, plan->pipeline, err);
 }

@@ -5,12 +5,14 @@
 #include "direct.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "ideals.h"
 #include "pipeline/charge.h"
-#include "tensors.h"
+#include "crossing.h"
 
 #define MOST_STEPS 20000000 /* a second or so */
 #define FEW_LIVE 64         /* pairs of tensors over a cut that are looked at in a step */
@@ -47,11 +49,6 @@ static double *beyond(const struct search *s, int ideal, int n_workers)
 			    (size_t)n_workers];
 }
 
-static double larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
 /* A stage from i to j first, on r workers: what is beyond i on each number of workers. */
 static void bound_with(struct search *s, int i, int j, int r)
 {
@@ -64,8 +61,8 @@ static void bound_with(struct search *s, int i, int j, int r)
 		if (!p->keeps_room &&
 		    time >= *beyond(s, i, r)) /* which more workers do not make longer */
 			return;
-		if (larger(time, *beyond(s, j, w - r)) < *beyond(s, i, w))
-			*beyond(s, i, w) = larger(time, *beyond(s, j, w - r));
+		if (fmax(time, *beyond(s, j, w - r)) < *beyond(s, i, w))
+			*beyond(s, i, w) = fmax(time, *beyond(s, j, w - r));
 	}
 }
 
@@ -90,7 +87,7 @@ static void bound(struct search *s)
 /* Bytes that keep a link busy. */
 static double busy_bytes(const struct search *s, double there, double back)
 {
-	return s->problem->in_turn ? there + back : larger(there, back);
+	return s->problem->in_turn ? there + back : fmax(there, back);
 }
 
 /* Where all that is sent over a cut is less than the bound, no link of it is ever the slowest. */
@@ -114,15 +111,7 @@ static void find_what_counts(struct search *s)
 
 static int least_common_multiple(int a, int b)
 {
-	int x = a, y = b;
-
-	while (y) {
-		int rest = x % y;
-
-		x = y;
-		y = rest;
-	}
-	return a / x * b;
+	return a / (int)common_divisor(a, b) * b;
 }
 
 /* The slowest link into the stage from the label's ideal to j, on r workers. */
@@ -153,8 +142,8 @@ static double link_s(struct search *s, const struct label *label, int j, int r)
 			bytes += (double)t->sent[t->live[m]].bytes;
 			back += (double)t->sent[t->live[m]].gradient_bytes;
 		}
-		slowest = larger(slowest, busy_bytes(s, bytes, back) / s->problem->bytes_per_s /
-						  least_common_multiple(s->labels[maker].r, r));
+		slowest = fmax(slowest, busy_bytes(s, bytes, back) / s->problem->bytes_per_s /
+						least_common_multiple(s->labels[maker].r, r));
 	}
 	return slowest;
 }
@@ -267,8 +256,8 @@ static int extend(struct search *s, int at, int j, int r, int left)
 	s->steps++;
 	if (rest >= least || (time = p->busy_s(p->user, label.ideal, j, r, left)) >= least)
 		return 0;
-	time = larger(larger(time, rest), label.time_s);
-	if (time >= least || (time = larger(time, link_s(s, &label, j, r))) >= least)
+	time = fmax(fmax(time, rest), label.time_s);
+	if (time >= least || (time = fmax(time, link_s(s, &label, j, r))) >= least)
 		return 0;
 	if (j < s->x->n - 1)
 		return add(s, (struct label){.ideal = j,

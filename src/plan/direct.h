@@ -5,7 +5,7 @@
  * replicas, and gradients come back beside that. What a link carries depends on two stages, so cuts
  * are told apart by which stage made what is still to be read. Private to the planner. */
 #include <stdbool.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_tensors;
 

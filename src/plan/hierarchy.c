@@ -33,13 +33,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "direct.h"
 #include "ideals.h"
 #include "pipeline/charge.h"
-#include "orrery/parameter_cost.h"
-#include "orrery/quantity.h"
+#include "pipeline/parameter_cost.h"
+#include "base/quantity.h"
 #include "shares.h"
-#include "tensors.h"
+#include "crossing.h"
 
 /* The best pipeline between two ideals with at most this number of components: its last stage
  * begins at `cut` (-1: there is one stage) on r components, and what comes before has `before`. */
@@ -64,6 +65,7 @@ struct search {
 			  stage */
 	bool *inside;
 	int64_t *sent; /* [n * n] bytes into and out of what lies between, where they are added */
+	struct orr_arrays all;
 };
 
 static struct cell *cell_at(const struct table *t, int n, int i, int j, int m)
@@ -425,14 +427,12 @@ static int find_pairs(struct search *s, struct orr_error *err)
 {
 	const struct orr_ideals *x = s->x;
 	size_t n = (size_t)x->n;
-	uint64_t *room = calloc(2 * (size_t)x->n_words, sizeof(*room));
+	uint64_t *room = orr_arrays_add(&s->all, 2 * (size_t)x->n_words, sizeof(*room));
 
-	s->allowed = calloc(n * n, sizeof(*s->allowed));
-	s->inside = calloc(n * n, sizeof(*s->inside));
-	if (!room || !s->allowed || !s->inside) {
-		free(room);
+	s->allowed = orr_arrays_add(&s->all, n * n, sizeof(*s->allowed));
+	s->inside = orr_arrays_add(&s->all, n * n, sizeof(*s->inside));
+	if (s->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
-	}
 	for (int j = 0; j < x->n; j++)
 		for (int i = 0; i < j; i++) {
 			size_t at = (size_t)j * n + (size_t)i;
@@ -441,7 +441,6 @@ static int find_pairs(struct search *s, struct orr_error *err)
 			s->allowed[at] = s->inside[at] && (!s->options->connected ||
 							   orr_ideals_connected(x, i, j, room));
 		}
-	free(room);
 	return 0;
 }
 
@@ -453,7 +452,7 @@ static int find_sent(struct search *s, struct orr_error *err)
 
 	if (!s->options->added || !s->options->activations)
 		return 0;
-	if (!(s->sent = calloc(n * n, sizeof(*s->sent))))
+	if (!(s->sent = orr_arrays_add(&s->all, n * n, sizeof(*s->sent))))
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
 	for (int j = 0; j < x->n; j++)
 		for (int i = 0; i < j; i++) {
@@ -495,8 +494,9 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 			l == last
 				? 1
 				: x->n; /* only what starts at the beginning is asked of the last */
-		t->cells = calloc((size_t)t->n_from * (size_t)x->n * (size_t)(t->m + 1),
-				  sizeof(*t->cells));
+		t->cells = orr_arrays_add(&s.all,
+					  (size_t)t->n_from * (size_t)x->n * (size_t)(t->m + 1),
+					  sizeof(*t->cells));
 		if (!t->cells) {
 			code = orr_fail(err, ORR_E_NOMEM,
 					"plan: no memory for %d cuts on %d workers", x->n, t->m);
@@ -515,11 +515,7 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 	*out = h;
 	h = NULL;
 out:
-	for (int l = 0; l <= last; l++)
-		free(s.level[l].cells);
-	free(s.allowed);
-	free(s.inside);
-	free(s.sent);
+	orr_arrays_free(&s.all);
 	orr_hierarchy_destroy(h);
 	return code;
 }

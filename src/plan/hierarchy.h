@@ -5,8 +5,7 @@
  * innermost outwards, over the ideals of the graph. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/numerics.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/machine.h"
 
 struct orr_tensors;
@@ -15,12 +14,12 @@ struct orr_hierarchy_options {
 	struct orr_levels levels;
 	const struct orr_machine *machine; /* (optional) its duplex, and of workers that differ,
 					      with one level: */
-	const int *order; /* stage after stage takes the next ones of order[], as many as the level
-			     has */
-	bool activations; /* count the traffic between stages */
-	bool added;       /* to what a stage computes; else a link is busy beside it */
-	bool connected;   /* only stages that hang together */
-	bool straight;    /* no replicas */
+	const int *order;   /* [workers of the level] successive stages take successive ones of
+			       these */
+	bool activations;   /* count the traffic between stages */
+	bool added;         /* to what a stage computes; else a link is busy beside it */
+	bool connected;     /* only stages that hang together */
+	bool straight;      /* no replicas */
 	int least_replicas; /* of a stage at each level, or all that the level has; 0: 1 */
 	int n_microbatches; /* of a step, which ends with one all-reduce of replicas and one update;
 			       0: as PipeDream's published optimizer counts, see hierarchy.c */

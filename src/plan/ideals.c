@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/set.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
@@ -19,20 +19,9 @@ struct listing {
 	struct orr_ideals *x;
 	const struct orr_units *u;
 	uint64_t *needs;     /* [n_units * n_words] the units that a unit reads */
-	int *table, n_table; /* open addressing over ideals; -1: empty */
+	int *table, n_table; /* a set of ideals */
 	int most;
 };
-
-static uint64_t hash_of(const uint64_t *bits, int n_words)
-{
-	uint64_t hash = ORR_HASH;
-
-	for (int i = 0; i < n_words; i++) {
-		hash = (hash ^ bits[i]) * 1099511628211u;
-		hash ^= hash >> 29;
-	}
-	return hash;
-}
 
 /* Add the set in the place after the last one, if it is new; false: there is no room. */
 static bool add_ideal(struct listing *l)
@@ -40,16 +29,13 @@ static bool add_ideal(struct listing *l)
 	struct orr_ideals *x = l->x;
 	size_t row = (size_t)x->n_words;
 	const uint64_t *bits = x->bits + (size_t)x->n * row;
-	int at = (int)(hash_of(bits, x->n_words) % (uint64_t)l->n_table);
+	int *place = orr_set_find(l->table, (size_t)l->n_table, x->bits, bits, row * sizeof(*bits));
 
-	while (l->table[at] >= 0) {
-		if (!memcmp(x->bits + (size_t)l->table[at] * row, bits, row * sizeof(*bits)))
-			return true;
-		at = (at + 1) % l->n_table;
-	}
+	if (*place)
+		return true;
 	if (x->n == l->most)
 		return false;
-	l->table[at] = x->n++;
+	*place = ++x->n;
 	return true;
 }
 
@@ -62,8 +48,6 @@ static bool list_ideals(struct listing *l)
 
 	x->n = 0;
 	memset(x->bits, 0, row * sizeof(*x->bits));
-	for (int i = 0; i < l->n_table; i++)
-		l->table[i] = -1;
 	(void)add_ideal(l);
 	for (int i = 0; i < x->n; i++)
 		for (int k = 0; k < l->u->n; k++) {
@@ -128,7 +112,7 @@ static int try_units(struct orr_ideals *x, const struct orr_units *u, int most, 
 	free(x->bits);
 	x->bits = calloc(((size_t)rows + 2) * (size_t)x->n_words, sizeof(*x->bits));
 	l.needs = calloc((size_t)u->n * (size_t)x->n_words + 1, sizeof(*l.needs));
-	l.table = malloc((size_t)l.n_table * sizeof(*l.table));
+	l.table = calloc((size_t)l.n_table, sizeof(*l.table));
 	if (!x->bits || !l.needs || !l.table) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", rows);
 		goto out;

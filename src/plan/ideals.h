@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/arrays.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_graph;
 struct orr_machine;

@@ -3,24 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "hierarchy.h"
 #include "ideals.h"
 #include "orrery/jobs.h"
-#include "orrery/partition.h"
-#include "orrery/parameter_cost.h"
-#include "orrery/periodic.h"
+#include "pipeline/partition.h"
+#include "pipeline/parameter_cost.h"
+#include "order/periodic.h"
 #include "orrery/pipeline.h"
 #include "plan_draft.h"
 #include "plan_order.h"
 #include "plan_orders.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 #include "orrery/schedule.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "orrery/timeline.h"
-#include "tensors.h"
+#include "crossing.h"
 #include "pipeline/charge.h"
+#include "pipeline/numbering.h"
 
 #define MOST_IDEALS 1000   /* with one level of workers */
 #define MOST_IDEALS_IN 500 /* with more: the search keeps every pair */
@@ -32,17 +34,15 @@
 
 /* ---- choosing ---- */
 
-#define N_WORLDS 3
-#define IN_PIECES 2
-
 struct choosing {
 	const struct orr_graph *g;
 	const struct orr_plan_options *o;
+	struct orr_machine machine; /* theirs */
 	const struct orr_ideals *x;
 	const struct orr_tensors *tensors;
-	struct orr_plan_orders orders;   /* of workers that differ; n 0: they are alike */
-	struct orr_plan *best[N_WORLDS]; /* chain, side by side, in pieces: the best that fits */
-	double pieces_bound_s;           /* no allocation in pieces has a less busy worker */
+	struct orr_plan_orders orders;       /* of workers that differ; n 0: they are alike */
+	struct orr_plan *best[ORR_N_WORLDS]; /* the best of each world that fits */
+	double pieces_bound_s;               /* no allocation in pieces has a less busy worker */
 	double fastest_s; /* no cut has a faster slowest stage than this; 0: the search does not
 			     know */
 	bool pinned;      /* the file says what the stages are */
@@ -52,19 +52,15 @@ struct choosing {
 	int least_replicas;     /* and each of their stages at least */
 	bool straight;          /* no replicas of any, whatever the options allow */
 	struct orr_plan *least; /* where none fits, the one that needs least */
+	struct orr_plan_drafts drafts; /* those that were simulated */
 };
-
-struct orr_plan_world *orr_plan_world_of(struct orr_plan *plan)
-{
-	return plan->in_pieces ? &plan->pieces : plan->side_by_side ? &plan->dag : &plan->chain;
-}
 
 #define A_LITTLE 1e-6 /* times within it are equal: sums of doubles come out a little apart */
 
 /* Is a better than b? Where memory keeps workers waiting, the slowest stage says little. */
-static bool is_better(struct orr_plan *a, struct orr_plan *b)
+static bool is_better(const struct orr_plan *a, const struct orr_plan *b)
 {
-	const struct orr_plan_world *x = orr_plan_world_of(a), *y = orr_plan_world_of(b);
+	const struct orr_plan_world *x = &a->worlds[a->world], *y = &b->worlds[b->world];
 
 	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes &&
 	    (x->slowest_s < y->slowest_s * (1 - A_LITTLE) ||
@@ -76,21 +72,35 @@ static bool is_better(struct orr_plan *a, struct orr_plan *b)
 						  : x->peak_stash < y->peak_stash;
 }
 
-/* *fits is set where either world fits; d is spent. */
-static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, struct orr_error *err)
+static int64_t memory_of(const struct orr_plan *plan)
 {
-	int code = 0;
+	return plan->worlds[plan->world].memory_bytes;
+}
 
-	orr_plan_draft_place_free(d, c->g);
-	for (int world = d->worker ? IN_PIECES : 0;
-	     world < (d->worker ? N_WORLDS : IN_PIECES) && !code; world++) {
+static bool any_fits(const struct choosing *c)
+{
+	return c->best[ORR_WORLD_CHAIN] || c->best[ORR_WORLD_DAG] || c->best[ORR_WORLD_PIECES];
+}
+
+static bool is_enough(const struct choosing *c)
+{
+	return any_fits(c) && c->o->enough && c->o->enough();
+}
+
+/* Simulate the draft in the worlds that it has; *fits is set where it fits in any. */
+static int realise(struct choosing *c, const struct orr_plan_draft *d, bool *fits,
+		   struct orr_error *err)
+{
+	int first = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_CHAIN,
+	    last = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_DAG, code = 0;
+
+	for (int world = first; world <= last && !code; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
 
-		if ((code = orr_plan_realise(&plan, c->g, c->o, d, world > 0, c->tight, err)))
+		if ((code = orr_plan_realise(&plan, c->g, c->o, d, world, c->tight, err)))
 			break;
-		if (!orr_plan_world_of(plan)->fits)
-			best = !c->least || orr_plan_world_of(plan)->memory_bytes <
-						       orr_plan_world_of(c->least)->memory_bytes
+		if (!plan->worlds[world].fits)
+			best = !c->least || plan->worlds[world].memory_bytes < memory_of(c->least)
 				       ? &c->least
 				       : NULL;
 		else
@@ -102,7 +112,25 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 		}
 		orr_plan_destroy(plan);
 	}
-	orr_plan_draft_fini(d);
+	return code;
+}
+
+/* *fits is set where it fits; d is spent. */
+static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, struct orr_error *err)
+{
+	struct orr_plan_tried *x;
+	bool known;
+	int code;
+
+	if (is_enough(c)) {
+		orr_plan_draft_fini(d);
+		*fits = true;
+		return 0;
+	}
+	orr_plan_draft_place_free(d, c->g);
+	x = orr_plan_drafts_add(&c->drafts, d, c->tight, c->g->n_operators, &known);
+	code = known ? 0 : realise(c, &x->draft, &x->fits, err);
+	*fits = *fits || x->fits;
 	return code;
 }
 
@@ -116,9 +144,8 @@ static bool is_limited(const struct choosing *c)
 static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
 			int most, bool *found, bool *fits, struct orr_error *err)
 {
-	struct orr_machine machine = orr_plan_machine(c->o);
 	struct orr_hierarchy_options options = {.levels = c->levels,
-						.machine = &machine,
+						.machine = &c->machine,
 						.activations = c->o->activations,
 						.added = c->o->added,
 						.connected = connected,
@@ -135,12 +162,12 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 	int code = 0;
 
 	*found = false;
-	for (int i = 0; i < (c->orders.n ? c->orders.n : 1) && !code; i++) {
+	for (int i = 0; i < (c->orders.n ? c->orders.n : 1) && !code && !is_enough(c); i++) {
 		struct orr_hierarchy *h = NULL;
 		struct orr_plan_draft d = {0};
 
 		if (c->orders.n) {
-			options.order = c->orders.list + (size_t)i * (size_t)machine.n_workers;
+			options.order = c->orders.list + (size_t)i * (size_t)c->machine.n_workers;
 			all = all && c->orders.all;
 		}
 		if ((code = orr_hierarchy_create(&h, c->tensors, &options, err)) || !h)
@@ -154,13 +181,13 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 		orr_plan_draft_fini(&d);
 		orr_hierarchy_destroy(h);
 	}
-	if (*found && all)
+	if (*found && all && !is_enough(c))
 		c->fastest_s = fastest;
 	return code;
 }
 
 /* With a memory limit, ask for stages that can hold more and more microbatches until one fits;
- * where they may not be as many as keep all workers busy, for stages that hold fewer and fewer. */
+ * if memory is tight, retry with fewer and fewer microbatches in flight. */
 static int consider_cuts(struct choosing *c, bool connected, struct orr_error *err)
 {
 	int n_workers = orr_levels_workers(&c->levels), code = 0;
@@ -216,10 +243,9 @@ static int consider_fewer_stages(struct choosing *c, struct orr_error *err)
 /* None fits: the nearest, for the message. */
 static int consider_least(struct choosing *c, struct orr_error *err)
 {
-	bool fits, found;
+	bool fits = false, found;
 	int code = consider_cut(c, false, 0, 1, 1, &found, &fits, err);
-	int64_t low = c->o->memory_bytes,
-		high = c->least ? orr_plan_world_of(c->least)->memory_bytes : low;
+	int64_t low = c->o->memory_bytes, high = c->least ? memory_of(c->least) : low;
 
 	/* workers that differ have limits of their own */
 	for (int i = 0; i < NARROWINGS && !code && high - low > 1 && !c->orders.n; i++) {
@@ -236,32 +262,22 @@ static int consider_least(struct choosing *c, struct orr_error *err)
 
 static int consider_branches(struct choosing *c, struct orr_error *err)
 {
-	struct orr_machine machine = orr_plan_machine(c->o);
 	struct orr_plan_draft d = {0};
-	int n = 0, code = 0;
+	int n = (int)smaller(c->machine.n_workers, orr_graph_n_computed(c->g)), code = 0;
 	bool fits = false;
 
-	for (int i = 0; i < c->g->n_operators; i++)
-		n += !orr_operator_is_input(&c->g->operators[i]);
-	n = machine.n_workers < n ? machine.n_workers : n;
 	/* one that cannot be cut so is no candidate */
-	if (!orr_plan_draft_cut(&d, c->g, &machine, c->o->samples, n, NULL) &&
-	    !(code = orr_plan_draft_spread(&d, c->g, &machine, c->o->samples, err)))
+	if (!orr_plan_draft_cut(&d, c->g, &c->machine, c->o->samples, n, NULL) &&
+	    !(code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, err)))
 		code = consider(c, &d, &fits, err);
 	orr_plan_draft_fini(&d);
 	return code;
-}
-
-static bool any_fits(const struct choosing *c)
-{
-	return c->best[0] || c->best[1] || c->best[IN_PIECES];
 }
 
 /* As with the cuts: stages that can hold more and more microbatches, until one fits. */
 static int consider_pieces(struct choosing *c, struct orr_error *err)
 {
 	int n_workers = orr_levels_workers(&c->o->levels), code = 0;
-	struct orr_machine machine = orr_plan_machine(c->o);
 	bool fits = false;
 
 	if (!c->o->pieces || c->g->n_operators > MOST_PIECES)
@@ -269,8 +285,8 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 	for (int flight = 1; flight <= 2 * n_workers && !fits && !code; flight *= 2) {
 		struct orr_plan_draft d = {0};
 
-		code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, flight, &c->pieces_bound_s,
-					     err);
+		code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, flight,
+					     &c->pieces_bound_s, err);
 		if (code || !d.n_stages)
 			break;
 		code = consider(c, &d, &fits, err);
@@ -278,7 +294,7 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 	if (c->tight && !any_fits(c) && !code) { /* whatever the time, in the least memory */
 		struct orr_plan_draft d = {0};
 
-		if (!(code = orr_plan_draft_pieces(&d, c->g, c->o, &machine, 0, NULL, err)))
+		if (!(code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, 0, NULL, err)))
 			code = consider(c, &d, &fits, err);
 	}
 	return code;
@@ -286,15 +302,14 @@ static int consider_pieces(struct choosing *c, struct orr_error *err)
 
 static int consider_all(struct choosing *c, struct orr_error *err)
 {
-	struct orr_machine machine = orr_plan_machine(c->o);
 	struct orr_plan_draft d = {0};
 	bool fits = false;
-	int code = orr_plan_draft_pins(&d, c->g, c->o, &machine, err);
+	int code = orr_plan_draft_pins(&d, c->g, c->o, &c->machine, err);
 
 	c->pinned = d.n_stages > 0;
-	if (code || c->pinned) { /* somebody has cut it */
+	if (code || c->pinned) { /* the file says where to cut */
 		if (!code && !d.worker)
-			code = orr_plan_draft_spread(&d, c->g, &machine, c->o->samples, err);
+			code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, err);
 		if (!code)
 			code = consider(c, &d, &fits, err);
 		orr_plan_draft_fini(&d);
@@ -309,8 +324,10 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 			return code;
 	}
 	c->straight = c->o->straight;
+	if (is_enough(c))
+		return 0;
 	code = consider_branches(c, err);
-	return code ? code : consider_pieces(c, err);
+	return code || is_enough(c) ? code : consider_pieces(c, err);
 }
 
 /* With a memory limit, also with fewer microbatches in flight. */
@@ -340,7 +357,7 @@ static int most_ideals(const struct orr_plan_options *o)
 /* The best cut so far, of stages on workers of their own; NULL: there is none. */
 static struct orr_plan *best_cut(const struct choosing *c)
 {
-	struct orr_plan *chain = c->best[0], *dag = c->best[1];
+	struct orr_plan *chain = c->best[ORR_WORLD_CHAIN], *dag = c->best[ORR_WORLD_DAG];
 
 	return !dag || (chain && is_better(chain, dag)) ? chain : dag;
 }
@@ -350,18 +367,18 @@ static struct orr_plan *best_cut(const struct choosing *c)
 static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors **tensors,
 		  struct orr_error *err)
 {
-	struct orr_machine machine = orr_plan_machine(c->o);
 	int code = 0;
 
 	for (int i = 0, failed = 0;
-	     i < MOST_REFINEMENTS && failed < 2 && (*x)->coarse && !c->pinned; i++) {
+	     i < MOST_REFINEMENTS && failed < 2 && (*x)->coarse && !c->pinned && !is_enough(c);
+	     i++) {
 		const struct orr_plan *best = best_cut(c);
 		int most = most_ideals(c->o) << i % 2; /* another view where one shows nothing */
 		struct orr_ideals *finer = NULL;
 		struct orr_tensors *t = NULL;
 
 		if (!best ||
-		    (code = orr_ideals_create(&finer, c->g, &machine, c->o->samples,
+		    (code = orr_ideals_create(&finer, c->g, &c->machine, c->o->samples,
 					      c->o->n_microbatches, most, best->pipeline->stage_of,
 					      err)) ||
 		    !finer)
@@ -385,13 +402,12 @@ static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors 
  * largest operator. */
 static double least_s(const struct choosing *c)
 {
-	struct orr_machine machine = orr_plan_machine(c->o);
-	double share_s =
-		       (double)c->x->compute_ns[c->x->n - 1] * 1e-9 / orr_machine_speeds(&machine),
+	double share_s = (double)c->x->compute_ns[c->x->n - 1] * 1e-9 /
+			 orr_machine_speeds(&c->machine),
 	       largest_s = 0;
 
 	if (c->o->straight)
-		largest_s = ((double)c->x->largest_ns / orr_machine_fastest(&machine) +
+		largest_s = ((double)c->x->largest_ns / orr_machine_fastest(&c->machine) +
 			     2 * (double)c->x->overhead_ns) *
 			    1e-9;
 	return share_s > largest_s ? share_s : largest_s;
@@ -405,35 +421,38 @@ static double fastest_s(const struct choosing *c)
 
 bool orr_plan_is_proven(const struct orr_plan *plan)
 {
-	return plan->pieces.fits && plan->pieces.slowest_s <= plan->pieces_bound_s * (1 + A_LITTLE);
+	const struct orr_plan_world *pieces = &plan->worlds[ORR_WORLD_PIECES];
+
+	return pieces->fits && pieces->slowest_s <= plan->slowest.pieces_bound_s * (1 + A_LITTLE);
 }
 
 /* Where two are as good, the one that is simpler to run. */
 static int choose(struct orr_plan **out, struct choosing *c)
 {
-	static const int order[] = {1, 0, IN_PIECES};
-	int wins = -1;
+	static const enum orr_world order[] = {ORR_WORLD_DAG, ORR_WORLD_CHAIN, ORR_WORLD_PIECES};
+	struct orr_plan **wins = NULL, *plan;
 
-	for (int i = 0; i < N_WORLDS; i++)
-		if (c->best[order[i]] && (wins < 0 || is_better(c->best[order[i]], c->best[wins])))
-			wins = order[i];
-	if (wins < 0)
+	for (int i = 0; i < ORR_N_WORLDS; i++) {
+		struct orr_plan **x = &c->best[order[i]];
+
+		wins = *x && (!wins || is_better(*x, *wins)) ? x : wins;
+	}
+	if (!wins)
 		return ORR_E_INPUT;
-	*out = c->best[wins];
-	if (c->best[0])
-		(*out)->chain = c->best[0]->chain;
-	if (c->best[1])
-		(*out)->dag = c->best[1]->dag;
-	if (c->best[IN_PIECES])
-		(*out)->pieces = c->best[IN_PIECES]->pieces;
-	(*out)->pieces_bound_s = c->pieces_bound_s;
-	(*out)->proven = orr_plan_is_proven(*out);
-	(*out)->fastest = wins != IN_PIECES && (*out)->slowest_s <= fastest_s(c) * (1 + A_LITTLE);
-	(*out)->least_s = least_s(c);
-	(*out)->pinned = c->pinned;
-	(*out)->coarse = c->x->coarse && !c->pinned;
-	(*out)->flattened = c->x->flattened && !c->pinned;
-	c->best[wins] = NULL;
+	plan = *wins;
+	for (int i = 0; i < ORR_N_WORLDS; i++)
+		if (c->best[i])
+			plan->worlds[i] = c->best[i]->worlds[i];
+	plan->slowest.pieces_bound_s = c->pieces_bound_s;
+	plan->slowest.proven = orr_plan_is_proven(plan);
+	plan->slowest.fastest =
+		plan->world != ORR_WORLD_PIECES && plan->slowest_s <= fastest_s(c) * (1 + A_LITTLE);
+	plan->slowest.least_s = least_s(c);
+	plan->pinned = c->pinned;
+	plan->coarse = c->x->coarse && !c->pinned;
+	plan->flattened = c->x->flattened && !c->pinned;
+	*wins = NULL;
+	*out = plan;
 	return 0;
 }
 
@@ -460,11 +479,12 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 {
 	struct orr_machine machine = orr_plan_machine(o);
 	struct orr_plan_options nested = *o;
-	/* place by place in an order of so many workers takes too long */
+	/* one worker after the other takes too long where there are many */
 	bool levels =
 		machine.n_workers > MOST_ORDERED && orr_machine_nested(&nested.levels, &machine);
 	struct choosing c = {.g = g,
 			     .o = levels ? &nested : o,
+			     .machine = orr_plan_machine(levels ? &nested : o),
 			     .levels = nested.levels,
 			     .least_replicas = 1,
 			     .straight = o->straight};
@@ -497,9 +517,10 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 		c.least = NULL;
 	}
 out:
-	for (int i = 0; i < N_WORLDS; i++)
+	for (int i = 0; i < ORR_N_WORLDS; i++)
 		orr_plan_destroy(c.best[i]);
 	orr_plan_destroy(c.least);
+	orr_plan_drafts_fini(&c.drafts);
 	orr_plan_orders_fini(&c.orders);
 	orr_tensors_destroy(tensors);
 	orr_ideals_destroy(x);
@@ -573,18 +594,4 @@ int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
 	}
 	orr_plan_destroy(least);
 	return code;
-}
-
-int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points, int *n,
-		     struct orr_error *err)
-{
-	*points = NULL;
-	*n = 0;
-	if (plan->in_pieces || plan->pipeline->machine.bandwidth_bytes_per_s > 0 ||
-	    plan->pipeline->machine.cluster || !orr_star_serves(plan->pipeline))
-		return 0;
-	for (int s = 0; s < plan->pipeline->n_stages; s++)
-		if (plan->replicas[s] != 1)
-			return 0;
-	return orr_star_points(points, n, plan->pipeline, err);
 }

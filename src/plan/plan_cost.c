@@ -11,7 +11,7 @@
 #include "pipeline/charge.h"
 #include "plan_draft.h"
 #include "shares.h"
-#include "tensors.h"
+#include "crossing.h"
 
 static double seconds(int64_t ns)
 {
@@ -254,7 +254,8 @@ static int cost_added(struct orr_plan *plan, const struct orr_machine *machine,
 		added_s[plan->workers[plan->first[s]]] +=
 			plan->costs[s].compute_s + plan->costs[s].communication_s;
 	for (int w = 0; w < p->n_workers; w++)
-		plan->added_s = added_s[w] > plan->added_s ? added_s[w] : plan->added_s;
+		plan->slowest.added_s =
+			added_s[w] > plan->slowest.added_s ? added_s[w] : plan->slowest.added_s;
 out:
 	orr_sent_list_fini(&sent);
 	free(added_s);
@@ -296,8 +297,9 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 	for (int s = 0; s < p->n_stages; s++) {
 		double time = charge_worker(plan, s);
 
-		plan->overlapped_s = time > plan->overlapped_s ? time : plan->overlapped_s;
+		plan->slowest.overlapped_s =
+			time > plan->slowest.overlapped_s ? time : plan->slowest.overlapped_s;
 	}
-	plan->slowest_s = plan->options.added ? plan->added_s : plan->overlapped_s;
+	plan->slowest_s = plan->options.added ? plan->slowest.added_s : plan->slowest.overlapped_s;
 	return 0;
 }

@@ -3,14 +3,18 @@
 /* Stages on workers that were found one way or another. Private to the planner. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_graph;
 struct orr_hierarchy;
 struct orr_ideals;
 struct orr_levels;
 struct orr_machine;
+struct orr_pipeline;
+struct orr_plan;
 struct orr_plan_options;
+struct orr_table;
+struct orr_try;
 
 struct orr_plan_draft {
 	int n_stages;
@@ -29,6 +33,21 @@ int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
 			struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
+
+/* The last drafts that were simulated: ways of cutting often find the same. */
+#define ORR_PLAN_MOST_DRAFTS 64
+struct orr_plan_drafts {
+	struct orr_plan_tried {
+		struct orr_plan_draft draft;
+		bool tight, fits;
+	} list[ORR_PLAN_MOST_DRAFTS];
+	int n; /* that there were: the next takes the place of the oldest */
+};
+
+/* The entry of d, which is spent. *known: it was there. */
+struct orr_plan_tried *orr_plan_drafts_add(struct orr_plan_drafts *x, struct orr_plan_draft *d,
+					   bool tight, int n_operators, bool *known);
+void orr_plan_drafts_fini(struct orr_plan_drafts *x);
 
 /* What the dynamic program found; order: (optional) of the workers, see hierarchy.h. */
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
@@ -61,21 +80,27 @@ void orr_plan_draft_place_free(struct orr_plan_draft *d, const struct orr_graph 
 
 /* The machine that a plan is simulated on. */
 struct orr_machine orr_plan_machine(const struct orr_plan_options *o);
-/* The plan of a draft in one world: side by side, or in a chain, where every stage also waits for
+/* A graph in these stages, with the step of the options. */
+int orr_plan_pipeline(struct orr_pipeline **out, const struct orr_graph *g, const int *stage_of,
+		      int n_stages, const struct orr_plan_options *o, struct orr_error *err);
+/* Simulate a table; after an error, too, orr_try_fini() frees what there is. */
+int orr_plan_try(struct orr_try *tried, const struct orr_pipeline *p, const struct orr_table *table,
+		 struct orr_error *err);
+/* A plan of the draft, its costs and jobs still to come. */
+int orr_plan_lay(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
+		 const struct orr_plan_draft *d, struct orr_error *err);
+/* The plan of a draft in one world (enum orr_world): side by side, or in a chain, where every stage
+ * also waits for
  * the one before, and the makespan is the chain's; its order runs on the real stages as it is,
  * which hold as much then. tight: hold no more than there is memory for. */
-struct orr_plan;
 int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
-		     const struct orr_plan_options *o, const struct orr_plan_draft *d,
-		     bool side_by_side, bool tight, struct orr_error *err);
+		     const struct orr_plan_options *o, const struct orr_plan_draft *d, int world,
+		     bool tight, struct orr_error *err);
 /* Number the stages of a plan that is made as numbering.h says, and simulate it again; those that
  * the file pins keep their numbers. */
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err);
-/* How the plan runs, as it was tried. */
-struct orr_plan_world;
-void orr_plan_note(struct orr_plan_world *world, const struct orr_plan *plan);
-/* The one that the plan itself is of. */
-struct orr_plan_world *orr_plan_world_of(struct orr_plan *plan);
+/* How the plan runs in the world of this number, as it was tried. */
+void orr_plan_note(struct orr_plan *plan, int number);
 /* No placement has a less busy worker than the plan's pieces. */
 bool orr_plan_is_proven(const struct orr_plan *plan);
 /* Fill costs, slowest_s and one_worker_s of a plan whose stages have their workers. */

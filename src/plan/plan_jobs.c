@@ -9,19 +9,18 @@
  *   stream    asynchronous schedules: period, the growth of n in a round; sync; accumulate
  *   bound     ns: no order within the schedule's limits is shorter; of: the pipeline that this was
  *             proved for */
-#include "plan_jobs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "orrery/plan.h"
-#include "orrery/async.h"
-#include "orrery/versions.h"
+#include "plan_file.h"
+#include "schedule/async.h"
+#include "schedule/versions.h"
 
 /* ---- writing ---- */
 
@@ -334,10 +333,10 @@ static int read_stream(struct orr_plan_file *file, const json_t *stream, struct 
 	if (!json_is_integer(accumulate) || json_integer_value(accumulate) < 1 ||
 	    json_integer_value(accumulate) > 1 << 20)
 		return refuse(file, err, "stream, accumulate: a number from 1 on");
-	if (!sync || orr_sync_parse(&file->sync, sync, NULL))
+	if (!sync || orr_sync_parse(&file->stream.sync, sync, NULL))
 		return refuse(file, err, "stream, sync: stashing, vertical or none");
 	t->period = json_integer_value(period);
-	file->accumulate = (int)json_integer_value(accumulate);
+	file->stream.accumulate = (int)json_integer_value(accumulate);
 	return 0;
 }
 
@@ -351,8 +350,8 @@ static int read_bound(struct orr_plan_file *file, const json_t *bound, struct or
 		return refuse(file, err, "bound: ns, a number from 1 on, and of");
 	if (file->table->period)
 		return refuse(file, err, "bound: not beside stream");
-	file->bound_ns = json_integer_value(ns);
-	(void)snprintf(file->bound_of, sizeof(file->bound_of), "%s", of);
+	file->bound.ns = json_integer_value(ns);
+	(void)snprintf(file->bound.of, sizeof(file->bound.of), "%s", of);
 	return 0;
 }
 
@@ -384,5 +383,5 @@ void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *
 	char of[24];
 
 	orr_pipeline_fingerprint(p, of);
-	file->table->bound_ns = strcmp(of, file->bound_of) ? 0 : file->bound_ns;
+	file->table->bound_ns = strcmp(of, file->bound.of) ? 0 : file->bound.ns;
 }

@@ -1,5 +1,6 @@
 /* Plans as JSON: written by `plan`, read by simulate and train. */
 #include "orrery/plan.h"
+#include "plan_file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,13 +10,13 @@
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
-#include "orrery/input.h"
+#include "advice.h"
+#include "base/input_file.h"
 #include "orrery/jobs.h"
-#include "orrery/parameter_cost.h"
-#include "orrery/periodic.h"
+#include "pipeline/parameter_cost.h"
+#include "order/periodic.h"
 #include "orrery/pipeline.h"
-#include "plan_jobs.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 
 /* ---- writing ---- */
 
@@ -57,11 +58,9 @@ int orr_machine_json(json_t *plan, const struct orr_machine *machine)
 	json_t *json;
 
 	if (machine->cluster)
-		return json_object_set_new(plan, "machine", json_string(machine->cluster->name)) ||
-				       json_object_set_new(plan, "machine_text",
-							   json_string(machine->cluster->text))
-			       ? -1
-			       : 0;
+		return json_object_update_new(
+			plan, json_pack("{s:s, s:s}", "machine", machine->cluster->name,
+					"machine_text", machine->cluster->text));
 	if (!levels->n)
 		return 0;
 	json = json_array();
@@ -121,36 +120,36 @@ json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err)
  */
 static int pieces_json(json_t *json, const struct orr_plan *plan)
 {
-	if (!plan->options.pieces && !plan->in_pieces)
+	if (!plan->options.pieces && plan->world != ORR_WORLD_PIECES)
 		return 0;
-	return json_object_set_new(json, "pieces", world_json(&plan->pieces)) |
-	       json_object_set_new(json, "pieces_bound", json_real(plan->pieces_bound_s)) |
-	       json_object_set_new(json, "proven", json_boolean(plan->proven));
+	return json_object_update_new(json, json_pack("{s:o, s:f, s:b}", "pieces",
+						      world_json(&plan->worlds[ORR_WORLD_PIECES]),
+						      "pieces_bound", plan->slowest.pieces_bound_s,
+						      "proven", plan->slowest.proven));
 }
 
 /* What the plan is the best for, both ways of counting links, and what a search knows of all
  * placements. */
 static int sought_json(json_t *json, const struct orr_plan *plan)
 {
-	int failed =
-		json_object_set_new(json, "sought",
-				    json_string(plan->options.by_makespan ? "shortest step"
-									  : "best throughput")) ||
-		json_object_set_new(json, "transfers",
-				    json_string(plan->options.added ? "added" : "overlapped"));
+	const struct orr_plan_sought *sought = &plan->sought;
+	int failed = json_object_update_new(
+		json, json_pack("{s:s, s:s, s:f, s:f, s:f}", "sought",
+				plan->options.by_makespan ? "shortest step" : "best throughput",
+				"transfers", plan->options.added ? "added" : "overlapped",
+				"slowest_stage_overlapped", plan->slowest.overlapped_s,
+				"slowest_stage_bound", plan->slowest.least_s, "slowest_stage_added",
+				plan->slowest.added_s));
 
-	failed |= json_object_set_new(json, "slowest_stage_overlapped",
-				      json_real(plan->overlapped_s));
-	failed |= json_object_set_new(json, "slowest_stage_bound", json_real(plan->least_s));
-	failed |= json_object_set_new(json, "slowest_stage_added", json_real(plan->added_s));
-	if (plan->searched_from_ns)
-		failed |= json_object_set_new(json, "restarts", json_integer(plan->restarts));
-	if (!plan->n_placements)
+	if (sought->from_ns)
+		failed |= json_object_set_new(json, "restarts", json_integer(sought->restarts));
+	if (!sought->n_placements)
 		return failed;
-	failed |= json_object_set_new(json, "placements", json_integer(plan->n_placements));
-	failed |= json_object_set_new(json, "all_placements", json_boolean(plan->all_placements));
-	return failed | json_object_set_new(json, "lower_bound_anywhere",
-					    json_real((double)plan->anywhere_ns / 1e9));
+	return failed |
+	       json_object_update_new(
+		       json, json_pack("{s:i, s:b, s:f}", "placements", sought->n_placements,
+				       "all_placements", sought->all_placements,
+				       "lower_bound_anywhere", (double)sought->anywhere_ns / 1e9));
 }
 
 /* What the costs are for, where the graph says it. */
@@ -189,35 +188,27 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 (json_int_t)plan->options.samples, "microbatches",
 			 plan->pipeline->n_microbatches, "workers", plan->pipeline->n_workers,
 			 "stages", stages, "slowest_stage", plan->slowest_s, "slowest_stage_proven",
-			 plan->fastest, "one_worker", plan->one_worker_s, "schedule",
-			 plan->tried.jobs->n_passes == 3 ? "search"
-			 : plan->in_pieces               ? "pieces"
-			 : plan->side_by_side            ? "side by side"
-							 : "chain",
+			 plan->slowest.fastest, "one_worker", plan->one_worker_s, "schedule",
+			 plan->tried.jobs->n_passes == 3   ? "search"
+			 : plan->world == ORR_WORLD_PIECES ? "pieces"
+			 : plan->world == ORR_WORLD_DAG    ? "side by side"
+							   : "chain",
 			 "makespan", (double)plan->tried.figures->makespan_ns / 1e9, "lower_bound",
 			 (double)plan->tried.figures->lower_bound_ns / 1e9, "in_flight",
 			 plan->in_flight, "idle_workers", n_idle, "coarse", plan->coarse,
-			 "flattened", plan->flattened, "chain", world_json(&plan->chain),
-			 "side_by_side", world_json(&plan->dag), "bandwidth",
+			 "flattened", plan->flattened, "chain",
+			 world_json(&plan->worlds[ORR_WORLD_CHAIN]), "side_by_side",
+			 world_json(&plan->worlds[ORR_WORLD_DAG]), "bandwidth",
 			 plan->pipeline->machine.bandwidth_bytes_per_s, "latency",
 			 (double)plan->pipeline->machine.latency_ns / 1e9, "worker", workers);
-	if (json && (pieces_json(json, plan) || sought_json(json, plan) ||
-		     profiled_json(json, &plan->graph->profiled) ||
-		     orr_machine_json(json, &plan->pipeline->machine) ||
-		     orr_microbatches_json(json, plan->pipeline))) {
-		json_decref(json);
-		json = NULL;
-	}
-	if (json && json_object_set_new(json, "periods", periods_json(plan, err))) {
-		json_decref(json);
-		json = NULL;
-	}
-	if (json && orr_parameter_cost_json(json, &plan->options.numerics)) {
-		json_decref(json);
-		json = NULL;
-	}
-	if (json && embed &&
-	    json_object_set_new(json, "text", orr_graph_text_json(plan->graph, err))) {
+	if (json &&
+	    (pieces_json(json, plan) || sought_json(json, plan) ||
+	     profiled_json(json, &plan->graph->profiled) ||
+	     orr_machine_json(json, &plan->pipeline->machine) ||
+	     orr_microbatches_json(json, plan->pipeline) ||
+	     json_object_set_new(json, "periods", periods_json(plan, err)) ||
+	     orr_parameter_cost_json(json, &plan->options.numerics) ||
+	     (embed && json_object_set_new(json, "text", orr_graph_text_json(plan->graph, err))))) {
 		json_decref(json);
 		json = NULL;
 	}
@@ -297,9 +288,9 @@ static int read_machine(struct orr_plan_file *file, const json_t *json, struct o
 		return 0;
 	if (!json_is_string(name) || !json_is_string(text))
 		return refuse(file, err, "machine_text: no text of a machine with a name");
-	file->machine = strdup(json_string_value(name));
-	file->machine_text = strdup(json_string_value(text));
-	return file->machine && file->machine_text
+	file->machine.name = strdup(json_string_value(name));
+	file->machine.text = strdup(json_string_value(text));
+	return file->machine.name && file->machine.text
 		       ? 0
 		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 }
@@ -505,8 +496,8 @@ void orr_plan_file_destroy(struct orr_plan_file *file)
 	free(file->graph);
 	free(file->text);
 	free(file->splits);
-	free(file->machine);
-	free(file->machine_text);
+	free(file->machine.name);
+	free(file->machine.text);
 	free(file);
 }
 
@@ -583,7 +574,7 @@ int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_micro
 		/* workers that differ do not take turns */
 		for (int b = 0; b < n_microbatches; b++)
 			home[b * file->n_stages + s] =
-				file->machine_text
+				file->machine.text
 					? t->compute[(b % t->n_microbatches * t->n_stages + s) *
 						     (t->split_backward ? 3 : 2)]
 					: (int)json_integer_value(

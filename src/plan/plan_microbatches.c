@@ -1,9 +1,9 @@
 /* Microbatches that differ, in a plan's file: "microbatch_costs" has one object each, with the
  * numbers of every stage and every edge in the order of the pipeline. */
-#include "orrery/plan.h"
+#include "plan_file.h"
 
-#include "orrery/cost.h"
-#include "orrery/microbatches.h"
+#include "pipeline/cost.h"
+#include "pipeline/microbatches.h"
 #include "orrery/pipeline.h"
 
 enum { N_COSTS = 5, N_SIZES = 2 };

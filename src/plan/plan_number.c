@@ -5,36 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "pipeline/numbering.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 
-static bool has_pins(const struct orr_graph *g)
-{
-	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].stage >= 0)
-			return true;
-	return false;
-}
-
-/* stage_of[n_operators], -1 for inputs, and old[n_stages], the number that each had. */
-static int find_numbers(int *stage_of, int *old, const struct orr_plan *plan, struct orr_error *err)
+/* Every stage of the draft as the plan has it, and old[n_stages], the number that it had there. */
+static int renumber(struct orr_plan_draft *d, int *old, const struct orr_plan *plan,
+		    struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
-	int code;
+	int code, n_replicas = 0, next = 0;
 
 	for (int i = 0; i < g->n_operators; i++)
-		stage_of[i] =
+		d->stage_of[i] =
 			orr_operator_is_input(&g->operators[i]) ? -1 : plan->pipeline->stage_of[i];
-	if ((code = orr_number_stages(g, stage_of, plan->pipeline->n_stages, err)))
+	if ((code = orr_number_stages(g, d->stage_of, d->n_stages, err)))
 		return code;
 	for (int i = 0; i < g->n_operators; i++)
-		if (stage_of[i] >= 0)
-			old[stage_of[i]] = plan->pipeline->stage_of[i];
+		if (d->stage_of[i] >= 0)
+			old[d->stage_of[i]] = plan->pipeline->stage_of[i];
+	for (int s = 0; s < d->n_stages; s++)
+		n_replicas += plan->replicas[s];
+	if (!(d->workers = calloc((size_t)n_replicas, sizeof(*d->workers))))
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", n_replicas);
+	for (int s = 0; s < d->n_stages; s++) {
+		d->replicas[s] = plan->replicas[old[s]];
+		for (int i = 0; i < d->replicas[s]; i++)
+			d->workers[next++] = plan->workers[plan->first[old[s]] + i];
+	}
 	return 0;
 }
 
@@ -60,45 +62,6 @@ static int move_table(struct orr_table **out, const struct orr_table *t, const i
 	return 0;
 }
 
-/* What plan says of each stage goes to now, whose arrays are there. */
-static void move_stages(struct orr_plan *now, const struct orr_plan *plan, const int *old)
-{
-	for (int s = 0, next = 0; s < plan->pipeline->n_stages; s++) {
-		now->first[s] = next;
-		now->replicas[s] = plan->replicas[old[s]];
-		now->costs[s] = plan->costs[old[s]];
-		for (int i = 0; i < now->replicas[s]; i++)
-			now->workers[next++] = plan->workers[plan->first[old[s]] + i];
-	}
-}
-
-static int build(struct orr_plan *now, const struct orr_plan *plan, const int *stage_of,
-		 const int *old, struct orr_error *err)
-{
-	const struct orr_pipeline *p = plan->pipeline;
-	struct orr_schedule schedule;
-	size_t n = (size_t)p->n_stages, n_replicas = 0;
-	int code;
-
-	for (size_t s = 0; s < n; s++)
-		n_replicas += (size_t)plan->replicas[s];
-	if (!(now->first = calloc(n, sizeof(int))) || !(now->replicas = calloc(n, sizeof(int))) ||
-	    !(now->workers = calloc(n_replicas, sizeof(int))) ||
-	    !(now->costs = calloc(n, sizeof(*now->costs))))
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
-	move_stages(now, plan, old);
-	if ((code = orr_partition_as(&now->pipeline, plan->graph, &plan->pipeline->machine,
-				     stage_of, p->n_stages, plan->options.samples, err)) ||
-	    (code = orr_pipeline_set_step(now->pipeline, p->n_workers, p->n_microbatches, err)) ||
-	    (code = move_table(&now->table, plan->table, old, err)))
-		return code;
-	now->pipeline->numerics = p->numerics;
-	orr_table_schedule(&schedule, now->table);
-	if ((code = orr_try_init(&now->tried, now->pipeline, &schedule, NULL, err)))
-		return code;
-	return orr_try_run(&now->tried, err);
-}
-
 static void swap(struct orr_plan *plan, struct orr_plan *now)
 {
 	struct orr_plan both = *plan;
@@ -113,28 +76,31 @@ static void swap(struct orr_plan *plan, struct orr_plan *now)
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err)
 {
 	int n_stages = plan->pipeline->n_stages, code;
-	int *stage_of = calloc((size_t)plan->graph->n_operators, sizeof(*stage_of));
 	int *old = calloc((size_t)n_stages, sizeof(*old));
-	struct orr_plan *now = calloc(1, sizeof(*now));
+	struct orr_plan_draft d = {0};
+	struct orr_plan *now = NULL;
 	bool moved = false;
 
-	if (!stage_of || !old || !now) {
+	if (!old) {
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
 		goto out;
 	}
-	if (has_pins(plan->graph) && !plan->options.unpin) {
-		code = 0;
-		goto out;
-	}
-	if ((code = find_numbers(stage_of, old, plan, err)))
+	if ((code = orr_plan_draft_init(&d, plan->graph, n_stages, err)) ||
+	    (orr_graph_has_pins(plan->graph) && !plan->options.unpin) ||
+	    (code = renumber(&d, old, plan, err)))
 		goto out;
 	for (int s = 0; s < n_stages; s++)
 		moved = moved || old[s] != s;
-	if (moved && !(code = build(now, plan, stage_of, old, err)))
-		swap(plan, now);
+	if (!moved || (code = orr_plan_lay(&now, plan->graph, &plan->options, &d, err)) ||
+	    (code = move_table(&now->table, plan->table, old, err)) ||
+	    (code = orr_plan_try(&now->tried, now->pipeline, now->table, err)))
+		goto out;
+	for (int s = 0; s < n_stages; s++)
+		now->costs[s] = plan->costs[old[s]];
+	swap(plan, now);
 out:
 	orr_plan_destroy(now);
-	free(stage_of);
+	orr_plan_draft_fini(&d);
 	free(old);
 	return code;
 }

@@ -5,12 +5,12 @@
 
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
-#include "orrery/microbatches.h"
-#include "orrery/parameter_cost.h"
+#include "pipeline/microbatches.h"
+#include "pipeline/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "orrery/try.h"
 #include "base/sort.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "orrery/timeline.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -152,24 +152,28 @@ static int try_schedule(struct orr_table **best, int64_t least[2],
 	const struct orr_figures *f;
 	struct orr_table *table = NULL;
 	struct orr_try tried;
-	int64_t peak = 0;
+	int64_t peak = 0, makespan_ns;
 	int code;
 
 	if ((code = orr_try_init(&tried, p, schedule, NULL, err)) ||
-	    (code = orr_try_run(&tried, err)))
+	    (code = orr_try_time(&tried, err)))
+		goto out;
+	makespan_ns = orr_timeline_makespan(tried.timeline);
+	if (*best && makespan_ns > least[0]) /* whatever the memory */
+		goto out;
+	if ((code = orr_figures_create(&tried.figures, tried.timeline, err)))
 		goto out;
 	f = tried.figures;
 	for (int w = 0; w < f->n_workers; w++)
 		peak = f->worker[w].memory_bytes > peak ? f->worker[w].memory_bytes : peak;
-	if (*best &&
-	    (f->makespan_ns > least[0] || (f->makespan_ns == least[0] && peak >= least[1])))
+	if (*best && makespan_ns == least[0] && peak >= least[1])
 		goto out;
 	if ((code = freeze(&table, tried.timeline, err)))
 		goto out;
 	orr_table_destroy(*best);
 	*best = table;
 	table = NULL;
-	least[0] = f->makespan_ns;
+	least[0] = makespan_ns;
 	least[1] = peak;
 out:
 	orr_table_destroy(table);

@@ -3,7 +3,7 @@
 /* From stages on workers to the order of every worker's jobs. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_pipeline;
 struct orr_table;

@@ -3,7 +3,7 @@
 /* Workers that differ, in the orders in which the stages of a cut may take them. Private to the
  * planner. */
 #include <stdbool.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_machine;
 

@@ -6,15 +6,17 @@
 
 #include "base/arrays.h"
 #include "order/allocate.h"
+#include "order/place.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
-#include "orrery/partition.h"
-#include "orrery/parameter_cost.h"
+#include "pipeline/partition.h"
+#include "pipeline/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 #include "pipeline/charge.h"
+#include "pipeline/numbering.h"
 #include "spread.h"
-#include "tensors.h"
+#include "crossing.h"
 
 #define MOST_STEPS 2000000 /* of branch and bound: a second at most */
 
@@ -163,40 +165,6 @@ static int cut_runs(struct pieces *x, int *stage_of, int *worker_of_stage)
 	return n_stages;
 }
 
-static bool has_pins(const struct orr_graph *g)
-{
-	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].stage >= 0)
-			return true;
-	return false;
-}
-
-/* Fill d->worker: a stage is a layer. */
-static int share(struct orr_plan_draft *d, const struct orr_pipeline *p, int n_workers,
-		 struct orr_error *err)
-{
-	int64_t *work_ns = calloc((size_t)p->n_stages, sizeof(*work_ns));
-	struct orr_layers layers = {p->n_stages, work_ns, NULL, &p->machine};
-	struct orr_allocation found;
-	int code;
-
-	if (!work_ns || !(d->worker = calloc((size_t)p->n_stages, sizeof(*d->worker)))) {
-		free(work_ns);
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
-	}
-	for (int s = 0; s < p->n_stages; s++)
-		work_ns[s] =
-			p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
-	if (p->n_stages <= n_workers)
-		for (int s = 0; s < p->n_stages; s++)
-			d->worker[s] = s;
-	code = p->n_stages <= n_workers ? 0
-					: orr_allocate_any(&found, d->worker, &layers, n_workers, 0,
-							   MOST_STEPS, err);
-	free(work_ns);
-	return code;
-}
-
 int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
 			const struct orr_plan_options *o, const struct orr_machine *machine,
 			struct orr_error *err)
@@ -205,22 +173,23 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
 	int code;
 
 	*d = (struct orr_plan_draft){0};
-	if (o->unpin || !has_pins(g))
+	if (o->unpin || !orr_graph_has_pins(g))
 		return 0;
 	if ((code = orr_partition(&p, g, machine, 0, o->samples, err)))
 		return code;
-	if ((code = orr_plan_draft_init(d, g, p->n_stages, err)) ||
-	    (code = share(d, p, machine->n_workers, err)))
+	if ((code = orr_plan_draft_init(d, g, p->n_stages, err)))
 		goto out;
 	for (int i = 0; i < g->n_operators; i++)
 		d->stage_of[i] = p->stage_of[i];
 	for (int s = 0; s < p->n_stages; s++)
 		d->replicas[s] = 1;
-	if (p->n_stages <=
-	    machine->n_workers) { /* no pieces: as a chain and side by side, in their order */
-		free(d->worker);
-		d->worker = NULL;
-	}
+	p->n_workers = machine->n_workers;
+	if (p->n_stages <= p->n_workers) /* no pieces: as a chain and side by side, in order */
+		goto out;
+	if (!(d->worker = calloc((size_t)p->n_stages, sizeof(*d->worker))))
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
+	else
+		code = orr_place_evenly(d->worker, p, MOST_STEPS, err);
 out:
 	if (code)
 		orr_plan_draft_fini(d);
@@ -233,7 +202,8 @@ out:
 static int count_links(struct pieces *x, const struct orr_plan_options *o,
 		       const struct orr_machine *machine, struct orr_error *err)
 {
-	struct orr_spread spread = {x->n_layers, x->work_ns, x->bytes, &x->sent, machine, o->added};
+	struct orr_spread_problem spread = {x->n_layers, x->work_ns, x->bytes,
+					    &x->sent,    machine,    o->added};
 	struct orr_layers layers = {x->n_layers, x->work_ns, x->bytes, machine};
 	struct orr_allocation found;
 	int64_t best_ns, other_ns;

@@ -3,46 +3,46 @@
 
 #include <stdlib.h>
 
+#include "base/max.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/schedule.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "orrery/timeline.h"
 #include "plan_draft.h"
 #include "plan_order.h"
 
-static int simulate(struct orr_plan *plan, struct orr_table *table, struct orr_error *err)
+int orr_plan_try(struct orr_try *tried, const struct orr_pipeline *p, const struct orr_table *table,
+		 struct orr_error *err)
 {
 	struct orr_schedule schedule;
 	int code;
 
-	plan->table = table;
 	orr_table_schedule(&schedule, table);
-	if ((code = orr_try_init(&plan->tried, plan->pipeline, &schedule, NULL, err)))
-		return code;
-	return orr_try_run(&plan->tried, err);
+	code = orr_try_init(tried, p, &schedule, NULL, err);
+	return code ? code : orr_try_run(tried, err);
 }
 
-void orr_plan_note(struct orr_plan_world *world, const struct orr_plan *plan)
+void orr_plan_note(struct orr_plan *plan, int number)
 {
-	*world = (struct orr_plan_world){.n_stages = plan->pipeline->n_stages,
-					 .slowest_s = plan->slowest_s,
-					 .makespan_ns = plan->tried.figures->makespan_ns};
-	for (int w = 0; w < plan->tried.figures->n_workers; w++) {
-		const struct orr_worker_figures *f = &plan->tried.figures->worker[w];
+	const struct orr_figures *f = plan->tried.figures;
+	struct orr_plan_world *world = &plan->worlds[number];
 
-		world->memory_bytes = f->memory_bytes > world->memory_bytes ? f->memory_bytes
-									    : world->memory_bytes;
-		world->stash_bytes = f->peak_stash_bytes > world->stash_bytes ? f->peak_stash_bytes
-									      : world->stash_bytes;
-		world->peak_stash =
-			f->peak_stash > world->peak_stash ? f->peak_stash : world->peak_stash;
+	*world = (struct orr_plan_world){
+		.fits = !orr_figures_check_memory(f, &plan->pipeline->machine, NULL),
+		.n_stages = plan->pipeline->n_stages,
+		.slowest_s = plan->slowest_s,
+		.makespan_ns = f->makespan_ns};
+	for (int w = 0; w < f->n_workers; w++) {
+		const struct orr_worker_figures *x = &f->worker[w];
+
+		world->memory_bytes = larger(world->memory_bytes, x->memory_bytes);
+		world->stash_bytes = larger(world->stash_bytes, x->peak_stash_bytes);
+		world->peak_stash = (int)larger(world->peak_stash, x->peak_stash);
 	}
-	world->fits =
-		!orr_figures_check_memory(plan->tried.figures, &plan->pipeline->machine, NULL);
 }
 
 /* links: whether they take time. */
@@ -67,6 +67,22 @@ struct orr_machine orr_plan_machine(const struct orr_plan_options *o)
 	return machine_with(o, o->activations);
 }
 
+int orr_plan_pipeline(struct orr_pipeline **out, const struct orr_graph *g, const int *stage_of,
+		      int n_stages, const struct orr_plan_options *o, struct orr_error *err)
+{
+	struct orr_machine machine = orr_plan_machine(o);
+	int code = orr_partition_as(out, g, &machine, stage_of, n_stages, o->samples, err);
+
+	if (code)
+		return code;
+	(*out)->numerics = o->numerics;
+	if ((code = orr_pipeline_set_step(*out, machine.n_workers, o->n_microbatches, err))) {
+		orr_pipeline_destroy(*out);
+		*out = NULL;
+	}
+	return code;
+}
+
 /* Where the draft does not say otherwise, workers are numbered along the stages: neighbours share
  * the inner links. */
 static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d)
@@ -83,10 +99,10 @@ static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d
 	}
 }
 
-/* Order the jobs in one of the two worlds; the first stages hold so many microbatches. tight: no
- * more than the memory has room for. */
-static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct orr_table **table,
-		 int64_t *makespan_ns, struct orr_error *err)
+/* Order the jobs in the plan's world; at most that number of microbatches in flight on the first
+ * stages. tight: no more than the memory has room for. */
+static int order(struct orr_plan *plan, bool tight, struct orr_table **table, int64_t *makespan_ns,
+		 struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
 	struct orr_pipeline *chain = NULL;
@@ -101,7 +117,8 @@ static int order(struct orr_plan *plan, bool side_by_side, bool tight, struct or
 				    : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages",
 					       p->n_stages);
 
-	if (code || (!side_by_side && (code = orr_pipeline_flatten(&chain, p, err))))
+	if (code ||
+	    (plan->world == ORR_WORLD_CHAIN && (code = orr_pipeline_flatten(&chain, p, err))))
 		goto out;
 	for (int s = 0; s < p->n_stages; s++)
 		orr_machine_turns(&p->machine, x.workers + x.first[s], x.replicas[s],
@@ -126,15 +143,11 @@ out:
 	return code;
 }
 
-int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
-		     const struct orr_plan_options *o, const struct orr_plan_draft *d,
-		     bool side_by_side, bool tight, struct orr_error *err)
+int orr_plan_lay(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
+		 const struct orr_plan_draft *d, struct orr_error *err)
 {
 	struct orr_plan *plan = calloc(1, sizeof(*plan));
-	struct orr_machine machine = orr_plan_machine(o), links = machine_with(o, true);
-	struct orr_table *table = NULL;
 	size_t n = (size_t)d->n_stages, n_replicas = 0;
-	int64_t makespan_ns = 0;
 	int code;
 
 	for (size_t s = 0; s < n; s++)
@@ -143,36 +156,43 @@ int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
 	    !(plan->replicas = calloc(n, sizeof(int))) ||
 	    !(plan->workers = calloc(n_replicas, sizeof(int))) ||
 	    !(plan->costs = calloc(n, sizeof(*plan->costs)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", d->n_stages);
-		goto out;
+		orr_plan_destroy(plan);
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", d->n_stages);
 	}
 	plan->graph = g;
 	plan->options = *o;
-	plan->side_by_side = side_by_side;
 	number_workers(plan, d);
-	if ((code = orr_partition_as(&plan->pipeline, g, &machine, d->stage_of, d->n_stages,
-				     o->samples, err)))
-		goto out;
-	plan->pipeline->numerics = o->numerics;
-	if ((code = orr_pipeline_set_step(plan->pipeline, machine.n_workers, o->n_microbatches,
-					  err)))
-		goto out;
-	if ((code = orr_plan_cost(plan, &links, err)) ||
-	    (code = order(plan, side_by_side, tight, &table, &makespan_ns, err)) ||
-	    (code = simulate(plan, table, err)))
-		goto out;
-	plan->in_pieces = d->worker != NULL;
-	orr_plan_note(plan->in_pieces ? &plan->pieces
-		      : side_by_side  ? &plan->dag
-				      : &plan->chain,
-		      plan);
-	if (!side_by_side)
-		plan->chain.makespan_ns = makespan_ns;
+	if ((code = orr_plan_pipeline(&plan->pipeline, g, d->stage_of, d->n_stages, o, err))) {
+		orr_plan_destroy(plan);
+		return code;
+	}
 	*out = plan;
-	plan = NULL;
-out:
-	orr_plan_destroy(plan);
-	return code;
+	return 0;
+}
+
+int orr_plan_realise(struct orr_plan **out, const struct orr_graph *g,
+		     const struct orr_plan_options *o, const struct orr_plan_draft *d, int world,
+		     bool tight, struct orr_error *err)
+{
+	struct orr_machine links = machine_with(o, true);
+	struct orr_plan *plan;
+	int64_t makespan_ns = 0;
+	int code = orr_plan_lay(&plan, g, o, d, err);
+
+	if (code)
+		return code;
+	plan->world = (enum orr_world)world;
+	if ((code = orr_plan_cost(plan, &links, err)) ||
+	    (code = order(plan, tight, &plan->table, &makespan_ns, err)) ||
+	    (code = orr_plan_try(&plan->tried, plan->pipeline, plan->table, err))) {
+		orr_plan_destroy(plan);
+		return code;
+	}
+	orr_plan_note(plan, world);
+	if (world == ORR_WORLD_CHAIN)
+		plan->worlds[world].makespan_ns = makespan_ns;
+	*out = plan;
+	return 0;
 }
 
 void orr_plan_destroy(struct orr_plan *plan)

@@ -11,15 +11,16 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "orrery/search.h"
 #include "orrery/timeline.h"
-#include "orrery/partition.h"
-#include "places.h"
+#include "pipeline/partition.h"
+#include "pipeline/numbering.h"
+#include "placements.h"
 #include "plan_draft.h"
 
 #define EFFORT 8          /* million jobs timed, as the schedule auto does, */
-#define JOBS_OF_EFFORT 25 /* but one for so many jobs: few have few orders */
+#define JOBS_OF_EFFORT 25 /* at most a million for each 25 jobs: few jobs have few orders */
 #define MOST_STAGES 64
 #define MOST_STAGES_A_WORKER 4 /* where operators are more than that */
 
@@ -76,13 +77,10 @@ static void fill_table(struct orr_table *table, const struct orr_pipeline *p, co
 static int take(struct orr_plan *plan, struct orr_table **table, bool will_do, int64_t bound_ns,
 		struct orr_error *err)
 {
-	struct orr_schedule schedule;
 	struct orr_try tried;
-	int code;
+	int code = orr_plan_try(&tried, plan->pipeline, *table, err);
 
-	orr_table_schedule(&schedule, *table);
-	if ((code = orr_try_init(&tried, plan->pipeline, &schedule, NULL, err)) ||
-	    (code = orr_try_run(&tried, err)))
+	if (code)
 		goto out;
 	if (!will_do || tried.figures->makespan_ns < plan->tried.figures->makespan_ns) {
 		struct orr_plan old = *plan;
@@ -161,12 +159,10 @@ static int list_stages(struct orr_plan_draft *d, const struct orr_plan *plan, in
 {
 	const struct orr_graph *g = plan->graph;
 	struct orr_machine machine = orr_plan_machine(&plan->options);
-	int n = 0, code;
+	int n = orr_graph_n_computed(g), code;
 
 	if ((code = orr_plan_draft_pins(d, g, &plan->options, &machine, err)) || d->n_stages)
 		goto out;
-	for (int i = 0; i < g->n_operators; i++)
-		n += !orr_operator_is_input(&g->operators[i]);
 	if (n > MOST_STAGES) {
 		code = orr_plan_draft_cut(d, g, &machine, plan->options.samples,
 					  MOST_STAGES_A_WORKER * machine.n_workers, err);
@@ -194,15 +190,12 @@ static void replace(struct orr_plan *plan, struct orr_plan *now)
 	plan->pinned = old.pinned;
 	plan->coarse = old.coarse;
 	plan->flattened = old.flattened;
-	plan->chain = old.chain;
-	plan->dag = old.dag;
-	plan->least_s = old.least_s;
-	plan->pieces_bound_s = old.pieces_bound_s;
-	plan->searched_from_ns = old.searched_from_ns;
-	plan->restarts = old.restarts;
-	plan->anywhere_ns = old.anywhere_ns;
-	orr_plan_note(&plan->pieces, plan);
-	plan->proven = orr_plan_is_proven(plan);
+	memcpy(plan->worlds, old.worlds, sizeof(plan->worlds));
+	plan->slowest.least_s = old.slowest.least_s;
+	plan->slowest.pieces_bound_s = old.slowest.pieces_bound_s;
+	plan->sought = old.sought;
+	orr_plan_note(plan, ORR_WORLD_PIECES);
+	plan->slowest.proven = orr_plan_is_proven(plan);
 }
 
 /* The plan is that of the draft, in this order, if its step is shorter. */
@@ -210,7 +203,8 @@ static int take_placed(struct orr_plan *plan, const struct orr_plan_draft *d,
 		       struct orr_table **table, struct orr_error *err)
 {
 	struct orr_plan *now = NULL;
-	int code = orr_plan_realise(&now, plan->graph, &plan->options, d, true, false, err);
+	int code = orr_plan_realise(&now, plan->graph, &plan->options, d, ORR_WORLD_PIECES, false,
+				    err);
 
 	if (code || (code = take(now, table, false, 0, err)))
 		goto out;
@@ -263,7 +257,6 @@ out:
 
 static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *err)
 {
-	struct orr_machine machine = orr_plan_machine(&plan->options);
 	struct orr_places places = {.memory_bytes = plan->options.memory_bytes,
 				    .known_ns = plan->tried.figures->makespan_ns,
 				    .seed = seed};
@@ -271,10 +264,8 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 	struct orr_pipeline *p = NULL;
 	struct orr_table *table = NULL;
 	struct orr_plan_draft d = {0};
-	int n_stages, n_operators = 0, *from = NULL, code;
+	int n_stages, *from = NULL, code;
 
-	for (int i = 0; i < plan->graph->n_operators; i++)
-		n_operators += !orr_operator_is_input(&plan->graph->operators[i]);
 	if ((code = list_stages(&d, plan, &n_stages, err)))
 		goto out;
 	orr_plan_draft_place_free(&d, plan->graph);
@@ -285,18 +276,14 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
 		goto out;
 	}
-	if ((code = orr_partition_as(&p, plan->graph, &machine, d.stage_of, n_stages,
-				     plan->options.samples, err)))
+	if ((code = orr_plan_pipeline(&p, plan->graph, d.stage_of, n_stages, &plan->options, err)))
 		goto out;
-	p->numerics = plan->options.numerics;
 	places.p = p;
 	if (find_replicas(plan) < 0) {
 		fill_workers(from, plan, p);
 		places.from = from;
 	}
-	if ((code = orr_pipeline_set_step(p, machine.n_workers, plan->options.n_microbatches,
-					  err)) ||
-	    (code = table_for(&table, p, err)) ||
+	if ((code = table_for(&table, p, err)) ||
 	    (code = orr_places_search(d.worker, table->priority, &found, &places, err)) ||
 	    (seed == 1 &&
 	     (found.makespan_ns ? found.makespan_ns : places.known_ns) > found.bound_ns &&
@@ -309,10 +296,11 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 	}
 	/* of stages of several operators, others may be shorter, as of jobs that take time to start
 	 */
-	if (n_stages == n_operators && !p->overhead_ns && found.bound_ns > plan->anywhere_ns)
-		plan->anywhere_ns = found.bound_ns;
-	plan->n_placements = found.n_tried;
-	plan->all_placements = found.all;
+	if (n_stages == orr_graph_n_computed(plan->graph) && !p->overhead_ns &&
+	    found.bound_ns > plan->sought.anywhere_ns)
+		plan->sought.anywhere_ns = found.bound_ns;
+	plan->sought.n_placements = found.n_tried;
+	plan->sought.all_placements = found.all;
 out:
 	free(from);
 	orr_plan_draft_fini(&d);
@@ -334,7 +322,8 @@ static bool is_best(const struct orr_plan *plan)
 {
 	const struct orr_figures *f = plan->tried.figures;
 
-	return f->makespan_ns <= (plan->options.pieces ? plan->anywhere_ns : f->lower_bound_ns);
+	return f->makespan_ns <=
+	       (plan->options.pieces ? plan->sought.anywhere_ns : f->lower_bound_ns);
 }
 
 /* Of the stages where they are; then on any workers, and where that helps of those. */
@@ -363,12 +352,12 @@ int orr_plan_search(struct orr_plan *plan, int restarts, int64_t seconds, struct
 				"[search] orders the jobs of one worker a stage, and stage %d "
 				"has %d: give [straight] as well",
 				replicas, plan->replicas[replicas]);
-	plan->searched_from_ns = plan->tried.figures->makespan_ns;
+	plan->sought.from_ns = plan->tried.figures->makespan_ns;
 	code = search_once(plan, 1, err);
 	while (!code && !is_best(plan) &&
-	       (plan->restarts < restarts || now_s() - begin_s < seconds))
-		code = search_once(plan, ++plan->restarts + 1, err);
+	       (plan->sought.restarts < restarts || now_s() - begin_s < seconds))
+		code = search_once(plan, ++plan->sought.restarts + 1, err);
 	if (!code) /* the row of the report that it is in */
-		orr_plan_note(orr_plan_world_of(plan), plan);
+		orr_plan_note(plan, (int)plan->world);
 	return code;
 }

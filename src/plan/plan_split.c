@@ -8,12 +8,13 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "orrery/partition.h"
+#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
-#include "orrery/rewrite.h"
+#include "plan_file.h"
+#include "rewrite/rewrite.h"
 #include "orrery/schedule.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "plan_draft.h"
 
 #define MOST_WIDTHS 12  /* numbers of workers that are tried */
@@ -47,7 +48,7 @@ static int price(struct orr_pipeline **out, const struct orr_graph *split,
 }
 
 /* Every stage's job starts once for each level that it has. The operators of a stage share the
- * first start, which whoever makes a stage of them counts: what is left is each exchange's. */
+ * first start, which is counted once for their stage: what is left is each exchange's. */
 static void leave_first_start(struct orr_operator *to, int64_t overhead_ns)
 {
 	int64_t *backward_ns = to->backward_ns >= overhead_ns ? &to->backward_ns : &to->weight_ns;
@@ -145,20 +146,10 @@ static void group(struct orr_levels *levels, int n_groups)
 static int simulate(struct orr_split_plan *x, const struct orr_plan_options *o,
 		    struct orr_error *err)
 {
-	struct orr_machine machine = orr_plan_machine(o);
-	struct orr_schedule schedule;
-	int code = orr_partition_as(&x->pipeline, x->graph, &machine, x->plan->pipeline->stage_of,
-				    x->plan->pipeline->n_stages, o->samples, err);
+	const struct orr_pipeline *p = x->plan->pipeline;
+	int code = orr_plan_pipeline(&x->pipeline, x->graph, p->stage_of, p->n_stages, o, err);
 
-	if (code)
-		return code;
-	x->pipeline->numerics = o->numerics;
-	orr_table_schedule(&schedule, x->plan->table);
-	if ((code = orr_pipeline_set_step(x->pipeline, orr_levels_workers(&o->levels),
-					  o->n_microbatches, err)) ||
-	    (code = orr_try_init(&x->tried, x->pipeline, &schedule, NULL, err)))
-		return code;
-	return orr_try_run(&x->tried, err);
+	return code ? code : orr_plan_try(&x->tried, x->pipeline, x->plan->table, err);
 }
 
 /* On the workers. */
@@ -245,16 +236,14 @@ static int set_split(json_t *json, const struct orr_split_plan *plan)
 	int failed;
 
 	orr_graph_fingerprint(plan->graph->whole, fingerprint);
-	failed = json_object_set_new(json, "fingerprint", json_string(fingerprint));
-	failed |= json_object_set_new(json, "split", json_string(plan->splits));
-	failed |= json_object_set_new(json, "groups", json_integer(plan->n_groups));
-	failed |= json_object_set_new(json, "workers", json_integer(plan->pipeline->n_workers));
-	failed |= json_object_set_new(json, "group_makespan",
-				      json_incref(json_object_get(json, "makespan")));
-	failed |= json_object_set_new(json, "makespan", json_real((double)f->makespan_ns / 1e9));
-	failed |= json_object_set_new(json, "lower_bound",
-				      json_real((double)f->lower_bound_ns / 1e9));
-	failed |= json_object_set_new(json, "bandwidth", json_real(machine->bandwidth_bytes_per_s));
+	failed = json_object_update_new(
+		json, json_pack("{s:s, s:s, s:i, s:i, s:O, s:f, s:f, s:f}", "fingerprint",
+				fingerprint, "split", plan->splits, "groups", plan->n_groups,
+				"workers", plan->pipeline->n_workers, "group_makespan",
+				json_object_get(json, "makespan"), "makespan",
+				(double)f->makespan_ns / 1e9, "lower_bound",
+				(double)f->lower_bound_ns / 1e9, "bandwidth",
+				machine->bandwidth_bytes_per_s));
 	return failed | orr_machine_json(json, machine);
 }
 

@@ -2,19 +2,19 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/arrays.h"
 #include "orrery/graph.h"
 #include "units.h"
 
 struct orr_refining {
 	struct orr_units *units;
-	int n, n_words; /* operators */
-	int *stage;
+	int n, n_words;   /* operators */
+	const int *stage; /* borrowed */
 	int *distance;   /* of an operator, or of the nearest of a unit: edges to the nearest cut */
 	uint64_t *after; /* [n * n_words] of every leader, the leaders that have to wait for it */
-	uint64_t *before; /* the same the other way round */
+	uint64_t *before;      /* the same the other way round */
+	struct orr_arrays all; /* with this struct */
 };
 
 static uint64_t *row_of(const struct orr_refining *r, uint64_t *matrix, int i)
@@ -183,20 +183,18 @@ int orr_refining_join(struct orr_refining *r, int n)
 int orr_refining_create(struct orr_refining **out, struct orr_units *u, const int *stage_of,
 			struct orr_error *err)
 {
-	struct orr_refining *r = calloc(1, sizeof(*r));
 	size_t n = (size_t)u->g->n_operators, row = n / 64 + 1;
+	struct orr_arrays all = {0};
+	struct orr_refining *r = orr_arrays_add(&all, 1, sizeof(*r));
+	int *distance = orr_arrays_add(&all, n, sizeof(*distance));
+	uint64_t *after = orr_arrays_add(&all, n * row, sizeof(*after)),
+		 *before = orr_arrays_add(&all, n * row, sizeof(*before));
 
-	if (!r || !(r->stage = calloc(n + 1, sizeof(*r->stage))) ||
-	    !(r->distance = calloc(n + 1, sizeof(*r->distance))) ||
-	    !(r->after = calloc(n * row + 1, sizeof(*r->after))) ||
-	    !(r->before = calloc(n * row + 1, sizeof(*r->before)))) {
-		orr_refining_destroy(r);
+	if (all.failed) {
+		orr_arrays_free(&all);
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu operators", n);
 	}
-	r->units = u;
-	r->n = (int)n;
-	r->n_words = (int)row;
-	memcpy(r->stage, stage_of, n * sizeof(*r->stage));
+	*r = (struct orr_refining){u, (int)n, (int)row, stage_of, distance, after, before, all};
 	measure(r);
 	close_over(r);
 	*out = r;
@@ -205,11 +203,7 @@ int orr_refining_create(struct orr_refining **out, struct orr_units *u, const in
 
 void orr_refining_destroy(struct orr_refining *r)
 {
-	if (!r)
-		return;
-	free(r->stage);
-	free(r->distance);
-	free(r->after);
-	free(r->before);
-	free(r);
+	struct orr_arrays all = r ? r->all : (struct orr_arrays){0};
+
+	orr_arrays_free(&all);
 }

@@ -2,12 +2,12 @@
 #define ORR_REFINE_H
 /* Units joined inside the stages of a cut that is known, far from where it cuts: what is near stays
  * as fine as it is, so that the next cut can be better. Private to the planner. */
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_refining;
 struct orr_units;
 
-/* stage_of: [n_operators] of the known cut. Borrows u, which has an operator in each unit but for
+/* stage_of: [n_operators] of the known cut. Borrows both; u has an operator in each unit but for
  * those without cost. */
 int orr_refining_create(struct orr_refining **out, struct orr_units *u, const int *stage_of,
 			struct orr_error *err);

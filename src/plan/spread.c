@@ -9,14 +9,14 @@
 #include "base/arrays.h"
 #include "base/random.h"
 #include "pipeline/charge.h"
-#include "tensors.h"
+#include "crossing.h"
 
 #define ROUNDS 4            /* of cooling down, each from the best placement so far */
 #define MOVES 300000        /* in each of them, */
-#define MOVES_OF_ONE 4000   /* but so many for each operator */
+#define MOVES_OF_ONE 4000   /* but at most this number for each operator */
 #define MOST_WORK 400000000 /* readers looked at, about */
 #define HOTTEST 0.05        /* of a worker's share of the work, that a move may cost at first */
-#define COOLING 0.99        /* so many times in a round: */
+#define COOLING 0.99        /* factor, applied this number of times in a round: */
 #define STEPS 800
 #define ALL 0.05 /* what the sum over all counts, beside the busiest */
 /* the power whose sum stands for all of them; by products and roots, which every machine rounds
@@ -24,7 +24,7 @@
 #define EVENNESS 8
 
 struct spreading {
-	const struct orr_spread *x;
+	const struct orr_spread_problem *x;
 	int n_workers, n_loads;
 	int *worker;
 	double *load; /* [n_workers] seconds; then of every link, [n_workers * n_workers]: from, to;
@@ -87,7 +87,7 @@ static int link_at(const struct spreading *s, int from, int to)
 /* What operator i makes, sent to the workers that read it; sign 1: as well, -1: no longer. */
 static void count_sent(struct spreading *s, int i, int sign)
 {
-	const struct orr_spread *x = s->x;
+	const struct orr_spread_problem *x = s->x;
 	int from = s->worker[i];
 	double most = 0;
 
@@ -128,7 +128,7 @@ static void count(struct spreading *s, int i, int sign)
 
 static void place(struct spreading *s, int i, int to)
 {
-	const struct orr_spread *x = s->x;
+	const struct orr_spread_problem *x = s->x;
 	double seconds = (double)x->work_ns[i] * 1e-9;
 
 	count(s, i, -1);
@@ -168,7 +168,7 @@ static double cost_of(const struct spreading *s, double busiest_s)
 /* All loads anew, since sums of doubles drift. */
 static void recount(struct spreading *s)
 {
-	const struct orr_spread *x = s->x;
+	const struct orr_spread_problem *x = s->x;
 
 	memset(s->load, 0, (size_t)s->n_loads * sizeof(*s->load));
 	memset(s->held, 0, (size_t)s->n_workers * sizeof(*s->held));
@@ -184,7 +184,7 @@ static void recount(struct spreading *s)
 /* Where operator i may go: mostly to a neighbour's worker. */
 static int target_of(struct spreading *s, int i)
 {
-	const struct orr_spread *x = s->x;
+	const struct orr_spread_problem *x = s->x;
 	int n_after = x->sent->first[i + 1] - x->sent->first[i],
 	    n_before = s->first_maker[i + 1] - s->first_maker[i];
 	int k;
@@ -246,7 +246,7 @@ static void cool_down(struct spreading *s, int *best, double *best_s, int n_move
 /* What each operator reads, from what is read of each. */
 static void list_makers(struct spreading *s)
 {
-	const struct orr_spread *x = s->x;
+	const struct orr_spread_problem *x = s->x;
 
 	for (int k = 0; k < x->sent->first[x->n]; k++)
 		s->first_maker[x->sent->readers[k] + 1]++;
@@ -260,7 +260,8 @@ static void list_makers(struct spreading *s)
 	s->first_maker[x->n] = x->sent->first[x->n];
 }
 
-static int spreading_init(struct spreading *s, const struct orr_spread *x, struct orr_error *err)
+static int spreading_init(struct spreading *s, const struct orr_spread_problem *x,
+			  struct orr_error *err)
 {
 	size_t n = (size_t)x->n + 2, n_workers = (size_t)x->machine->n_workers;
 	double work = 0;
@@ -282,7 +283,7 @@ static int spreading_init(struct spreading *s, const struct orr_spread *x, struc
 	return 0;
 }
 
-int orr_spread_improve(const struct orr_spread *x, int *worker, int64_t *busiest_ns,
+int orr_spread_improve(const struct orr_spread_problem *x, int *worker, int64_t *busiest_ns,
 		       struct orr_error *err)
 {
 	/* a move looks at every load, and at the readers of what two operators make and read */

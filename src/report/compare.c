@@ -1,19 +1,20 @@
-#include "orrery/compare.h"
+#include "compare.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "front.h"
-#include "orrery/choice.h"
+#include "orrery/open.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 #include "orrery/try.h"
 #include "orrery/timeline.h"
-#include "orrery/utf8.h"
+#include "base/utf8.h"
 
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 			 const struct orr_jobs *jobs)
@@ -28,12 +29,9 @@ static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 	for (int w = 0; w < f->n_workers; w++) {
 		const struct orr_worker_figures *worker = &f->worker[w];
 
-		if (worker->peak_stash > x->peak_stash)
-			x->peak_stash = worker->peak_stash;
-		if (worker->peak_stash_bytes > x->peak_stash_bytes)
-			x->peak_stash_bytes = worker->peak_stash_bytes;
-		if (worker->memory_bytes > x->memory_bytes)
-			x->memory_bytes = worker->memory_bytes;
+		x->peak_stash = (int)larger(x->peak_stash, worker->peak_stash);
+		x->peak_stash_bytes = larger(x->peak_stash_bytes, worker->peak_stash_bytes);
+		x->memory_bytes = larger(x->memory_bytes, worker->memory_bytes);
 		x->received_bytes += worker->recv_activation_bytes + worker->recv_gradient_bytes +
 				     worker->recv_stash_bytes + worker->recv_parameter_bytes +
 				     worker->sent_weight_gradient_bytes + worker->all_reduce_bytes;
@@ -334,10 +332,8 @@ static int try_front(struct orr_comparison *c, const struct orr_entry *entry, st
 
 		if (x->reason || x->pipeline != entry->pipeline)
 			continue;
-		if (x->peak_stash > front.stashes)
-			front.stashes = x->peak_stash;
-		if (x->peak_stash_bytes > front.stash_bytes)
-			front.stash_bytes = x->peak_stash_bytes;
+		front.stashes = larger(front.stashes, x->peak_stash);
+		front.stash_bytes = larger(front.stash_bytes, x->peak_stash_bytes);
 	}
 	return orr_front_visit(&front, err);
 }
@@ -399,25 +395,14 @@ const struct orr_contender *orr_comparison_within(const struct orr_comparison *c
 
 static int64_t ranked_ns(const struct orr_contender *x, enum orr_rank by)
 {
-	const struct orr_noisy *noisy = &x->noisy;
+	bool greedy = by >= ORR_RANK_GREEDY_MEDIAN;
+	const struct orr_spread *spread = greedy ? &x->noisy.greedy : &x->noisy.strict;
+	const int64_t ns[] = {spread->median_ns, spread->p95_ns, spread->worst_ns};
 
-	switch (by) {
-	case ORR_RANK_MAKESPAN:
+	if (by == ORR_RANK_MAKESPAN)
 		return x->makespan_ns;
-	case ORR_RANK_MEDIAN:
-		return noisy->strict.median_ns;
-	case ORR_RANK_P95:
-		return noisy->strict.p95_ns;
-	case ORR_RANK_WORST:
-		return noisy->strict.worst_ns;
-	case ORR_RANK_GREEDY_MEDIAN:
-		return noisy->has_greedy ? noisy->greedy.median_ns : INT64_MAX;
-	case ORR_RANK_GREEDY_P95:
-		return noisy->has_greedy ? noisy->greedy.p95_ns : INT64_MAX;
-	case ORR_RANK_GREEDY_WORST:
-		return noisy->has_greedy ? noisy->greedy.worst_ns : INT64_MAX;
-	}
-	return 0;
+	return greedy && !x->noisy.has_greedy ? INT64_MAX
+					      : ns[(by - ORR_RANK_MEDIAN) % ORR_RANK_WORST];
 }
 
 void orr_comparison_rank(struct orr_comparison *c, enum orr_rank by)

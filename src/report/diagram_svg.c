@@ -1,4 +1,4 @@
-#include "orrery/diagram.h"
+#include "diagram.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 #include "svg.h"
 #include "orrery/timeline.h"
 
@@ -96,7 +96,7 @@ static void write_title(const struct svg *svg)
 	const struct orr_timeline *t = svg->layout->timeline;
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	const struct orr_figures *f = svg->figures;
-	char title[256], makespan[64], bound[64], text[512];
+	char title[256], text[512];
 	const char *unit = p->units ? " units" : "";
 
 	(void)snprintf(title, sizeof(title), "%s%s: %d stage%s on %d worker%s, %d microbatch%s",
@@ -105,9 +105,9 @@ static void write_title(const struct svg *svg)
 		       p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
 	(void)snprintf(text, sizeof(text),
 		       "makespan %s%s, lower bound %s%s, bubble %.1f%%, span bubble %.1f%%",
-		       orr_duration_print(makespan, sizeof(makespan), f->makespan_ns, p->units),
-		       unit, orr_duration_print(bound, sizeof(bound), f->lower_bound_ns, p->units),
-		       unit, 100 * f->bubble, 100 * f->span_bubble);
+		       orr_duration_text(f->makespan_ns, p->units), unit,
+		       orr_duration_text(f->lower_bound_ns, p->units), unit, 100 * f->bubble,
+		       100 * f->span_bubble);
 	orr_svg_write_text(svg, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
 	orr_svg_write_text(svg, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"", text);
 }

@@ -1,7 +1,8 @@
+#include "base/max.h"
 #include "orrery/jobs.h"
-#include "orrery/machine_text.h"
+#include "pipeline/machine_text.h"
 #include "orrery/timeline.h"
-#include "orrery/diagram.h"
+#include "diagram.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,17 +43,6 @@ struct canvas {
 	unsigned char *style; /* [width] 0: idle, 1 + 3 hue + kind, or STYLE_UPDATE */
 };
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
 /* With a common time step a whole number of columns wide, equal jobs look equal; without one that
  * fits, every column shows what runs at its middle. */
 static int choose_width(const struct orr_layout *layout, int room)
@@ -60,7 +50,8 @@ static int choose_width(const struct orr_layout *layout, int room)
 	int64_t step = layout->span_ns, n;
 
 	for (int i = 0; i < layout->n_cells && step > 1; i++)
-		step = divisor(divisor(step, layout->cells[i].start_ns), layout->cells[i].end_ns);
+		step = common_divisor(common_divisor(step, layout->cells[i].start_ns),
+				      layout->cells[i].end_ns);
 	n = step > 0 ? layout->span_ns / step : room;
 	if (n == 0 || n > room)
 		return room;

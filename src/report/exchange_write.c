@@ -1,5 +1,5 @@
 /* Timeline -> schedule CSV. */
-#include "orrery/exchange.h"
+#include "open/exchange.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,21 +7,11 @@
 #include <string.h>
 
 #include "orrery/jobs.h"
+#include "base/max.h"
 #include "layout.h"
 #include "orrery/timeline.h"
 
 #define MOST_STEPS 10 /* of a job, where cells are steps */
-
-static int64_t greatest_divisor(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
 
 /* What all starts and durations are multiples of; 0 where that is too small to line up by. */
 static int64_t find_step_ns(const struct orr_timeline *t, int64_t first_ns)
@@ -36,8 +26,7 @@ static int64_t find_step_ns(const struct orr_timeline *t, int64_t first_ns)
 		if (!duration)
 			return 0;
 		longest = duration > longest ? duration : longest;
-		step = greatest_divisor(greatest_divisor(t->start_ns[j] - first_ns, duration),
-					step);
+		step = common_divisor(common_divisor(t->start_ns[j] - first_ns, duration), step);
 	}
 	return longest / step > MOST_STEPS ? 0 : step;
 }
@@ -163,8 +152,8 @@ static int write(FILE *file, const struct orr_timeline *t, bool stepped, struct 
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		if (!orr_jobs_has(jobs, j))
 			continue;
-		first_ns = t->start_ns[j] < first_ns ? t->start_ns[j] : first_ns;
-		last_ns = t->end_ns[j] > last_ns ? t->end_ns[j] : last_ns;
+		first_ns = smaller(first_ns, t->start_ns[j]);
+		last_ns = larger(last_ns, t->end_ns[j]);
 	}
 	if ((code = order_jobs(&entries, t, err)))
 		return code;
@@ -210,10 +199,8 @@ static int write_whole(FILE *file, const struct orr_timeline *t, struct orr_erro
 
 		if (!orr_jobs_has(t->jobs, j))
 			continue;
-		joined.start_ns[k] =
-			t->start_ns[j] < joined.start_ns[k] ? t->start_ns[j] : joined.start_ns[k];
-		joined.end_ns[k] =
-			t->end_ns[j] > joined.end_ns[k] ? t->end_ns[j] : joined.end_ns[k];
+		joined.start_ns[k] = smaller(joined.start_ns[k], t->start_ns[j]);
+		joined.end_ns[k] = larger(joined.end_ns[k], t->end_ns[j]);
 	}
 	code = write(file, &joined, false, err);
 out:

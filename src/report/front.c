@@ -6,7 +6,7 @@
 #include "orrery/search.h"
 
 #define MOST_GUESSES 8 /* of the least memory; each is closer */
-#define DIGITS 1000    /* sizes in between have so many values a power of ten */
+#define DIGITS 1000    /* values of sizes in between per power of ten */
 
 struct point {
 	int64_t limit, held, makespan_ns;
@@ -86,7 +86,7 @@ static int find_least(const struct finder *f, int64_t *least)
 	return code;
 }
 
-/* In the middle, and of a size without digits that nobody reads. */
+/* In the middle, and rounded to few digits. */
 static int64_t middle(const struct finder *f, int64_t low, int64_t high)
 {
 	int64_t at = low + (high - low) / 2, unit = 1, round;

@@ -3,7 +3,7 @@
 /* Memory against makespan: in which memories `auto` is to be tried. Private to the comparison. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_pipeline;
 

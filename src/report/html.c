@@ -1,14 +1,14 @@
-#include "orrery/html.h"
+#include "html.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "layout.h"
 #include "orrery/jobs.h"
-#include "orrery/machine_text.h"
-#include "orrery/stages.h"
+#include "base/json.h"
+#include "pipeline/machine_text.h"
+#include "stages.h"
 #include "orrery/timeline.h"
-#include "orrery/transfer.h"
 #include "page.h"
 #include "simulate/idle.h"
 
@@ -78,7 +78,7 @@ static json_t *workers_json(const struct orr_timeline *t)
 	for (int w = 0; w < t->jobs->pipeline->n_workers; w++) {
 		(void)snprintf(text, sizeof(text), "w%d%s", w,
 			       orr_worker_print(is, sizeof(is), machine, w));
-		json_array_append_new(workers, json_string(text));
+		orr_json_append(&workers, json_string(text));
 	}
 	return workers;
 }
@@ -89,8 +89,8 @@ static json_t *limits_json(const struct orr_timeline *t)
 	json_t *workers = json_array();
 
 	for (int w = 0; w < t->jobs->pipeline->n_workers; w++)
-		json_array_append_new(
-			workers, json_integer(orr_machine_memory(&t->jobs->pipeline->machine, w)));
+		orr_json_append(&workers,
+				json_integer(orr_machine_memory(&t->jobs->pipeline->machine, w)));
 	return workers;
 }
 
@@ -102,9 +102,9 @@ static json_t *causes_json(const struct orr_idle *idle)
 		json_t *causes = json_object();
 
 		for (int c = 0; c < ORR_CAUSES; c++)
-			json_object_set_new(causes, orr_cause_name((enum orr_cause)c),
-					    json_integer(idle->causes[w][c]));
-		json_array_append_new(workers, causes);
+			orr_json_set(&causes, orr_cause_name((enum orr_cause)c),
+				     json_integer(idle->causes[w][c]));
+		orr_json_append(&workers, causes);
 	}
 	return workers;
 }

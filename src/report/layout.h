@@ -4,7 +4,6 @@
  * Text, SVG and trace draw from this, so that simulated and measured timelines look alike. */
 #include <stdint.h>
 #include <stdio.h>
-#include "orrery/error.h"
 #include "orrery/orrery.h"
 
 struct orr_timeline;

@@ -2,7 +2,7 @@
 #define ORR_MEMBERS_H
 /* The operators of stages, by name. */
 #include <stddef.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_pipeline;
 

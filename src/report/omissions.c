@@ -1,4 +1,4 @@
-#include "orrery/omissions.h"
+#include "omissions.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,79 +33,71 @@ static bool is_chain(const struct orr_pipeline *p)
 	return chain;
 }
 
-static int count_recomputing(const struct orr_jobs *jobs)
+/* Of a stage: does it run F again before B? */
+static bool recomputes(const struct orr_jobs *jobs, int s)
+{
+	return jobs->recompute[s];
+}
+
+static bool is_ganged(const struct orr_jobs *jobs, int s)
+{
+	return orr_pipeline_n_at(jobs->pipeline, s) > 1;
+}
+
+/* A job of it has its parameters elsewhere. */
+static bool is_apart(const struct orr_jobs *jobs, int s)
+{
+	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++) {
+			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
+
+			if (jobs->weights[j] != jobs->compute[j])
+				return true;
+		}
+	return false;
+}
+
+/* Several workers compute it. */
+static bool is_replicated(const struct orr_jobs *jobs, int s)
+{
+	int first = jobs->compute[orr_jobs_index(jobs, s, 0, ORR_PASS_F)];
+
+	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++)
+			if (jobs->compute[orr_jobs_index(jobs, s, b, (enum orr_pass)d)] != first)
+				return true;
+	return false;
+}
+
+/* No row implies its cap: F and the job that it waits for are on two workers. */
+static bool is_capped(const struct orr_jobs *jobs, int s)
+{
+	int cap = orr_jobs_cap(jobs, s);
+
+	for (int b = cap; cap && b < jobs->pipeline->n_microbatches; b++)
+		if (jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)] !=
+		    jobs->compute[orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs, s))])
+			return true;
+	return false;
+}
+
+static int count_stages(const struct orr_jobs *jobs, bool (*is)(const struct orr_jobs *, int))
 {
 	int n = 0;
 
 	for (int s = 0; s < jobs->pipeline->n_stages; s++)
-		n += jobs->recompute[s];
-	return n;
-}
-
-/* Stages with a job whose parameters are elsewhere. */
-static int count_apart(const struct orr_jobs *jobs)
-{
-	int n = 0;
-
-	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
-		bool apart = false;
-
-		for (int b = 0; b < jobs->pipeline->n_microbatches && !apart; b++)
-			for (int d = 0; d < jobs->n_passes && !apart; d++) {
-				int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
-
-				apart = jobs->weights[j] != jobs->compute[j];
-			}
-		n += apart;
-	}
-	return n;
-}
-
-/* Stages that several workers compute. */
-static int count_replicated(const struct orr_jobs *jobs)
-{
-	int n = 0;
-
-	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
-		int first = jobs->compute[orr_jobs_index(jobs, s, 0, ORR_PASS_F)];
-		bool several = false;
-
-		for (int b = 0; b < jobs->pipeline->n_microbatches && !several; b++)
-			for (int d = 0; d < jobs->n_passes && !several; d++)
-				several = jobs->compute[orr_jobs_index(jobs, s, b,
-								       (enum orr_pass)d)] != first;
-		n += several;
-	}
-	return n;
-}
-
-/* Stages whose cap no row implies: F and the job that it waits for are on two workers. */
-static int count_capped(const struct orr_jobs *jobs)
-{
-	int n = 0;
-
-	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
-		int cap = orr_jobs_cap(jobs, s);
-		bool lost = false;
-
-		for (int b = cap; cap && b < jobs->pipeline->n_microbatches && !lost; b++)
-			lost = jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)] !=
-			       jobs->compute[orr_jobs_index(jobs, s, b - cap,
-							    orr_jobs_last_pass(jobs, s))];
-		n += lost;
-	}
+		n += is(jobs, s);
 	return n;
 }
 
 void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *jobs)
 {
-	int recomputing = count_recomputing(jobs), apart = count_apart(jobs);
-	int replicated = count_replicated(jobs), capped = count_capped(jobs), ganged = 0;
+	int recomputing = count_stages(jobs, recomputes), apart = count_stages(jobs, is_apart);
+	int replicated = count_stages(jobs, is_replicated), capped = count_stages(jobs, is_capped);
+	int ganged = count_stages(jobs, is_ganged);
 	char text[32];
 
 	losses->n = 0;
-	for (int s = 0; s < jobs->pipeline->n_stages; s++)
-		ganged += orr_pipeline_n_at(jobs->pipeline, s) > 1;
 	if (!is_chain(jobs->pipeline))
 		add(losses, "the graph of the stages, which PyTorch takes for a chain");
 	if (recomputing)

@@ -2,7 +2,8 @@
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "orrery/quantity.h"
+#include "base/json.h"
+#include "base/quantity.h"
 
 const char *orr_part_print(char *buffer, size_t size, const struct orr_pipeline *p, int s)
 {
@@ -15,17 +16,13 @@ const char *orr_part_print(char *buffer, size_t size, const struct orr_pipeline 
 	return buffer;
 }
 
-int orr_part_json(json_t *stage, const struct orr_pipeline *p, int s)
+json_t *orr_part_json(const struct orr_pipeline *p, int s)
 {
 	const struct orr_split *split = p->split;
-	json_t *part;
 
-	if (!split)
-		return 0;
-	part = json_pack("{s:i, s:i, s:i, s:i}", "stage", split->stage[s], "worker",
+	return json_pack("{s:i, s:i, s:i, s:i}", "stage", split->stage[s], "worker",
 			 split->shard[s], "workers", split->width[split->stage[s]], "level",
 			 split->level[s]);
-	return json_object_set_new(stage, "part", part);
 }
 
 /* ---- exchanges ---- */
@@ -82,7 +79,6 @@ void orr_groups_write(FILE *file, const struct orr_jobs *jobs)
 {
 	const struct orr_groups *groups = jobs->groups;
 	struct exchanges x;
-	char size[32];
 	int least, most, busy, n = 0;
 
 	if (!groups)
@@ -102,26 +98,17 @@ void orr_groups_write(FILE *file, const struct orr_jobs *jobs)
 		if (collectives[c] && x.n[c])
 			fprintf(file, "%s%d %s%s", n++ ? ", " : "", x.n[c], collectives[c],
 				x.n[c] == 1 ? "" : "s");
-	fprintf(file, "%s, %s both ways\n", n ? "" : "no exchange",
-		orr_size_print(size, sizeof(size), x.bytes));
+	fprintf(file, "%s, %s both ways\n", n ? "" : "no exchange", orr_size_text(x.bytes));
 }
 
-int orr_groups_json(json_t *report, const struct orr_jobs *jobs)
+json_t *orr_groups_json(const struct orr_jobs *jobs)
 {
 	const struct orr_groups *groups = jobs->groups;
-	json_t *first, *split;
-	struct exchanges x;
-	int failed = 0;
+	struct exchanges x = find_exchanges(jobs->pipeline);
 
-	if (!groups)
-		return 0;
-	x = find_exchanges(jobs->pipeline);
-	first = json_array();
-	for (int g = 0; g < groups->n; g++)
-		failed |= json_array_append_new(first, json_integer(groups->first[g]));
-	split = json_pack("{s:i, s:o, s:i, s:i, s:i, s:I}", "stages", groups->pipeline.n_stages,
-			  "groups", first, "reduce_scatters", x.n[ORR_COLLECTIVE_REDUCE_SCATTER],
-			  "all_gathers", x.n[ORR_COLLECTIVE_ALL_GATHER], "all_to_alls",
-			  x.n[ORR_COLLECTIVE_ALL_TO_ALL], "bytes", (json_int_t)x.bytes);
-	return failed | json_object_set_new(report, "split", split);
+	return json_pack("{s:i, s:o, s:i, s:i, s:i, s:I}", "stages", groups->pipeline.n_stages,
+			 "groups", orr_json_integers(groups->first, groups->n), "reduce_scatters",
+			 x.n[ORR_COLLECTIVE_REDUCE_SCATTER], "all_gathers",
+			 x.n[ORR_COLLECTIVE_ALL_GATHER], "all_to_alls",
+			 x.n[ORR_COLLECTIVE_ALL_TO_ALL], "bytes", (json_int_t)x.bytes);
 }

@@ -1,21 +1,21 @@
-#include "orrery/report.h"
+#include "report.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "orrery/figures.h"
 #include "orrery/graph.h"
-#include "orrery/machine_text.h"
+#include "pipeline/machine_text.h"
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "orrery/parameter_cost.h"
+#include "base/json.h"
+#include "pipeline/parameter_cost.h"
 #include "parts.h"
-#include "orrery/quantity.h"
-#include "orrery/stages.h"
+#include "base/quantity.h"
+#include "stages.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 /* A column of the table, which has two lines of headings. A count and its bytes share one. */
 struct column {
@@ -87,12 +87,9 @@ static const char *print_cell(const struct table *table, size_t i, int w, char c
 	if (column->kind == SIZE)
 		return orr_size_print(cell, CELL, value);
 	n = snprintf(cell, CELL, "%lld", (long long)value);
-	if (table->sized[i] && value) {
-		char size[CELL / 2];
-
+	if (table->sized[i] && value)
 		(void)snprintf(cell + n, CELL - (size_t)n, " (%s)",
-			       orr_size_print(size, sizeof(size), figure(table, column->bytes, w)));
-	}
+			       orr_size_text(figure(table, column->bytes, w)));
 	return cell;
 }
 
@@ -101,7 +98,7 @@ static const char *bottom(const struct table *table, size_t i)
 	return columns[i].kind == TIME && table->units ? "units" : columns[i].bottom;
 }
 
-/* Columns of zeros are left out, and bytes where nobody has any. */
+/* Columns of zeros are left out, and bytes if no worker has any. */
 static void choose_columns(struct table *table)
 {
 	char cell[CELL];
@@ -164,7 +161,7 @@ static const char *plural(int n)
 /* What the fullest worker needs, and a parameter of it, where there are any. */
 static void write_memory(FILE *file, const struct orr_figures *f)
 {
-	char size[CELL], cost[2 * CELL];
+	char cost[2 * CELL];
 	bool any = false;
 	int most = 0;
 
@@ -174,7 +171,7 @@ static void write_memory(FILE *file, const struct orr_figures *f)
 	}
 	if (any)
 		fprintf(file, "memory       %s on worker %d, %s\n",
-			orr_size_print(size, CELL, f->worker[most].memory_bytes), most,
+			orr_size_text(f->worker[most].memory_bytes), most,
 			orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
 }
 
@@ -184,13 +181,11 @@ static void write_span(FILE *file, const struct orr_timeline *t, const struct or
 	bool units = t->jobs->pipeline->units;
 	int64_t bound_ns = t->jobs->span_bound_ns;
 	const char *unit = units ? " units" : "";
-	char span[CELL], low[CELL];
 
 	if (!bound_ns)
 		return;
-	orr_duration_print(span, CELL, f->span_ns, units);
-	orr_duration_print(low, CELL, bound_ns, units);
-	fprintf(file, "span         %s%s, sought in place of the makespan; ", span, unit);
+	fprintf(file, "span         %s%s, sought in place of the makespan; ",
+		orr_duration_text(f->span_ns, units), unit);
 	if (f->span_ns == bound_ns)
 		fprintf(file,
 			"no order on these workers within the limits of %s has a shorter one\n",
@@ -199,29 +194,27 @@ static void write_span(FILE *file, const struct orr_timeline *t, const struct or
 		fprintf(file,
 			"%.1f%% above %s%s, its lower bound on these workers within the limits of "
 			"%s\n",
-			100 * ((double)f->span_ns / (double)bound_ns - 1), low, unit,
-			t->jobs->schedule);
+			100 * ((double)f->span_ns / (double)bound_ns - 1),
+			orr_duration_text(bound_ns, units), unit, t->jobs->schedule);
 }
 
 static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
-	char makespan[CELL], low[CELL];
 	const char *unit = p->units ? " units" : "";
 	const char *within = f->bound_in_limits ? " within the limits of " : "";
 	const char *whose = f->bound_in_limits ? t->jobs->schedule : "";
+	char profiled[CELL];
 
 	fprintf(file, "%s%s: %d stage%s on %d worker%s, %d microbatch%s\n\n", t->jobs->schedule,
 		t->measured ? ", measured" : "", p->n_stages, plural(p->n_stages), p->n_workers,
 		plural(p->n_workers), p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
-	fprintf(file, "makespan     %s%s\n",
-		orr_duration_print(makespan, CELL, f->makespan_ns, p->units), unit);
+	fprintf(file, "makespan     %s%s\n", orr_duration_text(f->makespan_ns, p->units), unit);
 	fprintf(file, "bubble       %.1f%%\nspan bubble  %.1f%%\n", 100 * f->bubble,
 		100 * f->span_bubble);
 	if (!t->measured)
 		write_span(file, t, f);
-	fprintf(file, "lower bound  %s%s",
-		orr_duration_print(low, CELL, f->lower_bound_ns, p->units), unit);
+	fprintf(file, "lower bound  %s%s", orr_duration_text(f->lower_bound_ns, p->units), unit);
 	if (f->makespan_ns == f->lower_bound_ns)
 		fprintf(file, "; reached: no order of these jobs on these workers%s%s is shorter\n",
 			within, whose);
@@ -239,7 +232,8 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	orr_groups_write(file, t->jobs);
 	orr_machine_write(file, &p->machine, "machine      ");
 	if (p->profiled.hardware && !t->measured)
-		fprintf(file, "profiled     %s\n", orr_profiled_print(low, CELL, &p->profiled));
+		fprintf(file, "profiled     %s\n",
+			orr_profiled_print(profiled, CELL, &p->profiled));
 	fputc('\n', file);
 }
 
@@ -259,18 +253,18 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 	const struct orr_versions *v = t->jobs->versions;
 	const struct orr_steady *steady = &f->steady;
 	const char *unit = p->units ? " units" : "";
-	char cell[CELL], size[CELL];
+	char cell[CELL];
 
 	if (!t->measured)
 		fprintf(file, "\nstart-up     %s%s\n",
-			orr_duration_print(cell, CELL, steady->startup_ns, p->units), unit);
+			orr_duration_text(steady->startup_ns, p->units), unit);
 	if (steady->microbatches)
 		fprintf(file, "steady       %s%s for %lld microbatch%s, without end\n",
-			orr_duration_print(cell, CELL, steady->period_ns, p->units), unit,
+			orr_duration_text(steady->period_ns, p->units), unit,
 			(long long)steady->microbatches, steady->microbatches == 1 ? "" : "es");
 	if (!t->measured)
-		fprintf(file, "drain        %s%s\n",
-			orr_duration_print(cell, CELL, steady->drain_ns, p->units), unit);
+		fprintf(file, "drain        %s%s\n", orr_duration_text(steady->drain_ns, p->units),
+			unit);
 	fprintf(file, "\nversions of the parameters, %s:\n", orr_sync_name(p->sync));
 	fprintf(file, "%-7s  replicas  microbatches  staleness  versions  memory\n", "stage");
 	fprintf(file, "%-7s              an update                 held\n", "");
@@ -283,8 +277,7 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 		fprintf(file, "s%-6d  %8d  %12d  %9s  %8d  %s\n", s,
 			t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
 			print_range(cell, least, most), v->peak[s],
-			orr_size_print(size, sizeof(size),
-				       v->peak[s] * p->stages[s].parameter_bytes));
+			orr_size_text(v->peak[s] * p->stages[s].parameter_bytes));
 	}
 }
 
@@ -302,11 +295,6 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 	if (t->jobs->async)
 		write_stream(file, t, f);
 	return orr_layout_finish(file, "report", err);
-}
-
-static double seconds(int64_t ns)
-{
-	return (double)ns / 1e9;
 }
 
 static json_t *worker_json(const struct orr_worker_figures *worker)
@@ -345,20 +333,10 @@ static json_t *worker_json(const struct orr_worker_figures *worker)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		int64_t value = read_field(worker, keys[i].value);
 
-		json_t *number = keys[i].time ? json_real(seconds(value)) : json_integer(value);
-
-		if (json_object_set_new(object, keys[i].key, number)) {
-			json_decref(object);
-			return NULL;
-		}
+		orr_json_set(&object, keys[i].key,
+			     keys[i].time ? orr_json_time(value) : json_integer(value));
 	}
 	return object;
-}
-
-/* JSON has no NaN or infinity; a figure that does not exist is null. */
-static json_t *number(double value)
-{
-	return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *stage_json(const struct orr_jobs *jobs, int s)
@@ -383,90 +361,56 @@ static json_t *stream_json(const struct orr_timeline *t, const struct orr_figure
 	json_t *stages = json_array();
 
 	for (int s = 0; s < p->n_stages; s++)
-		if (json_array_append_new(stages, stage_json(t->jobs, s))) {
-			json_decref(stages);
-			return NULL;
-		}
+		orr_json_append(&stages, stage_json(t->jobs, s));
 	if (t->measured)
 		return json_pack("{s:s, s:i, s:o}", "sync", orr_sync_name(p->sync), "accumulate",
 				 p->accumulate, "stage", stages);
-	return json_pack("{s:s, s:i, s:f, s:f, s:I, s:o, s:o}", "sync", orr_sync_name(p->sync),
-			 "accumulate", p->accumulate, "startup", seconds(steady->startup_ns),
-			 "drain", seconds(steady->drain_ns), "steady_microbatches",
+	return json_pack("{s:s, s:i, s:o, s:o, s:I, s:o, s:o}", "sync", orr_sync_name(p->sync),
+			 "accumulate", p->accumulate, "startup", orr_json_time(steady->startup_ns),
+			 "drain", orr_json_time(steady->drain_ns), "steady_microbatches",
 			 (json_int_t)steady->microbatches, "steady",
-			 number(steady->microbatches ? seconds(steady->period_ns) : NAN), "stage",
-			 stages);
-}
-
-/* What the costs are for, where the graph says it. */
-static int profiled_json(json_t *report, const struct orr_timeline *t)
-{
-	const struct orr_profiled *profiled = &t->jobs->pipeline->profiled;
-	char text[CELL];
-
-	return profiled->hardware && !t->measured &&
-	       json_object_set_new(report, "profiled",
-				   json_string(orr_profiled_print(text, CELL, profiled)));
+			 steady->microbatches ? orr_json_time(steady->period_ns) : json_null(),
+			 "stage", stages);
 }
 
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
 			struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
-	json_t *workers = json_array(), *stages = orr_stages_json(t->jobs, err), *report = NULL;
+	json_t *workers = json_array(), *stages = orr_stages_json(t->jobs, err), *report;
+	const bool listed = stages; /* else err says why */
+	char profiled[CELL];
 
-	if (!stages) {
-		json_decref(workers);
-		return NULL;
-	}
 	for (int w = 0; w < f->n_workers; w++)
-		if (json_array_append_new(workers, worker_json(&f->worker[w])))
-			goto out;
-	if (orr_workers_json(workers, &p->machine))
-		goto out;
+		orr_json_append(&workers, worker_json(&f->worker[w]));
+	orr_json_keep(&workers, orr_workers_json(workers, &p->machine));
 	report = json_pack(
-		"{s:s, s:s?, s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:O}",
+		"{s:s, s:s?, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}",
 		"schedule", t->jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
 		orr_stages_unit(p), "stages", stages, "workers", p->n_workers, "microbatches",
-		p->n_microbatches, "makespan", number(seconds(f->makespan_ns)), "bubble",
-		number(f->bubble), "span_bubble", number(f->span_bubble), "span",
-		number(seconds(f->span_ns)), "lower_bound", number(seconds(f->lower_bound_ns)),
+		p->n_microbatches, "makespan", orr_json_time(f->makespan_ns), "bubble",
+		orr_json_number(f->bubble), "span_bubble", orr_json_number(f->span_bubble), "span",
+		orr_json_time(f->span_ns), "lower_bound", orr_json_time(f->lower_bound_ns),
 		"lower_bound_over",
 		f->bound_in_limits ? "orders on this placement within the schedule's limits"
 				   : "orders on this placement",
-		"throughput", number(f->throughput), "throughput_bound",
-		number(f->throughput_bound), "worker", workers);
-	if (report && orr_parameter_cost_json(report, &f->numerics)) {
-		json_decref(report);
-		report = NULL;
-	}
-	if (report && p->n_tied && json_object_set_new(report, "tied", orr_tied_json(t->jobs))) {
-		json_decref(report);
-		report = NULL;
-	}
-	if (report && p->machine.cluster &&
-	    json_object_set_new(report, "machine", json_string(p->machine.cluster->name))) {
-		json_decref(report);
-		report = NULL;
-	}
-	if (report && (profiled_json(report, t) || orr_groups_json(report, t->jobs))) {
-		json_decref(report);
-		report = NULL;
-	}
-	if (report && t->jobs->span_bound_ns &&
-	    json_object_set_new(report, "span_lower_bound",
-				number(seconds(t->jobs->span_bound_ns)))) {
-		json_decref(report);
-		report = NULL;
-	}
-	if (report && t->jobs->async && json_object_set_new(report, "stream", stream_json(t, f))) {
-		json_decref(report);
-		report = NULL;
-	}
-out:
-	json_decref(workers);
-	json_decref(stages);
-	if (!report)
+		"throughput", orr_json_number(f->throughput), "throughput_bound",
+		orr_json_number(f->throughput_bound), "worker", workers);
+	orr_json_keep(&report, orr_parameter_cost_json(report, &f->numerics));
+	if (p->n_tied)
+		orr_json_set(&report, "tied", orr_tied_json(t->jobs));
+	if (p->machine.cluster)
+		orr_json_set(&report, "machine", json_string(p->machine.cluster->name));
+	if (p->profiled.hardware && !t->measured) /* what the costs are for */
+		orr_json_set(&report, "profiled",
+			     json_string(orr_profiled_print(profiled, CELL, &p->profiled)));
+	if (t->jobs->groups)
+		orr_json_set(&report, "split", orr_groups_json(t->jobs));
+	if (t->jobs->span_bound_ns)
+		orr_json_set(&report, "span_lower_bound", orr_json_time(t->jobs->span_bound_ns));
+	if (t->jobs->async)
+		orr_json_set(&report, "stream", stream_json(t, f));
+	if (!report && listed)
 		(void)orr_fail(err, ORR_E_NOMEM, "report: no memory for the figures of %d workers",
 			       f->n_workers);
 	return report;

@@ -1,6 +1,6 @@
 /* Memory against makespan, as SVG. Schedules at one point share a label; labels are put where there
  * is room, next to their points if possible, and joined to them by a line if not. */
-#include "orrery/compare.h"
+#include "compare.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "axis.h"
 #include "layout.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 #include "svg.h"
 
 #define WIDTH 940

@@ -1,4 +1,4 @@
-#include "orrery/stages.h"
+#include "stages.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -6,7 +6,8 @@
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "orrery/quantity.h"
+#include "base/json.h"
+#include "base/quantity.h"
 #include "members.h"
 #include "parts.h"
 
@@ -80,9 +81,6 @@ const char *orr_members_print(char *buffer, size_t size, const struct orr_member
 				buffer + length, size - length, "%s%.*s", i > first ? ", " : "",
 				shown(name_of(m, i), size - length - 3), name_of(m, i));
 	}
-	for (char *c = buffer; *c; c++)
-		if ((unsigned char)*c < ' ')
-			*c = '?';
 	return buffer;
 }
 
@@ -272,7 +270,7 @@ static void write_table(FILE *file, struct list *x)
 static void write_tied(FILE *file, const struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	char stages[CELL], owners[CELL], size[32];
+	char stages[CELL], owners[CELL];
 
 	for (int t = 0; t < p->n_tied && t < MOST_ROWS; t++) {
 		const struct orr_tied *tied = &p->tied[t];
@@ -281,9 +279,8 @@ static void write_tied(FILE *file, const struct orr_jobs *jobs)
 
 		fprintf(file, "s%s share %s of %sparameters: %s on worker%s %s%s\n",
 			orr_workers_print(stages, CELL / 3, tied->stages, tied->n_stages),
-			orr_size_print(size, sizeof(size), tied->bytes),
-			tied->frozen ? "frozen " : "", n == 1 ? "one copy" : "a copy each",
-			n == 1 ? "" : "s",
+			orr_size_text(tied->bytes), tied->frozen ? "frozen " : "",
+			n == 1 ? "one copy" : "a copy each", n == 1 ? "" : "s",
 			orr_workers_print(owners, CELL / 3, jobs->owners + first, n),
 			n == 1 || tied->frozen ? "" : ", which add up its gradients");
 	}
@@ -329,31 +326,13 @@ int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *
 
 /* ---- JSON ---- */
 
-static json_t *numbers_json(const int *values, int n)
-{
-	json_t *array = json_array();
-
-	for (int i = 0; i < n; i++)
-		json_array_append_new(array, json_integer(values[i]));
-	return array;
-}
-
-/* NULL where a name is no UTF-8. */
 static json_t *operators_json(const struct orr_members *m, int s)
 {
 	json_t *array = json_array();
 
 	for (int i = m->first[s]; i < m->first[s + 1]; i++)
-		if (json_array_append_new(array, json_string(name_of(m, i)))) {
-			json_decref(array);
-			return NULL;
-		}
+		orr_json_append(&array, json_string(name_of(m, i)));
 	return array;
-}
-
-static json_t *time_json(int64_t ns)
-{
-	return json_real((double)ns / 1e9);
 }
 
 static json_t *stage_json(struct list *x, int s)
@@ -361,75 +340,65 @@ static json_t *stage_json(struct list *x, int s)
 	const struct orr_jobs *jobs = x->jobs;
 	const struct orr_stage *stage = &jobs->pipeline->stages[s];
 	int n = find_workers(x->workers, x->seen, jobs, s);
-	bool split = jobs->n_passes == 3;
-	json_t *json;
+	json_t *json = json_pack(
+		"{s:o, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:I}", "operators",
+		operators_json(&x->members, s), "worker",
+		n == 1 ? json_integer(x->workers[0]) : json_null(), "workers",
+		orr_json_integers(x->workers, n), "owners",
+		orr_json_integers(jobs->owners + jobs->first_owner[s],
+				  jobs->first_owner[s + 1] - jobs->first_owner[s]),
+		"frozen", stage->frozen, "recompute", recomputes(jobs, s), "forward",
+		orr_json_time(duration_ns(jobs, s, ORR_PASS_F)), "backward",
+		orr_json_time(duration_ns(jobs, s, ORR_PASS_B)), "weight",
+		jobs->n_passes == 3 ? orr_json_time(duration_ns(jobs, s, ORR_PASS_W)) : json_null(),
+		"update", orr_json_time(stage->update_ns), "parameter_bytes",
+		(json_int_t)stage->parameter_bytes);
 
-	json = json_pack("{s:o, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:I}", "operators",
-			 operators_json(&x->members, s), "worker",
-			 n == 1 ? json_integer(x->workers[0]) : json_null(), "workers",
-			 numbers_json(x->workers, n), "owners",
-			 numbers_json(jobs->owners + jobs->first_owner[s],
-				      jobs->first_owner[s + 1] - jobs->first_owner[s]),
-			 "frozen", stage->frozen, "recompute", recomputes(jobs, s), "forward",
-			 time_json(duration_ns(jobs, s, ORR_PASS_F)), "backward",
-			 time_json(duration_ns(jobs, s, ORR_PASS_B)), "weight",
-			 split ? time_json(duration_ns(jobs, s, ORR_PASS_W)) : json_null(),
-			 "update", time_json(stage->update_ns), "parameter_bytes",
-			 (json_int_t)stage->parameter_bytes);
-	if (json && orr_part_json(json, jobs->pipeline, s)) {
-		json_decref(json);
-		return NULL;
-	}
+	if (jobs->pipeline->split)
+		orr_json_set(&json, "part", orr_part_json(jobs->pipeline, s));
 	return json;
+}
+
+static json_t *checked(json_t *array, struct orr_error *err)
+{
+	if (!array)
+		(void)orr_fail(err, ORR_E_NOMEM,
+			       "stages: no JSON: no memory, or a name that is no UTF-8");
+	return array;
 }
 
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 {
 	struct list x;
-	bool ok = !list_init(&x, jobs, err);
-	json_t *array = json_array();
+	json_t *array = list_init(&x, jobs, err) ? NULL : json_array();
 
-	for (int s = 0; s < jobs->pipeline->n_stages && ok; s++)
-		if (json_array_append_new(array, stage_json(&x, s))) {
-			(void)orr_fail(err, ORR_E_NOMEM,
-				       "stages: no JSON: no memory, or a name that is no UTF-8");
-			ok = false;
-		}
+	for (int s = 0; s < jobs->pipeline->n_stages && array; s++)
+		orr_json_append(&array, stage_json(&x, s));
 	list_fini(&x);
-	if (ok)
-		return array;
-	json_decref(array);
-	return NULL;
+	return checked(array, err);
 }
 
 json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
 {
-	json_t *array = json_array();
 	struct orr_members m;
-	bool ok = !orr_members_init(&m, p, err);
+	json_t *array = orr_members_init(&m, p, err) ? NULL : json_array();
 
-	for (int s = 0; s < p->n_stages && ok; s++) {
+	for (int s = 0; s < p->n_stages && array; s++) {
 		const struct orr_stage *stage = &p->stages[s];
-		json_t *weight = p->has_weight ? time_json(stage->weight_ns) : json_null();
 
-		if (json_array_append_new(
-			    array, json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I}",
-					     "operators", operators_json(&m, s), "frozen",
-					     stage->frozen, "forward", time_json(stage->forward_ns),
-					     "backward", time_json(stage->backward_ns), "weight",
-					     weight, "update", time_json(stage->update_ns),
-					     "parameter_bytes", (json_int_t)stage->parameter_bytes,
-					     "stash_bytes", (json_int_t)stage->stash_bytes))) {
-			(void)orr_fail(err, ORR_E_NOMEM,
-				       "stages: no JSON: no memory, or a name that is no UTF-8");
-			ok = false;
-		}
+		orr_json_append(
+			&array,
+			json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I}", "operators",
+				  operators_json(&m, s), "frozen", stage->frozen, "forward",
+				  orr_json_time(stage->forward_ns), "backward",
+				  orr_json_time(stage->backward_ns), "weight",
+				  p->has_weight ? orr_json_time(stage->weight_ns) : json_null(),
+				  "update", orr_json_time(stage->update_ns), "parameter_bytes",
+				  (json_int_t)stage->parameter_bytes, "stash_bytes",
+				  (json_int_t)stage->stash_bytes));
 	}
 	orr_members_fini(&m);
-	if (ok)
-		return array;
-	json_decref(array);
-	return NULL;
+	return checked(array, err);
 }
 
 json_t *orr_tied_json(const struct orr_jobs *jobs)
@@ -441,15 +410,12 @@ json_t *orr_tied_json(const struct orr_jobs *jobs)
 		const struct orr_tied *tied = &p->tied[t];
 		const int *first = &jobs->first_owner[p->n_stages + t];
 
-		if (json_array_append_new(
-			    array,
-			    json_pack("{s:o, s:o, s:I, s:b}", "stages",
-				      numbers_json(tied->stages, tied->n_stages), "owners",
-				      numbers_json(jobs->owners + first[0], first[1] - first[0]),
-				      "bytes", (json_int_t)tied->bytes, "frozen", tied->frozen))) {
-			json_decref(array);
-			return NULL;
-		}
+		orr_json_append(
+			&array,
+			json_pack("{s:o, s:o, s:I, s:b}", "stages",
+				  orr_json_integers(tied->stages, tied->n_stages), "owners",
+				  orr_json_integers(jobs->owners + first[0], first[1] - first[0]),
+				  "bytes", (json_int_t)tied->bytes, "frozen", tied->frozen));
 	}
 	return array;
 }

@@ -4,11 +4,11 @@
 
 #include "orrery/figures.h"
 #include "layout.h"
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 #include "orrery/jobs.h"
-#include "orrery/machine_text.h"
+#include "pipeline/machine_text.h"
 #include "orrery/timeline.h"
-#include "orrery/utf8.h"
+#include "base/utf8.h"
 
 #define CURVE "#8496b0"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_figures;
 struct orr_layout;

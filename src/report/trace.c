@@ -1,9 +1,9 @@
-#include "orrery/diagram.h"
+#include "diagram.h"
 
 #include <stdlib.h>
 
 #include "orrery/jobs.h"
-#include "orrery/machine_text.h"
+#include "pipeline/machine_text.h"
 #include "layout.h"
 #include "orrery/timeline.h"
 #include "parts.h"

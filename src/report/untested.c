@@ -1,4 +1,4 @@
-#include "orrery/untested.h"
+#include "untested.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,9 +7,10 @@
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
+#include "base/json.h"
 #include "orrery/machine.h"
 
-/* Which sizes there are; an activation within a stage is one, though nobody sends it. */
+/* Which sizes there are; an activation within a stage is one, though it is not sent. */
 struct sizes {
 	bool stash, parameters, activations;
 };
@@ -130,13 +131,10 @@ int orr_untested_report(json_t *report, const struct orr_untested *list, int n,
 			struct orr_error *err)
 {
 	json_t *array = json_array();
-	bool ok = array;
 
-	for (int i = 0; i < n && ok; i++)
-		ok = !json_array_append_new(array, json_string(list[i].what));
-	if (!ok)
-		json_decref(array);
-	else
-		ok = !json_object_set_new(report, "not_tested", array);
-	return ok ? 0 : orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	for (int i = 0; i < n; i++)
+		orr_json_append(&array, json_string(list[i].what));
+	return json_object_set_new(report, "not_tested", array)
+		       ? orr_fail(err, ORR_E_NOMEM, "no memory for the report")
+		       : 0;
 }

@@ -120,19 +120,19 @@ static enum orr_sharding axis_of_sums(const struct orr_rewriting *x, int k, int 
 	return shape_of(x, k).rows >= t ? ORR_SHARDING_ROWS : ORR_SHARDING_COLUMNS;
 }
 
-static struct orr_spread *find(const struct orr_rewriting *x, int k, int t, enum orr_sharding how,
-			       int at)
+static struct orr_sharded *find(const struct orr_rewriting *x, int k, int t, enum orr_sharding how,
+				int at)
 {
-	for (struct orr_spread *s = &x->spreads[k]; s; s = s->next)
+	for (struct orr_sharded *s = &x->spreads[k]; s; s = s->next)
 		if (s->t == t && s->how == how && (how != ORR_SHARDING_NONE || s->at == at))
 			return s;
 	return NULL;
 }
 
-static struct orr_spread *note(struct orr_rewriting *x, int k, int t, enum orr_sharding how, int at,
-			       struct orr_error *err)
+static struct orr_sharded *note(struct orr_rewriting *x, int k, int t, enum orr_sharding how,
+				int at, struct orr_error *err)
 {
-	struct orr_spread *s = calloc(1, sizeof(*s)), *last = &x->spreads[k];
+	struct orr_sharded *s = calloc(1, sizeof(*s)), *last = &x->spreads[k];
 
 	if (!s || !(s->made = calloc((size_t)t, sizeof(*s->made)))) {
 		free(s);
@@ -150,7 +150,7 @@ static struct orr_spread *note(struct orr_rewriting *x, int k, int t, enum orr_s
 
 /* Worker j gets part j of what every worker of `from` has of the other kind: of addends their sum,
  * of parts along another axis those in a row. */
-static int exchange_parts(int *made, struct orr_rewriting *x, int k, const struct orr_spread *from,
+static int exchange_parts(int *made, struct orr_rewriting *x, int k, const struct orr_sharded *from,
 			  enum orr_sharding how, struct orr_error *err)
 {
 	bool sum = from->how == ORR_SHARDING_SUM;
@@ -181,7 +181,7 @@ fail:
 }
 
 /* Each takes its part of what it has, or, of what one worker has, that one takes all parts. */
-static int slice_all(int *made, struct orr_rewriting *x, int k, const struct orr_spread *from,
+static int slice_all(int *made, struct orr_rewriting *x, int k, const struct orr_sharded *from,
 		     int t, enum orr_sharding how, struct orr_error *err)
 {
 	for (int j = 0; j < t; j++) {
@@ -196,8 +196,8 @@ static int slice_all(int *made, struct orr_rewriting *x, int k, const struct orr
 }
 
 /* All of it, on each worker of a group of t. */
-static int join_all(int *made, struct orr_rewriting *x, int k, const struct orr_spread *from, int t,
-		    struct orr_error *err)
+static int join_all(int *made, struct orr_rewriting *x, int k, const struct orr_sharded *from,
+		    int t, struct orr_error *err)
 {
 	for (int i = 0; i < t; i++) {
 		made[i] = add_joint(x, k, i,
@@ -211,8 +211,8 @@ static int join_all(int *made, struct orr_rewriting *x, int k, const struct orr_
 }
 
 /* All of it, on one worker. */
-static int join_at(int *made, struct orr_rewriting *x, int k, const struct orr_spread *from, int at,
-		   struct orr_error *err)
+static int join_at(int *made, struct orr_rewriting *x, int k, const struct orr_sharded *from,
+		   int at, struct orr_error *err)
 {
 	int n = add_joint(x, k, at,
 			  from->how == ORR_SHARDING_SUM ? ORR_COLLECTIVE_REDUCE_SCATTER
@@ -229,12 +229,12 @@ static int join_at(int *made, struct orr_rewriting *x, int k, const struct orr_s
 static int exchange_groups(int *made, struct orr_rewriting *x, int k, int t, enum orr_sharding want,
 			   struct orr_error *err)
 {
-	const struct orr_spread *from = &x->spreads[k];
+	const struct orr_sharded *from = &x->spreads[k];
 	const int *there;
 	int code = 0;
 
 	if (from->t > 1 && t > 1 && want != ORR_SHARDING_COPIED && want != ORR_SHARDING_NONE) {
-		struct orr_spread copied = {.how = ORR_SHARDING_COPIED, .t = t};
+		struct orr_sharded copied = {.how = ORR_SHARDING_COPIED, .t = t};
 
 		if ((code = orr_exchange(&there, x, k, t, ORR_SHARDING_COPIED, 0, err)))
 			return code;
@@ -248,7 +248,7 @@ static int exchange_groups(int *made, struct orr_rewriting *x, int k, int t, enu
 			return code;
 		if (want == ORR_SHARDING_ROWS || want == ORR_SHARDING_COLUMNS) {
 			int one[] = {there[0]};
-			struct orr_spread whole = {ORR_SHARDING_NONE, 1, at, one, NULL};
+			struct orr_sharded whole = {ORR_SHARDING_NONE, 1, at, one, NULL};
 
 			return slice_all(made, x, k, &whole, t, want, err);
 		}
@@ -276,7 +276,7 @@ static int exchange_groups(int *made, struct orr_rewriting *x, int k, int t, enu
 static int exchange_within(int *made, struct orr_rewriting *x, int k, enum orr_sharding want,
 			   int at, struct orr_error *err)
 {
-	const struct orr_spread *from = &x->spreads[k];
+	const struct orr_sharded *from = &x->spreads[k];
 	const int *parts;
 	int t = from->t, code;
 
@@ -312,8 +312,8 @@ static int exchange_within(int *made, struct orr_rewriting *x, int k, enum orr_s
 int orr_exchange(const int **made, struct orr_rewriting *x, int k, int t, enum orr_sharding want,
 		 int at, struct orr_error *err)
 {
-	const struct orr_spread *from = &x->spreads[k];
-	struct orr_spread *s = find(x, k, t, want, at);
+	const struct orr_sharded *from = &x->spreads[k];
+	struct orr_sharded *s = find(x, k, t, want, at);
 	int code;
 
 	if (!s) {
@@ -321,7 +321,7 @@ int orr_exchange(const int **made, struct orr_rewriting *x, int k, int t, enum o
 			return ORR_E_NOMEM;
 		if (orr_operator_is_input(&x->graph->operators[k]) && want != ORR_SHARDING_ROWS &&
 		    want != ORR_SHARDING_COLUMNS) {
-			/* whoever reads data has it */
+			/* readers of data load it themselves */
 			for (int i = 0; i < t; i++)
 				s->made[i] = from->made[0];
 		} else {
@@ -337,7 +337,7 @@ int orr_exchange(const int **made, struct orr_rewriting *x, int k, int t, enum o
 
 double orr_exchange_floats(const struct orr_rewriting *x, int k, int t, enum orr_sharding want)
 {
-	const struct orr_spread *from = &x->spreads[k];
+	const struct orr_sharded *from = &x->spreads[k];
 	double floats = (double)orr_shape_floats(shape_of(x, k)), rest = (double)(t - 1) / t;
 
 	if (orr_operator_is_input(&x->graph->operators[k]) || find(x, k, t, want, 0))

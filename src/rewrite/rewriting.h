@@ -6,17 +6,17 @@
 #include <stdint.h>
 #include "codelets/operator.h"
 #include "model/draft.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/graph.h"
 
 /* What the workers of a group of t have of a tensor. */
-struct orr_spread {
+struct orr_sharded {
 	enum orr_sharding how;
 	int t;
 	int at;    /* NONE: the worker that has it */
 	int *made; /* [t] owned: the operators of the new graph that deliver it, of the draft; NONE:
 		      all of them the one */
-	struct orr_spread *next; /* owned: the same otherwise */
+	struct orr_sharded *next; /* owned: the same otherwise */
 };
 
 struct orr_split_choice {
@@ -29,7 +29,7 @@ struct orr_split_choice {
 struct orr_rewriting {
 	const struct orr_graph *graph;    /* before */
 	struct orr_split_choice *choices; /* [n_operators] */
-	struct orr_spread *spreads;       /* [n_operators] of the outputs; made NULL: not yet */
+	struct orr_sharded *spreads;      /* [n_operators] of the outputs; made NULL: not yet */
 	int reader;                       /* that asks for what it reads */
 	int owner; /* whose stage the operators are in that move an output; -1: of whose it is */
 	struct orr_draft draft; /* after */
@@ -67,7 +67,7 @@ int orr_rewriting_join(struct orr_rewriting *x, int k, int shard, const int *fro
  * g: before. */
 int orr_rewriting_prune(struct orr_draft *draft, const struct orr_graph *g, struct orr_error *err);
 
-/* (choose.c) Every operator's choice but the division: what file and text say. */
+/* (split_text.c) Every operator's choice but the division: what file and text say. */
 int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *g,
 		      const char *splits, struct orr_error *err);
 

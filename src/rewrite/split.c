@@ -1,4 +1,4 @@
-#include "orrery/rewrite.h"
+#include "rewrite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,7 +333,7 @@ static int split_operator(struct orr_rewriting *x, int k, struct orr_error *err)
 {
 	const struct orr_operator *o = &x->graph->operators[k];
 	struct orr_split_choice *choice = &x->choices[k];
-	struct orr_spread *spread = &x->spreads[k];
+	struct orr_sharded *spread = &x->spreads[k];
 	const int **reads = calloc((size_t)o->n_inputs + 1, sizeof(*reads));
 	const struct orr_division *d = o->instance ? choose(x, k) : NULL;
 	int n_parts = d ? choice->t : 1, code = 0;
@@ -440,7 +440,6 @@ static int finish(struct orr_graph **out, struct orr_rewriting *x, struct orr_gr
 			note_portions(part, o, x->choices[part->origin].t);
 	}
 	if ((g->folder && !(split->folder = strdup(g->folder))) ||
-	    (g->weights && !(split->weights = strdup(g->weights))) ||
 	    (g->n_lengths &&
 	     (code = orr_graph_set_lengths(split, g->lengths, g->n_lengths, err)))) {
 		orr_graph_destroy(split);
@@ -478,7 +477,7 @@ static int draft_begin(struct orr_rewriting *x, const struct orr_graph *g, struc
 static void rewriting_fini(struct orr_rewriting *x)
 {
 	for (int k = 0; x->spreads && k < x->graph->n_operators; k++) {
-		for (struct orr_spread *s = x->spreads[k].next, *next; s; s = next) {
+		for (struct orr_sharded *s = x->spreads[k].next, *next; s; s = next) {
 			next = s->next;
 			free(s->made);
 			free(s);

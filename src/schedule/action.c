@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define LARGEST 999999999
-#define SHOWN 24 /* characters of a wrong cell in a message */
 
 /* All that PyTorch 2.15 reads, and BW of the older writing. */
 static const struct {
@@ -42,15 +43,9 @@ struct scan {
 	size_t size;
 };
 
-/* The rest, fit to be printed. */
-static const char *print_rest(char shown[SHOWN + 4], const struct scan *scan)
+static const char *print_rest(char shown[ORR_UTF8_CELL], const struct scan *scan)
 {
-	size_t n = 0, length = (size_t)(scan->end - scan->at);
-
-	for (; n < length && n < SHOWN; n++)
-		shown[n] = isprint((unsigned char)scan->at[n]) ? scan->at[n] : '?';
-	(void)snprintf(shown + n, 4, "%s", n < length ? "..." : "");
-	return shown;
+	return orr_utf8_print_cell(shown, scan->at, (size_t)(scan->end - scan->at));
 }
 
 static bool read_number(int *value, struct scan *scan, const char *what)
@@ -78,7 +73,7 @@ static int read_word(struct scan *scan)
 {
 	const char *start = scan->at;
 	size_t length;
-	char shown[SHOWN + 4];
+	char shown[ORR_UTF8_CELL];
 
 	while (scan->at < scan->end && (isalpha((unsigned char)*scan->at) || *scan->at == '_'))
 		scan->at++;
@@ -114,7 +109,7 @@ static bool read_action(struct orr_action *action, struct scan *scan)
 
 static bool read_end(struct scan *scan)
 {
-	char shown[SHOWN + 4];
+	char shown[ORR_UTF8_CELL];
 
 	if (scan->at == scan->end)
 		return true;

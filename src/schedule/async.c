@@ -1,4 +1,4 @@
-#include "orrery/async.h"
+#include "async.h"
 
 #include <stdlib.h>
 

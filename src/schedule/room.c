@@ -1,4 +1,4 @@
-#include "orrery/room.h"
+#include "room.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
-#include "orrery/table.h"
+#include "table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/utf8.h"
+#include "base/utf8.h"
 
 static int index_of(const struct orr_table *table, int s, int b, enum orr_pass d)
 {

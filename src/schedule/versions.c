@@ -1,11 +1,11 @@
-#include "orrery/versions.h"
+#include "versions.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "orrery/jobs.h"
-#include "orrery/nearest.h"
-#include "orrery/async.h"
+#include "base/nearest.h"
+#include "async.h"
 
 static const char *const names[] = {"stashing", "vertical", "none"};
 

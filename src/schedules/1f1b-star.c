@@ -1,14 +1,31 @@
 /* 1F1B*: of all orders that repeat every T, the one that holds the fewest microbatches on every
- * stage. A larger T is slower and holds fewer; the smallest is the longest stage's F + B. */
-#include "orrery/periodic.h"
-#include "orrery/schedule.h"
+ * stage. A larger T is slower and holds fewer; the smallest is the longest stage's F + B.
+ * k-periodic patterns are the smallest one with every (k+1)-th microbatch left out: where k + 1
+ * equal stages would hold k + 1 microbatches, they hold k, and k of them take k + 1 periods. */
+#include "order/periodic.h"
+#include "direct.h"
 
-static const struct orr_parameter parameters[] = {
+static const struct orr_parameter star_parameters[] = {
 	{"T", "period; 0: the smallest", ORR_PARAMETER_DURATION, 0, 9e18, 0, NULL},
 	{0},
 };
 
-static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+static const struct orr_parameter k_parameters[] = {
+	{"k", "microbatches of every k + 1 that run", ORR_PARAMETER_MICROBATCHES, 1, 1000000, 2,
+	 NULL},
+	{0},
+};
+
+static int check(const struct orr_pipeline *p, const char *name, struct orr_error *err)
+{
+	if (p->n_workers != p->n_stages)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: %d stages on %d workers: it takes one worker a stage", name,
+				p->n_stages, p->n_workers);
+	return 0;
+}
+
+static int star_check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
 	const struct orr_value *T = data;
 
@@ -17,11 +34,13 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				"1f1b-star: T is %s and the model's times are %s: give T in those",
 				T->units ? "a number of units" : "a duration",
 				p->units ? "units" : "durations");
-	if (p->n_workers != p->n_stages)
-		return orr_fail(err, ORR_E_INPUT,
-				"1f1b-star: %d stages on %d workers: it takes one worker a stage",
-				p->n_stages, p->n_workers);
-	return 0;
+	return check(p, "1f1b-star", err);
+}
+
+static int k_check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+{
+	(void)data;
+	return check(p, "k-periodic", err);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -30,32 +49,55 @@ static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	return s;
 }
 
-/* In the order of the starts; a pass that takes no time goes first, and F before B. */
-static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+/* In the order of the starts; a pass that takes no time goes first, and F before B. One period in
+ * k + 1 stays empty. */
+static int place(const struct orr_pipeline *p, int64_t period_ns, int64_t k, int64_t *n,
 		 struct orr_error *err)
 {
 	struct orr_star *x = NULL;
-	int code = orr_star_create(&x, p, ((const struct orr_value *)data)->ns, err);
+	int code = orr_star_create(&x, p, period_ns, err);
 
 	for (int b = 0; !code && b < p->n_microbatches; b++)
 		for (int s = 0; s < p->n_stages; s++) {
-			out->n[(b * p->n_stages + s) * 2] =
-				2 * (x->forward_ns[s] + b * x->period_ns);
-			out->n[(b * p->n_stages + s) * 2 + 1] =
-				2 * (x->backward_ns[s] + b * x->period_ns) + 1;
+			int64_t start = (b + b / k) * x->period_ns;
+
+			n[(b * p->n_stages + s) * 2] = 2 * (x->forward_ns[s] + start);
+			n[(b * p->n_stages + s) * 2 + 1] = 2 * (x->backward_ns[s] + start) + 1;
 		}
 	orr_star_destroy(x);
 	return code;
 }
 
-extern const struct orr_schedule orr_schedule_1f1b_star;
+static int star_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		      struct orr_error *err)
+{
+	return place(p, ((const struct orr_value *)data)->ns, INT64_MAX, out->n, err);
+}
+
+static int k_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		   struct orr_error *err)
+{
+	return place(p, 0, ((const struct orr_value *)data)->integer, out->n, err);
+}
+
 const struct orr_schedule orr_schedule_1f1b_star = {
 	.name = "1f1b-star",
 	.summary = "the least memory of any order that repeats every T",
 	.paper = "Beaumont et al. 2021, algorithm 1",
 	.order = ORR_ORDER_STRICT,
-	.parameters = parameters,
-	.check = check,
+	.parameters = star_parameters,
+	.check = star_check,
 	.compute = compute,
-	.place = place,
+	.place = star_place,
+};
+
+const struct orr_schedule orr_schedule_k_periodic = {
+	.name = "k-periodic",
+	.summary = "1F1B with every (k+1)-th microbatch left out: fewer in flight",
+	.paper = "Beaumont et al. 2021, theorem 4",
+	.order = ORR_ORDER_STRICT,
+	.parameters = k_parameters,
+	.check = k_check,
+	.compute = compute,
+	.place = k_place,
 };

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "order/lay_out.h"
+#include "order/block.h"
+#include "direct.h"
 #include "v_fold.h"
 
 /* When B runs after `hops` others, if the first one waits `gap` and counts as the phase-th of
@@ -41,7 +42,7 @@ static int place_1f1b_v(const struct orr_pipeline *p, const void *data, struct o
 			continue;
 		}
 		if (!code)
-			code = orr_block_lay_out_within(block, peak, tried, &makespan_ns, err);
+			code = orr_block_lay_out(block, peak, tried, &makespan_ns, err);
 		if (!code && makespan_ns < best_ns) {
 			best_ns = makespan_ns;
 			memcpy(out->n, tried, size);
@@ -52,7 +53,6 @@ static int place_1f1b_v(const struct orr_pipeline *p, const void *data, struct o
 	return code;
 }
 
-extern const struct orr_schedule orr_schedule_1f1b_v;
 const struct orr_schedule orr_schedule_1f1b_v = {
 	.name = "1f1b-v",
 	.summary = "V fold, whole backward: two thirds of 1f1b's memory",

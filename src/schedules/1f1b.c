@@ -1,5 +1,6 @@
 /* 1F1B: one forward, one backward, with as many microbatches in flight as there are stages to the
  * sink. */
+#include "direct.h"
 #include "one_f_one_b.h"
 
 /* Fewer workers than stages: placements wrap around. */
@@ -21,7 +22,6 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return one_f_one_b(p, s, b, d, in_flight(p, s, data));
 }
 
-extern const struct orr_schedule orr_schedule_1f1b;
 const struct orr_schedule orr_schedule_1f1b = {
 	.name = "1f1b",
 	.summary = "one forward, one backward; depth(s) microbatches in flight",
@@ -30,4 +30,47 @@ const struct orr_schedule orr_schedule_1f1b = {
 	.compute = compute,
 	.priority = priority,
 	.in_flight = in_flight,
+};
+
+/* Eager 1F1B: nearly twice the microbatches in flight of 1F1B, so that a transfer each way fits
+ * between two jobs without idling. */
+static int eager_in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)data;
+	return 2 * p->stages[s].depth - 1;
+}
+
+static int64_t eager_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			      const void *data)
+{
+	return one_f_one_b(p, s, b, d, eager_in_flight(p, s, data));
+}
+
+const struct orr_schedule orr_schedule_eager_1f1b = {
+	.name = "eager-1f1b",
+	.summary = "1f1b with 2 depth(s) - 1 in flight, to hide transfers",
+	.paper = "Zhuang et al. 2023 (cross-mesh resharding)",
+	.order = ORR_ORDER_STRICT,
+	.compute = compute,
+	.priority = eager_priority,
+	.in_flight = eager_in_flight,
+};
+
+/* 1F1B that keeps a stage's input alone and runs F again before B: memory for time. */
+static bool recompute(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p, (void)s, (void)data;
+	return true;
+}
+
+const struct orr_schedule orr_schedule_1f1b_r = {
+	.name = "1f1b-r",
+	.summary = "1f1b with recomputation: B runs F again from the stage's input, all that is "
+		   "kept of it",
+	.paper = "Chen et al. 2016 (recomputation), on 1f1b",
+	.order = ORR_ORDER_STRICT,
+	.compute = compute,
+	.priority = priority,
+	.in_flight = in_flight,
+	.recompute = recompute,
 };

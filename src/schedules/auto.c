@@ -1,11 +1,7 @@
 /* The shortest order that a search finds in a given memory; see search.h. */
 #include "orrery/search.h"
 #include "orrery/pipeline.h"
-#include "orrery/schedule.h"
 #include "direct.h"
-
-#define DECLARE(name) extern const struct orr_schedule orr_schedule_##name;
-ORR_DIRECT_SCHEDULES(DECLARE)
 
 #define LIST(name) &orr_schedule_##name,
 static const struct orr_schedule *const starts[] = {ORR_DIRECT_SCHEDULES(LIST) NULL};
@@ -82,7 +78,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 	return 0;
 }
 
-extern const struct orr_schedule orr_schedule_auto;
+ORR_DECLARE_SCHEDULE(auto)
 const struct orr_schedule orr_schedule_auto = {
 	.name = "auto",
 	.summary = "split backward; the shortest order that a search finds in a given memory, and "

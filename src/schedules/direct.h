@@ -2,6 +2,8 @@
 #define ORR_DIRECT_SCHEDULES_H
 /* The built-in schedules, in the order in which they are listed: all but auto, whose search starts
  * from them. X(name) of orr_schedule_name. */
+#include "orrery/schedule.h"
+
 /* clang-format off */
 #define ORR_DIRECT_SCHEDULES(X) \
 	X(ddp) \
@@ -33,4 +35,7 @@
 	X(1f1b_star) \
 	X(k_periodic)
 /* clang-format on */
+
+#define ORR_DECLARE_SCHEDULE(name) extern const struct orr_schedule orr_schedule_##name;
+ORR_DIRECT_SCHEDULES(ORR_DECLARE_SCHEDULE)
 #endif

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "orrery/schedule.h"
+#include "direct.h"
 
 enum { DOWN, UP };
 
@@ -130,7 +130,6 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 	return 0;
 }
 
-extern const struct orr_schedule orr_schedule_dualpipe_v;
 const struct orr_schedule orr_schedule_dualpipe_v = {
 	.name = "dualpipe-v",
 	.summary = "split backward; two stages a worker as a V, forwards of one paired with "

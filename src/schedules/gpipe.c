@@ -1,6 +1,6 @@
 /* GPipe: all forwards of a minibatch, then all backwards. Every microbatch's stash is held at once.
  */
-#include "orrery/schedule.h"
+#include "direct.h"
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
@@ -22,7 +22,6 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return n * p->n_stages + s;
 }
 
-extern const struct orr_schedule orr_schedule_gpipe;
 const struct orr_schedule orr_schedule_gpipe = {
 	.name = "gpipe",
 	.summary = "all forwards, then all backwards",

@@ -1,7 +1,7 @@
 /* Hanayo: waves. The stages go down the workers and up again, `waves` times: the V repeated. It is
  * Chimera with its two directions joined end to end, and one copy of the parameters. */
 #include <stdio.h>
-#include "orrery/schedule.h"
+#include "direct.h"
 
 static const struct orr_parameter parameters[] = {
 	{"in_flight",
@@ -56,7 +56,6 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return m * p->n_stages + b + (p->n_stages - 1 - s) / p->n_workers * m;
 }
 
-extern const struct orr_schedule orr_schedule_hanayo;
 const struct orr_schedule orr_schedule_hanayo = {
 	.name = "hanayo",
 	.summary = "waves: the V of stages repeated stages/(2 workers) times, P microbatches in "

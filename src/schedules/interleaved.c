@@ -1,6 +1,7 @@
 /* Interleaved 1F1B: a worker has v = S/P stages that are P apart, so that filling and draining the
  * pipeline takes 1/v of the time. */
 #include <stdio.h>
+#include "direct.h"
 #include "rounds.h"
 
 enum { ORDER_DEPTH, ORDER_BREADTH };
@@ -42,7 +43,6 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return rounds_depth_first(&o, r, c, b, d);
 }
 
-extern const struct orr_schedule orr_schedule_interleaved;
 const struct orr_schedule orr_schedule_interleaved = {
 	.name = "interleaved",
 	.summary = "1f1b with v = stages/workers stages on each worker, stage s on worker s mod P",

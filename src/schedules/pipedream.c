@@ -9,7 +9,7 @@
  * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is
  * as late as its last one, and links take time; slack counts every stage still to come as so many
  * workers more. On a chain slack=1 is to pipedream what eager-1f1b is to 1f1b. */
-#include "orrery/schedule.h"
+#include "direct.h"
 
 static const struct orr_parameter parameters[] = {
 	{"slack", "microbatches more in flight for every stage still to come",
@@ -104,7 +104,6 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	return (2 * n + (d == ORR_PASS_F)) * p->n_stages + s;
 }
 
-extern const struct orr_schedule orr_schedule_pipedream;
 const struct orr_schedule orr_schedule_pipedream = {
 	.name = "pipedream",
 	.summary = "1F1B without a flush, weight versions, stages replicated round robin (1F1B-RR)",

@@ -6,12 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "orrery/nearest.h"
+#include "base/nearest.h"
 #include "direct.h"
 
-#define DECLARE(name) extern const struct orr_schedule orr_schedule_##name;
-ORR_DIRECT_SCHEDULES(DECLARE)
-DECLARE(auto)
+ORR_DECLARE_SCHEDULE(auto)
 
 #define LIST(name) &orr_schedule_##name,
 static const struct orr_schedule *const schedules[] = {ORR_DIRECT_SCHEDULES(LIST) LIST(auto) NULL};

@@ -4,7 +4,7 @@
  * number, which suits every DAG, since stages are numbered topologically; squeezing lets branches
  * run side by side. */
 #include "order/fold.h"
-#include "order/lay_out.h"
+#include "order/block.h"
 #include "orrery/schedule.h"
 
 static inline int v_fold_check(const struct orr_pipeline *p, const void *data,
@@ -43,7 +43,7 @@ static inline int v_fold_lay_out(const struct orr_pipeline *p, bool split,
 		orr_fold_set(block, i, cell);
 	}
 	if (!code)
-		code = orr_block_lay_out(block, n, err);
+		code = orr_block_lay_out(block, 0, n, NULL, err);
 	orr_block_destroy(block);
 	return code;
 }

@@ -5,8 +5,7 @@
  * what is left. The first stage lives for 2P cells and waits for W: 2P/3 stashes. By depth, not by
  * number: it serves every DAG. */
 #include "order/block.h"
-#include "order/lay_out.h"
-#include "orrery/schedule.h"
+#include "direct.h"
 
 static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
 {
@@ -43,12 +42,11 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 		block->start[orr_block_at(block, s, b, ORR_PASS_B)] = p->depth + depth - 1 + 2 * b;
 	}
 	if (!code)
-		code = orr_block_lay_out(block, out->n, err);
+		code = orr_block_lay_out(block, 0, out->n, NULL, err);
 	orr_block_destroy(block);
 	return code;
 }
 
-extern const struct orr_schedule orr_schedule_zb_two_thirds;
 const struct orr_schedule orr_schedule_zb_two_thirds = {
 	.name = "zb-two-thirds",
 	.summary = "one stage a worker, split backward: two thirds of 1f1b's memory",

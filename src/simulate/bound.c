@@ -1,4 +1,5 @@
 #include "bound.h"
+#include "base/max.h"
 
 #include <stdlib.h>
 
@@ -8,11 +9,6 @@ struct finder {
 	int64_t *life;        /* [n_stages] of the microbatch at hand */
 	int *order, *around;
 };
-
-static int64_t larger(int64_t x, int64_t y)
-{
-	return x > y ? x : y;
-}
 
 /* Longest paths over the jobs that there are. Caps and orders are a schedule's own and no part of
  * it. */

@@ -2,7 +2,7 @@
 #define ORR_BOUND_H
 /* What no order of the jobs on their workers can beat. Private to this room. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/jobs.h"
 
 struct orr_bound {

@@ -4,11 +4,13 @@
 #include "idle.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
+#include "schedule/places.h"
 
 struct walk {
 	const struct orr_idle *idle;
 	const struct orr_jobs *jobs;
-	int *where; /* [n_jobs * most_at] the item of a job on each of its workers */
+	int *where;  /* [n_jobs * most_at] the item of a job on each of its workers */
+	int *before; /* [n_jobs] the job whose place its parameters take (schedule/places.h) */
 	struct orr_path_part *parts;
 	int n, room;
 };
@@ -80,22 +82,23 @@ static void add_part(struct walk *walk, int item, int transfer, int w, int64_t s
 			(struct orr_path_part){w, item, transfer, start_ns, end_ns};
 }
 
-/* Back over a transfer to the item that it came from; -1: from none. Parameters set out when the
- * job before on the worker starts: the path goes on with what that one waited for. */
-static int cross(struct walk *walk, int item, bool *skip)
+/* Back over a transfer to the item that it came from; -1: from none. Parameters are asked for when
+ * the job has ended whose place they take. */
+static int cross(struct walk *walk, int item)
 {
 	const struct orr_idle *idle = walk->idle;
 	const struct orr_item *x = &idle->items[item];
-	int w = worker_of(idle, item);
-	const struct orr_item *before = item > idle->first[w] ? x - 1 : NULL;
+	int from = x->from, w = worker_of(idle, item);
+	int64_t made_ns = x->made_ns;
 
-	if (x->from >= 0) {
-		add_part(walk, -1, x->transfer, w, x->made_ns, x->came_ns);
-		return walk->where[x->from * walk->jobs->most_at];
+	if (from < 0) {
+		int reader = idle->timeline->transfers[x->transfer].consumer;
+
+		from = walk->before[reader] == reader ? -1 : walk->before[reader];
+		made_ns = from < 0 ? idle->start_ns : idle->timeline->end_ns[from];
 	}
-	*skip = before && before->start_ns <= x->made_ns;
-	add_part(walk, -1, x->transfer, w, *skip ? before->start_ns : idle->start_ns, x->came_ns);
-	return *skip ? item - 1 : -1;
+	add_part(walk, -1, x->transfer, w, made_ns, x->came_ns);
+	return from < 0 ? -1 : walk->where[from * walk->jobs->most_at];
 }
 
 static int find_last(const struct orr_idle *idle)
@@ -141,19 +144,16 @@ static void go_back(struct walk *walk)
 {
 	const struct orr_idle *idle = walk->idle;
 	int item = begin_at(walk);
-	bool skip = false;
 
 	/* no item twice; the count only guards against a timeline that contradicts itself */
 	for (int i = 0; item >= 0 && i <= idle->first[idle->n_workers]; i++) {
 		const struct orr_item *x = &idle->items[item];
 		struct reason reason = find_reason(walk, item);
 
-		if (!skip)
-			add_part(walk, item, -1, worker_of(idle, item), x->start_ns, x->end_ns);
-		skip = false;
+		add_part(walk, item, -1, worker_of(idle, item), x->start_ns, x->end_ns);
 		if (reason.item < 0)
 			return;
-		item = reason.by_worker ? reason.item - 1 : cross(walk, reason.item, &skip);
+		item = reason.by_worker ? reason.item - 1 : cross(walk, reason.item);
 	}
 }
 
@@ -163,15 +163,19 @@ int orr_idle_path(struct orr_path_part **parts, int *n, const struct orr_idle *i
 	const struct orr_jobs *jobs = idle->timeline->jobs;
 	struct walk walk = {
 		.idle = idle, .jobs = jobs, .room = 2 * idle->first[idle->n_workers] + 1};
+	int code;
 
 	walk.parts = calloc((size_t)walk.room, sizeof(*walk.parts));
 	walk.where = calloc((size_t)jobs->n_jobs * (size_t)jobs->most_at, sizeof(*walk.where));
-	if (!walk.parts || !walk.where) {
-		free(walk.parts);
-		free(walk.where);
-		return orr_fail(err, ORR_E_NOMEM, "critical path: no memory for %d jobs",
+	walk.before = calloc((size_t)jobs->n_jobs, sizeof(*walk.before));
+	if (!walk.parts || !walk.where || !walk.before)
+		code = orr_fail(err, ORR_E_NOMEM, "critical path: no memory for %d jobs",
 				jobs->n_jobs);
-	}
+	else
+		code = orr_places_find(walk.before, jobs, jobs->pipeline->prefetch + 1,
+				       ORR_PLACE_PARAMETERS, NULL, err);
+	if (code)
+		goto out;
 	index_items(&walk);
 	go_back(&walk);
 	for (int i = 0; i < walk.n / 2; i++) {
@@ -180,8 +184,12 @@ int orr_idle_path(struct orr_path_part **parts, int *n, const struct orr_idle *i
 		walk.parts[i] = walk.parts[walk.n - 1 - i];
 		walk.parts[walk.n - 1 - i] = part;
 	}
-	free(walk.where);
 	*parts = walk.parts;
 	*n = walk.n;
-	return 0;
+	walk.parts = NULL;
+out:
+	free(walk.parts);
+	free(walk.where);
+	free(walk.before);
+	return code;
 }

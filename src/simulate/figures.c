@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/footprint.h"
+#include "footprint.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
-#include "orrery/parameter_cost.h"
-#include "orrery/quantity.h"
+#include "pipeline/parameter_cost.h"
+#include "base/quantity.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 #include "bound.h"
 
 static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)

@@ -1,13 +1,13 @@
-#include "orrery/footprint.h"
+#include "footprint.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "orrery/jobs.h"
-#include "orrery/parameter_cost.h"
+#include "pipeline/parameter_cost.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 /* ---- data that lives as long as a microbatch ---- */
 

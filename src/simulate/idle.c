@@ -3,10 +3,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/max.h"
 #include "base/sort.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 const char *orr_cause_name(enum orr_cause cause)
 {
@@ -272,24 +273,14 @@ static void add_gap(struct orr_idle *idle, int w, enum orr_cause phase, int64_t 
 	idle->causes[w][phase] += end_ns - start_ns;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t largest(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* No transfer: by its phases. */
 static void add_gaps(struct orr_idle *idle, int w, const struct phases *x, int64_t start_ns,
 		     int64_t end_ns)
 {
-	add_gap(idle, w, ORR_CAUSE_WARM_UP, start_ns, least(end_ns, x->filled_ns));
-	add_gap(idle, w, ORR_CAUSE_ORDER, largest(start_ns, x->filled_ns),
-		least(end_ns, x->drains_ns));
-	add_gap(idle, w, ORR_CAUSE_DRAIN, largest(start_ns, x->drains_ns), end_ns);
+	add_gap(idle, w, ORR_CAUSE_WARM_UP, start_ns, smaller(end_ns, x->filled_ns));
+	add_gap(idle, w, ORR_CAUSE_ORDER, larger(start_ns, x->filled_ns),
+		smaller(end_ns, x->drains_ns));
+	add_gap(idle, w, ORR_CAUSE_DRAIN, larger(start_ns, x->drains_ns), end_ns);
 }
 
 /* At most seven for an item, and four at the end. */
@@ -300,7 +291,7 @@ static void find_gaps(struct orr_idle *idle)
 	int64_t first_backward_ns = find_first_backward(idle), worked_ns = idle->start_ns;
 
 	for (int i = 0; i < idle->first[idle->n_workers]; i++)
-		worked_ns = largest(worked_ns, idle->items[i].end_ns);
+		worked_ns = larger(worked_ns, idle->items[i].end_ns);
 
 	for (int w = 0; w < idle->n_workers; w++) {
 		struct phases x = find_phases(idle, w, first_backward_ns);
@@ -311,10 +302,10 @@ static void find_gaps(struct orr_idle *idle)
 			int64_t made_ns = item->start_ns, came_ns = item->start_ns;
 
 			if (item->from >= 0 || item->transfer >= 0) {
-				came_ns = largest(item->came_ns, item->free_ns);
+				came_ns = larger(item->came_ns, item->free_ns);
 				made_ns = item->from < 0 ? item->free_ns
-							 : least(came_ns, largest(item->made_ns,
-										  item->free_ns));
+							 : smaller(came_ns, larger(item->made_ns,
+										   item->free_ns));
 			}
 			add_gaps(idle, w, &x, item->free_ns, made_ns);
 			add_gap(idle, w, ORR_CAUSE_TRANSFER, made_ns, came_ns);
@@ -341,7 +332,7 @@ static int64_t busy_ns(const struct orr_idle *idle, int w)
 /* How much of it is there, at most `want`. */
 static int64_t take(int64_t *from, int64_t want)
 {
-	int64_t taken = largest(0, least(*from, want));
+	int64_t taken = larger(0, smaller(*from, want));
 
 	*from -= taken;
 	return taken;
@@ -352,7 +343,7 @@ static void find_imbalance(struct orr_idle *idle)
 	int64_t busiest = 0;
 
 	for (int w = 0; w < idle->n_workers; w++)
-		busiest = largest(busiest, busy_ns(idle, w));
+		busiest = larger(busiest, busy_ns(idle, w));
 	for (int w = 0; w < idle->n_workers; w++) {
 		int64_t *causes = idle->causes[w], want = busiest - busy_ns(idle, w), taken, late;
 		int64_t *fill = &causes[ORR_CAUSE_WARM_UP], *drain = &causes[ORR_CAUSE_DRAIN];
@@ -360,7 +351,7 @@ static void find_imbalance(struct orr_idle *idle)
 		if (idle->first[w] == idle->first[w + 1])
 			want = idle->end_ns - idle->start_ns;
 		taken = take(&causes[ORR_CAUSE_ORDER], want);
-		want = least(want - taken, *fill + *drain);
+		want = smaller(want - taken, *fill + *drain);
 		late = want ? (int64_t)((double)want * ((double)*drain / (double)(*fill + *drain)))
 			    : 0;
 		late = take(drain, late);

@@ -14,7 +14,7 @@
  * was in between, and then evenly from filling and draining. What is left of these three is the
  * pipeline's: warm-up, drain, and the order of jobs. Of a worker without a job all is imbalance. */
 #include <stdint.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_timeline;
 

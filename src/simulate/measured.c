@@ -1,4 +1,4 @@
-#include "orrery/measured.h"
+#include "measured.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/input.h"
+#include "base/input_file.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 

@@ -1,6 +1,6 @@
 #include "moves.h"
 
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k)
 {

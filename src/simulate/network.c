@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/timeline.h"
@@ -70,8 +71,8 @@ static size_t *find_link(const struct orr_network *net, size_t key)
 }
 
 /* One that was asked for. */
-static struct orr_link *link_at(const struct orr_network *net, const struct orr_transfer *transfer,
-				int i)
+static struct orr_channel *link_at(const struct orr_network *net,
+				   const struct orr_transfer *transfer, int i)
 {
 	return &net->links[*find_link(net, key_at(net, transfer, i)) - 1];
 }
@@ -79,7 +80,7 @@ static struct orr_link *link_at(const struct orr_network *net, const struct orr_
 static int grow_links(struct orr_network *net, struct orr_error *err)
 {
 	size_t room = 2 * net->links_room;
-	struct orr_link *links = realloc(net->links, room * sizeof(*links));
+	struct orr_channel *links = realloc(net->links, room * sizeof(*links));
 	size_t *touched = realloc(net->touched, room * sizeof(*touched)),
 	       *by_key = calloc(2 * room, sizeof(*by_key));
 
@@ -105,13 +106,13 @@ static int make_link(struct orr_network *net, size_t key, struct orr_error *err)
 		return 0;
 	if (net->n_links == net->links_room && (code = grow_links(net, err)))
 		return code;
-	net->links[net->n_links] = (struct orr_link){.key = key};
+	net->links[net->n_links] = (struct orr_channel){.key = key};
 	*find_link(net, key) = net->n_links + 1;
 	net->n_links++;
 	return 0;
 }
 
-static void touch(struct orr_network *net, struct orr_link *link)
+static void touch(struct orr_network *net, struct orr_channel *link)
 {
 	if (link->touched)
 		return;
@@ -122,17 +123,11 @@ static void touch(struct orr_network *net, struct orr_link *link)
 static int reserve_transfer(struct orr_network *net, struct orr_error *err)
 {
 	struct orr_timeline *t = net->timeline;
-	int want = net->transfers_room ? 2 * net->transfers_room : 64;
-	struct orr_transfer *grown;
 
-	if (t->n_transfers < net->transfers_room)
-		return 0;
-	grown = realloc(t->transfers, (size_t)want * sizeof(*grown));
-	if (!grown)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers", want);
-	t->transfers = grown;
-	net->transfers_room = want;
-	return 0;
+	return orr_grow(&t->transfers, t->n_transfers, &net->transfers_room, sizeof(*t->transfers))
+		       ? 0
+		       : orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers",
+				  2 * net->transfers_room);
 }
 
 /* The group of worker w. */
@@ -168,17 +163,43 @@ static int64_t order_of(const struct orr_network *net, const struct orr_transfer
 	return (int64_t)((transfer->to - transfer->from + t) % t) * jobs->n_jobs + job;
 }
 
+int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err)
+{
+	if (ns < (double)(INT64_MAX / 4))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"the transfers of %d microbatches last more than %lld s, more than can "
+			"be counted in nanoseconds: take a smaller [latency], or a larger "
+			"[bandwidth]",
+			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+}
+
+static int64_t duration_of(const struct orr_network *net, const struct orr_transfer *transfer)
+{
+	const int *owners;
+	int k = ring_of(net, transfer, &owners);
+	int64_t ns = k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
+		       : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
+						 transfer->bytes);
+
+	/* once round instead of twice */
+	return transfer->ring == ORR_RING_ALL_REDUCE ? ns : ns - ns / 2;
+}
+
 int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
 			int64_t now_ns, int64_t n, int job, struct orr_error *err)
 {
 	struct orr_timeline *t = net->timeline;
-	int64_t order = order_of(net, transfer, job);
+	int64_t order = order_of(net, transfer, job), ns = duration_of(net, transfer);
 	int n_links = count_links(net, transfer), code;
 
-	if ((code = reserve_transfer(net, err)))
+	/* all of them one after the other fit the clock, so no sum of times overflows */
+	net->total_ns += (double)ns;
+	if ((code = orr_network_check_clock(net->total_ns, t->jobs->pipeline, err)) ||
+	    (code = reserve_transfer(net, err)))
 		return code;
 	for (int i = 0; i < n_links; i++) {
-		struct orr_link *link;
+		struct orr_channel *link;
 
 		if ((code = make_link(net, key_at(net, transfer, i), err)))
 			return code;
@@ -189,18 +210,19 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 			return code;
 		touch(net, link);
 	}
-	t->transfers[t->n_transfers++] = *transfer;
+	t->transfers[t->n_transfers] = *transfer;
+	t->transfers[t->n_transfers++].end_ns = ns; /* from its start on, see hold() */
 	return 0;
 }
 
-static int first_waiting(const struct orr_link *link)
+static int first_waiting(const struct orr_channel *link)
 {
 	return (int)(link->waiting.entries[0].value & INT32_MAX);
 }
 
 /* Is it the turn of the first thing that waits for this link on all links that it needs? All links
  * queue requests in one order, so the first request overall can start once its links are free. */
-static bool can_start(const struct orr_network *net, const struct orr_link *link)
+static bool can_start(const struct orr_network *net, const struct orr_channel *link)
 {
 	const struct orr_transfer *transfer;
 	int index;
@@ -210,7 +232,7 @@ static bool can_start(const struct orr_network *net, const struct orr_link *link
 	index = first_waiting(link);
 	transfer = &net->timeline->transfers[index];
 	for (int i = 0; i < count_links(net, transfer); i++) {
-		const struct orr_link *other = link_at(net, transfer, i);
+		const struct orr_channel *other = link_at(net, transfer, i);
 
 		if (other->busy || first_waiting(other) != index)
 			return false;
@@ -220,21 +242,14 @@ static bool can_start(const struct orr_network *net, const struct orr_link *link
 
 static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t now_ns)
 {
-	const int *owners;
-	int k = ring_of(net, transfer, &owners);
-	int64_t ns = k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
-		       : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
-						 transfer->bytes);
-
 	for (int i = 0; i < count_links(net, transfer); i++) {
-		struct orr_link *link = link_at(net, transfer, i);
+		struct orr_channel *link = link_at(net, transfer, i);
 
 		orr_heap_pop(&link->waiting);
 		link->busy = true;
 	}
 	transfer->start_ns = now_ns;
-	/* once round instead of twice */
-	transfer->end_ns = now_ns + (transfer->ring == ORR_RING_ALL_REDUCE ? ns : ns - ns / 2);
+	transfer->end_ns += now_ns;
 }
 
 /* The end of what leaves its links when the last byte is on its way: of a ring, the least latency
@@ -262,7 +277,7 @@ int orr_network_start(struct orr_network *net, int64_t now_ns,
 	int code;
 
 	for (size_t i = 0; i < net->n_touched; i++) {
-		struct orr_link *link = &net->links[net->touched[i]];
+		struct orr_channel *link = &net->links[net->touched[i]];
 		struct orr_transfer *transfer;
 		int index;
 
@@ -284,53 +299,22 @@ void orr_network_release(struct orr_network *net, int index)
 	const struct orr_transfer *transfer = &net->timeline->transfers[index];
 
 	for (int i = 0; i < count_links(net, transfer); i++) {
-		struct orr_link *link = link_at(net, transfer, i);
+		struct orr_channel *link = link_at(net, transfer, i);
 
 		link->busy = false;
 		touch(net, link);
 	}
 }
 
-/* All transfers one after the other must fit the clock. */
-static int check_clock(const struct orr_machine *machine, const struct orr_jobs *jobs,
-		       struct orr_error *err)
-{
-	const struct orr_pipeline *p = jobs->pipeline;
-	double bytes = 0, n = 0, ns;
-
-	for (int s = 0; s < p->n_stages; s++) {
-		bytes +=
-			(double)p->stages[s].stash_bytes + 6 * (double)p->stages[s].parameter_bytes;
-		n += 8 + 4 * (double)(jobs->first_owner[s + 1] - jobs->first_owner[s]);
-	}
-	for (int set = p->n_stages; set < orr_pipeline_n_sets(p); set++)
-		n += 4 * (double)(jobs->first_owner[set + 1] - jobs->first_owner[set]);
-	for (int e = 0; e < p->n_edges; e++)
-		bytes += (double)p->edges[e].bytes + (double)p->edges[e].gradient_bytes;
-	ns = (n + 2 * p->n_edges) * (double)machine->latency_ns;
-	if (machine->bandwidth_bytes_per_s > 0)
-		ns += bytes / machine->bandwidth_bytes_per_s * 1e9;
-	if (ns * p->n_microbatches < (double)(INT64_MAX / 4))
-		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"the transfers of %d microbatches may last more than %lld s, more than can "
-			"be counted in "
-			"nanoseconds: take a smaller [latency], or a larger [bandwidth]",
-			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
-}
-
 int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err)
 {
 	const struct orr_machine *machine = &timeline->jobs->pipeline->machine;
-	int code;
 
 	net->machine = machine;
 	net->timeline = timeline;
 	net->is_free = !machine->latency_ns && !(machine->bandwidth_bytes_per_s > 0);
 	if (net->is_free)
 		return 0;
-	if ((code = check_clock(machine, timeline->jobs, err)))
-		return code;
 	net->ports = machine->cluster && machine->cluster->ports;
 	net->half_duplex = orr_machine_half_duplex(machine);
 	net->links_room = 32;

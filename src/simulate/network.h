@@ -16,15 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "base/heap.h"
 
 struct orr_machine;
+struct orr_pipeline;
 struct orr_timeline;
 struct orr_transfer;
 
-struct orr_link {   /* or a port; made when it is first asked for */
-	size_t key; /* its workers */
+struct orr_channel { /* or a port; made when it is first asked for */
+	size_t key;  /* its workers */
 	bool busy, touched;
 	struct orr_heap waiting; /* indices of transfers and rings */
 };
@@ -34,19 +35,23 @@ struct orr_network {
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
 	bool is_free;                      /* nothing takes time: nothing is asked for */
 	bool ports, half_duplex;
-	struct orr_link *links; /* [links_room] */
+	struct orr_channel *links; /* [links_room] */
 	size_t n_links, links_room;
 	size_t *by_key; /* [2 * links_room] open addressing over links, numbered from 1; 0: free */
 	size_t *touched, n_touched; /* [links_room] links on which something may start */
 	int transfers_room;
+	double total_ns; /* of all that was asked for, one after the other */
 };
 
-/* All zero before; fails with ORR_E_INPUT where the transfers of these jobs could overrun the
- * clock. */
+/* ORR_E_INPUT where transfers that last ns together could overrun the clock. */
+int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err);
+
+/* All zero before. */
 int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err);
 void orr_network_fini(struct orr_network *net);
 
-/* Ask for a transfer or a ring at time now_ns; n and job: which of one instant comes first. */
+/* Ask for a transfer or a ring at time now_ns; n and job: which of one instant comes first. Fails
+ * with ORR_E_INPUT where all that was asked for could overrun the clock. */
 int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
 			int64_t now_ns, int64_t n, int job, struct orr_error *err);
 

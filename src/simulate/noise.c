@@ -1,4 +1,4 @@
-#include "orrery/noise.h"
+#include "noise.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -8,10 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mix.h"
 #include "base/sort.h"
-#include "orrery/quantity.h"
-#include "orrery/room.h"
-#include "orrery/simulate.h"
+#include "base/quantity.h"
+#include "schedule/room.h"
+#include "simulate.h"
 #include "orrery/timeline.h"
 
 /* ---- the draws ---- */
@@ -47,14 +48,6 @@ const char *orr_noise_print(char *buffer, size_t size, const struct orr_noise *n
 {
 	(void)snprintf(buffer, size, "%s:%.6g", kinds[noise->kind].name, noise->width);
 	return buffer;
-}
-
-/* The finalizer of splitmix64. */
-static uint64_t mix(uint64_t z)
-{
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
 }
 
 /* Elementary functions of the C library differ between processors in their last bits, additions and
@@ -123,11 +116,11 @@ static double normal(double u)
 int64_t orr_noise_factor(const struct orr_noise *noise, int sample, int s, int b, int d)
 {
 	const int counters[] = {sample, s, b, d};
-	uint64_t hash = mix(noise->seed + UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t hash = orr_mix_next(noise->seed);
 	double u, width = noise->width, factor = 1;
 
 	for (int i = 0; i < 4; i++)
-		hash = mix((hash ^ (uint64_t)counters[i]) + UINT64_C(0x9e3779b97f4a7c15));
+		hash = orr_mix_next(hash ^ (uint64_t)counters[i]);
 	u = ((double)(hash >> 12) + 0.5) * 0x1p-52; /* never 0 nor 1 */
 	switch (noise->kind) {
 	case ORR_NOISE_LOGNORMAL:

@@ -1,4 +1,4 @@
-#include "orrery/simulate.h"
+#include "simulate.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
+#include "foreign.h"
 #include "moves.h"
 #include "network.h"
 #include "orrery/timeline.h"
@@ -38,6 +39,7 @@ struct simulation {
 	int64_t now;
 	struct orr_heap events;
 	int *waits; /* [n_jobs] things that a job still waits for */
+	struct orr_foreign foreign;
 	struct orr_updates updates;
 	struct worker *workers;
 	int *touched_workers, n_touched_workers;
@@ -82,19 +84,6 @@ static int started(void *user, int index, int64_t free_ns)
 		    : push_event(sim, sim->timeline->transfers[index].end_ns, EVENT_ARRIVAL, index);
 }
 
-static bool needs_parameters(const struct simulation *sim, int j)
-{
-	const struct orr_jobs *jobs = sim->jobs;
-
-	return !sim->network.is_free && jobs->weights[j] != jobs->compute[j] &&
-	       jobs->pipeline->stages[orr_jobs_at(jobs, j).s].parameter_bytes > 0;
-}
-
-static int request_parameters(struct simulation *sim, int j)
-{
-	return needs_parameters(sim, j) ? request(sim, orr_moves_parameters(sim->jobs, j)) : 0;
-}
-
 /* ---- jobs ---- */
 
 static void touch_all(struct simulation *sim, int j)
@@ -119,13 +108,11 @@ static int make_ready(struct simulation *sim, int j)
 static int deliver(struct simulation *sim, int j)
 {
 	bool greedy = sim->jobs->order == ORR_ORDER_GREEDY;
-	int waits = --sim->waits[j];
 
-	if (waits == 0) {
-		touch_all(sim, j);
-		return greedy ? make_ready(sim, j) : 0;
-	}
-	return waits == 1 && greedy ? request_parameters(sim, j) : 0;
+	if (--sim->waits[j])
+		return 0;
+	touch_all(sim, j);
+	return greedy ? make_ready(sim, j) : 0;
 }
 
 /* All gradients have arrived for update `first` and those of the stage's other owners. */
@@ -211,21 +198,43 @@ static bool holds_back(struct simulation *sim, int j)
 	       --sim->unsummed[job.s * p->n_workers + sim->jobs->compute[j]];
 }
 
+/* One thing less for the gradient of job j to wait for before it goes to its owner. */
+static int send_gradient(struct simulation *sim, int j)
+{
+	return sim->foreign.unsent && --sim->foreign.unsent[j]
+		       ? 0
+		       : request(sim, orr_moves_weight_gradient(sim->jobs, j));
+}
+
+/* The gradient of job j is with its owner, which adds it and those that have waited for it. */
+static int add_gradient(struct simulation *sim, int j)
+{
+	struct orr_foreign *x = &sim->foreign;
+	int code = deliver_gradient(sim, j);
+
+	for (; x->unsent && j >= 0 && !code && !--x->unadded[j]; j = x->added_next[j])
+		if (x->after[ORR_PLACE_COMING][j] >= 0)
+			code = send_gradient(sim, x->after[ORR_PLACE_COMING][j]);
+	return code;
+}
+
 static int end_job(struct simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 	bool held_back = holds_back(sim, j);
-	int n = orr_jobs_successors(jobs, j, sim->around), code;
+	int n = orr_jobs_successors(jobs, j, sim->around), code = 0;
+	int fetches = orr_foreign_after(&sim->foreign, ORR_PLACE_PARAMETERS, j);
 
-	for (int i = 0; i < n; i++)
-		if ((!held_back || !orr_moves_gradients(jobs, j, sim->around[i])) &&
-		    (code = pass_on(sim, j, sim->around[i])))
-			return code;
-	if (!sim->with_updates || !orr_jobs_makes_gradient(jobs, j))
-		return 0;
+	if (fetches >= 0)
+		code = request(sim, orr_moves_parameters(jobs, fetches));
+	for (int i = 0; i < n && !code; i++)
+		if (!held_back || !orr_moves_gradients(jobs, j, sim->around[i]))
+			code = pass_on(sim, j, sim->around[i]);
+	if (code || !sim->with_updates || !orr_jobs_makes_gradient(jobs, j))
+		return code;
 	if (sim->network.is_free || jobs->weights[j] == jobs->compute[j])
-		return deliver_gradient(sim, j);
-	return request(sim, orr_moves_weight_gradient(jobs, j));
+		return add_gradient(sim, j);
+	return send_gradient(sim, j);
 }
 
 /* The passes that read the new version of n owners from update u on may start. */
@@ -300,25 +309,20 @@ static bool has_workers(const struct simulation *sim, int j)
 }
 
 /* Worker w is one of those of j, which starts. */
-static int take_worker(struct simulation *sim, int w, int j)
+static void take_worker(struct simulation *sim, int w, int j)
 {
-	const struct orr_jobs *jobs = sim->jobs;
 	struct worker *worker = &sim->workers[w];
 
 	worker->running = j;
-	if (jobs->order == ORR_ORDER_GREEDY) {
+	if (sim->jobs->order == ORR_ORDER_GREEDY)
 		(void)orr_heap_pop(&worker->ready);
-		return 0;
-	}
-	if (++worker->next == jobs->first[w + 1])
-		return 0;
-	j = jobs->by_worker[worker->next];
-	return jobs->compute[j] == w ? request_parameters(sim, j) : 0;
+	else
+		worker->next++;
 }
 
 static int start(struct simulation *sim, int w)
 {
-	int j, code = 0;
+	int j;
 
 	if (sim->workers[w].running >= 0)
 		return 0;
@@ -328,10 +332,9 @@ static int start(struct simulation *sim, int w)
 		return 0;
 	sim->timeline->start_ns[j] = sim->now;
 	sim->timeline->end_ns[j] = sim->now + sim->jobs->duration_ns[j];
-	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j) && !code; i++)
-		code = take_worker(sim, orr_jobs_worker(sim->jobs, j, i), j);
-	return code ? code
-		    : push_event(sim, sim->timeline->end_ns[j], EVENT_END, sim->jobs->compute[j]);
+	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j); i++)
+		take_worker(sim, orr_jobs_worker(sim->jobs, j, i), j);
+	return push_event(sim, sim->timeline->end_ns[j], EVENT_END, sim->jobs->compute[j]);
 }
 
 /* ---- the clock ---- */
@@ -355,6 +358,16 @@ static int arrive_at(struct simulation *sim, const struct orr_transfer *transfer
 	return code;
 }
 
+/* A gradient that has left the link has left its place. */
+static int leave(struct simulation *sim, const struct orr_transfer *transfer)
+{
+	int j = transfer->kind == ORR_TRANSFER_WEIGHT_GRADIENT
+			? orr_foreign_after(&sim->foreign, ORR_PLACE_GRADIENT, transfer->producer)
+			: -1;
+
+	return j >= 0 ? deliver(sim, j) : 0;
+}
+
 static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 {
 	int j = transfer->producer;
@@ -365,7 +378,7 @@ static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 		return end_gather(sim, transfer->set, orr_updates_version(&sim->updates, j));
 	if (transfer->kind == ORR_TRANSFER_ALL_REDUCE)
 		return end_sum(sim, transfer->set, j);
-	return deliver_gradient(sim, j);
+	return add_gradient(sim, j);
 }
 
 static int handle(struct simulation *sim, enum event event, int id)
@@ -385,7 +398,7 @@ static int handle(struct simulation *sim, enum event event, int id)
 		return end_job(sim, j);
 	case EVENT_FREE:
 		orr_network_release(&sim->network, id);
-		return 0;
+		return leave(sim, &sim->timeline->transfers[id]);
 	case EVENT_ARRIVAL:
 		return arrive(sim, &sim->timeline->transfers[id]);
 	case EVENT_UPDATE:
@@ -413,12 +426,13 @@ static int start_touched(struct simulation *sim)
 static int begin(struct simulation *sim)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	int code;
+	const struct orr_foreign *x = &sim->foreign;
+	int code = 0;
 
-	for (int j = 0; j < jobs->n_jobs; j++) {
+	for (int j = 0; j < jobs->n_jobs && !code; j++) {
 		if (!orr_jobs_has(jobs, j))
 			continue;
-		sim->waits[j] = needs_parameters(sim, j) +
+		sim->waits[j] = orr_foreign_waits(x, j) +
 				(sim->with_updates && orr_updates_read(&sim->updates, j) >= 0);
 		for (int i = orr_jobs_predecessors(jobs, j, sim->around) - 1; i >= 0; i--)
 			sim->waits[j] +=
@@ -426,23 +440,17 @@ static int begin(struct simulation *sim)
 		if (sim->unsummed)
 			sim->unsummed[orr_jobs_at(jobs, j).s * jobs->pipeline->n_workers +
 				      jobs->compute[j]] += orr_jobs_at(jobs, j).d == ORR_PASS_B;
-		if (jobs->order == ORR_ORDER_GREEDY && !sim->waits[j] &&
-		    (code = make_ready(sim, j)))
-			return code;
-		if (jobs->order == ORR_ORDER_GREEDY && sim->waits[j] == 1 &&
-		    (code = request_parameters(sim, j)))
-			return code;
+		if (jobs->order == ORR_ORDER_GREEDY && !sim->waits[j])
+			code = make_ready(sim, j);
+		if (x->unsent && x->before[ORR_PLACE_PARAMETERS][j] == j)
+			code = request(sim, orr_moves_parameters(jobs, j));
 	}
 	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
 		sim->workers[w].running = -1;
 		sim->workers[w].next = jobs->first[w];
 		touch(sim, w);
-		if (jobs->order == ORR_ORDER_STRICT && jobs->first[w] < jobs->first[w + 1] &&
-		    jobs->compute[jobs->by_worker[jobs->first[w]]] == w &&
-		    (code = request_parameters(sim, jobs->by_worker[jobs->first[w]])))
-			return code;
 	}
-	return start_touched(sim);
+	return code ? code : start_touched(sim);
 }
 
 static int run(struct simulation *sim)
@@ -499,6 +507,8 @@ static int prepare(struct simulation *sim)
 		return orr_fail(sim->err, ORR_E_NOMEM,
 				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
 				p->n_workers);
+	if (!sim->network.is_free && (code = orr_foreign_init(&sim->foreign, jobs, sim->err)))
+		return code;
 	return sim->with_updates ? orr_updates_init(&sim->updates, sim->timeline, sim->err) : 0;
 }
 
@@ -513,6 +523,7 @@ static void finish(struct simulation *sim)
 	orr_network_fini(&sim->network);
 	orr_heap_fini(&sim->events);
 	free(sim->waits);
+	orr_foreign_fini(&sim->foreign);
 	orr_updates_fini(&sim->updates);
 	free(sim->workers);
 	free(sim->touched_workers);

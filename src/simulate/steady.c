@@ -3,10 +3,10 @@
 #include <stdbool.h>
 
 #include "orrery/jobs.h"
-#include "orrery/simulate.h"
-#include "orrery/async.h"
+#include "simulate.h"
+#include "schedule/async.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 /* The longest timeline tried, in jobs: many times the length after which any known pipeline
  * repeats. */

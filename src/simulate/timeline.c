@@ -5,7 +5,7 @@
 
 #include "orrery/jobs.h"
 #include "base/sort.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
 			struct orr_error *err)
@@ -352,11 +352,6 @@ out:
 	return code;
 }
 
-static int64_t mean(int64_t sum, int n)
-{
-	return n ? sum / n : 0;
-}
-
 static bool owns(const struct orr_jobs *jobs, int w, int set)
 {
 	int i = jobs->first_owner[set];
@@ -413,40 +408,4 @@ int64_t orr_timeline_span(const struct orr_timeline *t)
 			span = last - first;
 	}
 	return span;
-}
-
-void orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p)
-{
-	for (int s = 0; s < p->n_stages; s++) {
-		struct orr_stage *stage = &p->stages[s];
-		int64_t sum[3] = {0}, update = 0;
-		int n_updates = 0;
-
-		for (int b = 0; b < p->n_microbatches; b++)
-			for (int d = 0; d < t->jobs->n_passes; d++) {
-				int j = orr_jobs_index(t->jobs, s, b, (enum orr_pass)d);
-
-				if (!orr_jobs_has(t->jobs, j))
-					continue;
-				sum[d] += t->end_ns[j] - t->start_ns[j];
-			}
-		for (int u = 0; u < t->n_updates; u++)
-			if (t->updates[u].s == s) {
-				update += t->updates[u].end_ns - t->updates[u].start_ns;
-				n_updates++;
-			}
-		stage->forward_ns = mean(sum[ORR_PASS_F], p->n_microbatches);
-		stage->backward_ns = mean(sum[ORR_PASS_B], p->n_microbatches);
-		stage->weight_ns = mean(sum[ORR_PASS_W], p->n_microbatches);
-		stage->update_ns = mean(update, n_updates);
-		/* B has run F again, and the simulator counts that by itself. */
-		if (t->jobs->recompute[s] && stage->backward_ns > stage->forward_ns)
-			stage->backward_ns -= stage->forward_ns;
-		else if (t->jobs->recompute[s])
-			stage->backward_ns = 0;
-	}
-	orr_pipeline_free_microbatches(p->microbatches); /* all are as the mean */
-	p->microbatches = NULL;
-	p->has_weight = true;
-	p->units = false;
 }

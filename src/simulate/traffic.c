@@ -1,8 +1,8 @@
-#include "orrery/traffic.h"
+#include "orrery/figures.h"
 
 #include <stdlib.h>
 
-#include "orrery/quantity.h"
+#include "base/quantity.h"
 
 static int read_blocks(int *rank_of, int n_workers, int n_ranks, const char *text,
 		       struct orr_error *err)

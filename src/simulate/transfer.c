@@ -1,4 +1,4 @@
-#include "orrery/transfer.h"
+#include "orrery/timeline.h"
 
 const char *orr_transfer_name(enum orr_transfer_kind kind)
 {

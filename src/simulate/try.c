@@ -4,8 +4,8 @@
 
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
-#include "orrery/room.h"
-#include "orrery/simulate.h"
+#include "schedule/room.h"
+#include "simulate.h"
 #include "steady.h"
 #include "orrery/timeline.h"
 

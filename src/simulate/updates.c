@@ -4,7 +4,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 int orr_updates_version(const struct orr_updates *updates, int j)
 {

@@ -4,7 +4,7 @@
  * Private to simulate.c. */
 #include <stdbool.h>
 
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 struct orr_jobs;
 struct orr_timeline;

@@ -1,4 +1,4 @@
-# Whoever wrote a graph may name data in its folder alone, through no link or ..; other data, FIFOs and devices are
+# A graph may name only data in its folder, not through a link or ..; other data, FIFOs and devices are
 # refused at once, and a message quotes nothing of them.
 needs_training
 mkdir -p graph/data outside
@@ -36,6 +36,14 @@ for data in ../outside/secret "$PWD/outside/secret" /etc/passwd link folder/secr
 	refused 'is not in the folder of the graph' graph/model.dot
 	(cd graph && refused 'is not in the folder of the graph' model.dot)
 	"$orrery" simulate graph/model.dot --stages 2 >/dev/null # which reads none
+done
+for data in fifo zero data; do # which show refuses as train does
+	model $data
+	refused "$data" graph/model.dot
+	mv err of_train
+	if "$orrery" show graph/model.dot >out 2>err; then exit 1; fi
+	cmp err of_train
+	[ ! -s out ]
 done
 model fifo
 refused 'no file but a FIFO or a device' graph/model.dot

@@ -1,15 +1,6 @@
 # Workers and links are given in one way: --workers 2x2 with a bandwidth and a latency for each level, innermost first, to
 # simulate, compare, plan and train; as a machine file of two nodes they are the same to the nanosecond.
 makespan() { "$orrery" "$@" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["makespan"])'; }
-refused() { # TEXT ARGUMENTS...
-	text=$1
-	shift
-	code=0
-	"$orrery" "$@" >out 2>err || code=$?
-	[ $code -eq 2 ] && grep -qF -- "$text" err && [ "$(wc -l <err)" -eq 1 ] && return
-	printf '%s: exit code %d: ' "$*" $code && cat err
-	exit 1
-}
 # four stages of 1 and 1, each way over a link of 3, one of 50 and one of 3
 [ "$(makespan simulate chain:4 -w 2x2 -m 1 --latency 3,50)" = 120.0 ]
 # a byte takes 1 on the inner links and 10 on the outer one, besides

@@ -1,4 +1,4 @@
-# graphs/MEASURED.md is what tools/measured-table writes.
+# graphs/MEASURED.md is what tools/table measured writes.
 tables=$source/../shared/data/sailor
 [ -r "$tables/measured.csv" ] || { echo "$tables/measured.csv is not there" && exit 77; }
-"$source/tools/measured-table" "$orrery" "$tables" | cmp - "$source/graphs/MEASURED.md"
+"$source/tools/table" measured "$orrery" "$tables" | cmp - "$source/graphs/MEASURED.md"

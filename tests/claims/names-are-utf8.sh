@@ -1,15 +1,6 @@
 # Names that are no UTF-8 are refused where they are read, with their line; a path need not be text, and what JSON, SVG
 # and traces show of it is.
 bad=$(printf '\377')
-refused() { # TEXT ARGUMENTS...
-	text=$1
-	shift
-	code=0
-	"$orrery" "$@" >out 2>err || code=$?
-	[ $code -eq 2 ] && grep -qaF -- "$text" err && [ "$(wc -l <err)" -eq 1 ] && return
-	printf '%s: exit code %d: ' "$*" $code && cat err
-	exit 1
-}
 printf 'digraph g { node [forward="1ms" backward="2ms"]\n"a" -> "b%s" -> c }\n' "$bad" >name.dot
 printf 'digraph g { node [forward="1ms" backward="2ms"]\n a [label="caf\351"]\n a -> c }\n' >label.dot
 printf 'digraph g { node [forward="1ms" backward="2ms"]\n a -> b; subgraph "cluster_%s" { a } }\n' "$bad" >encoder.dot

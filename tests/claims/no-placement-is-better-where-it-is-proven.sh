@@ -1,5 +1,5 @@
 # That no placement of the operators is better, plan says where it is proven, and else what is known; and what an
-# exchange of two operators would better is not what plan --pieces stops at.
+# exchange of two operators would better is not what plan stops at.
 python3 - >layers.dot <<'END'
 times = [76.825, 38.296, 30.155, 29.804, 29.687, 29.527, 29.506, 29.324, 29.261, 29.075, 25.678, 21.167, 20.647, 20.605,
          20.483, 20.436, 20.421, 14.145] + [0.30 + 0.007 * i for i in range(24)]
@@ -12,7 +12,7 @@ for i, k in enumerate(order):
 print("}")
 END
 for workers in 4 5 6 7; do
-	"$orrery" plan layers.dot --workers $workers --straight --pieces -m 16 -o plan.json >plan.txt
+	"$orrery" plan layers.dot --workers $workers --straight -m 16 -o plan.json >plan.txt
 	python3 - $workers <<'END'
 import json, sys
 plan, text, n = json.load(open("plan.json")), open("plan.txt").read().lower(), int(sys.argv[1])

@@ -22,15 +22,6 @@ ln -s in.dot soft.dot
 ln -s . here
 sha256sum *.dot *.csv *.json >before
 
-refused() { # TEXT ARGUMENTS...
-	text=$1
-	shift
-	code=0
-	"$orrery" "$@" >out 2>err || code=$?
-	[ $code -eq 2 ] && grep -qF -- "$text" err && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] && return
-	printf '%s: exit code %d: ' "$*" $code && cat err
-	exit 1
-}
 for same in in.dot ./in.dot run/../in.dot here/in.dot hard.dot soft.dot "$PWD/in.dot"; do
 	refused 'would overwrite' simulate in.dot --stages 2 --svg "$same"
 	refused 'would overwrite' simulate soft.dot --stages 2 --trace "$same"

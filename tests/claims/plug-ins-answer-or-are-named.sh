@@ -1,6 +1,4 @@
 # A plug-in that never answers, ends the process or crashes is told in one line, which names its function, within --timeout.
-# A sanitizer has its own words for a crash, and its own exit.
-if grep -q __asan_init "$orrery"; then echo 'a build with a sanitizer'; exit 77; fi
 cat >bad.c <<'END'
 #include <signal.h>
 #include <stdlib.h>
@@ -117,14 +115,14 @@ ORR_PLUGIN(bad);
 END
 
 ulimit -c 0
-# meet WHERE HOW STATUS TEXT COMMAND...: that exit code, nothing on standard output, one line, and it has the text
+# meet WHERE HOW TEXT COMMAND...: exit code 2, nothing on standard output, one line, and it has the text
 meet() {
-	where=$1 how=$2 status=$3 text=$4
-	shift 4
+	where=$1 how=$2 text=$3
+	shift 3
 	cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE="$where" -DHOW="$how" -o bad.so bad.c
 	code=0
 	timeout 30 "$orrery" "$@" --schedule ./bad.so >out 2>err || code=$?
-	[ $code -eq "$status" ] || { echo "$*, $text: exit code $code: $(cat err)"; exit 1; }
+	[ $code -eq 2 ] || { echo "$*, $text: exit code $code: $(cat err)"; exit 1; }
 	[ ! -s out ]
 	[ "$(wc -l <err)" -eq 1 ]
 	grep -qF "$text" err || { echo "$text: $(cat err)"; exit 1; }
@@ -135,34 +133,24 @@ cc -shared -fPIC -w -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
 where=0
 for function in check compute weights priority in_flight recompute place; do
 	where=$((where + 1))
-	meet $where 1 2 "the plug-in ./bad.so has not answered for 0.2 s in $function()" \
+	meet $where 1 "the plug-in ./bad.so has not answered for 0.2 s in $function()" \
 		simulate chain:2 -m 2 --timeout 0.2
-	meet $where 2 2 "the plug-in ./bad.so ended the process in $function()" simulate chain:2 -m 2
+	meet $where 2 "the plug-in ./bad.so ended the process in $function()" simulate chain:2 -m 2
 done
-meet 8 1 2 'has not answered for 0.2 s while it was loaded' simulate chain:2 --timeout 0.2
-meet 2 3 2 'ended the process in compute()' compare chain:2 -m 2
-meet 2 7 2 'ended the process in compute()' simulate chain:2 -m 2
-meet 4 4 2 'ended the process in priority()' compare chain:2 -m 2
-meet 4 1 2 'has not answered for 0.2 s in priority()' compare chain:2 -m 2 --timeout 0.2
-meet 4 5 139 'crashed with the plug-in ./bad.so in priority()' simulate chain:2 -m 2
-meet 1 6 136 'crashed with the plug-in ./bad.so in check()' simulate chain:2 -m 2
+meet 8 1 'has not answered for 0.2 s while it was loaded' simulate chain:2 --timeout 0.2
+meet 2 3 'ended the process in compute()' compare chain:2 -m 2
+meet 2 7 'ended the process in compute()' simulate chain:2 -m 2
+meet 4 4 'ended the process in priority()' compare chain:2 -m 2
+meet 4 1 'has not answered for 0.2 s in priority()' compare chain:2 -m 2 --timeout 0.2
+meet 4 5 'the plug-in ./bad.so crashed in priority()' simulate chain:2 -m 2
+meet 1 6 'the plug-in ./bad.so crashed in check()' simulate chain:2 -m 2
 
-# a destructor that never returns comes after the report, which is whole
-cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
-"$orrery" simulate chain:2 -m 2 --schedule ./bad.so >whole
-cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=9 -DHOW=1 -o bad.so bad.c
-for command in simulate compare; do
-	code=0
-	timeout 30 "$orrery" $command chain:2 -m 2 --timeout 0.2 --schedule ./bad.so >out 2>err || code=$?
-	[ $code -eq 2 ] || { echo "$command: a destructor that loops: exit code $code"; exit 1; }
-	grep -qxF 'orrery: the plug-in ./bad.so has not answered for 0.2 s while it was unloaded: correct it, or raise --timeout' err
-	[ $command = compare ] || cmp out whole
-done
+meet 9 1 'has not answered for 0.2 s while it was unloaded' compare chain:2 --timeout 0.2
 needs_training
-meet 5 1 2 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
+meet 5 1 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
 	--timeout 0.2
 
-# A crash while none of its functions runs is not called the plug-in's.
+# A crash of the command is not called the plug-in's.
 cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=0 -DHOW=0 -o bad.so bad.c
 "$orrery" train "$source/graphs/digits.dot" --schedule ./bad.so --steps 1000000 --checkpoint c --every 10 >out 2>err &
 crashing=$!
@@ -179,12 +167,12 @@ if grep -q 'plug-in' err; then cat err; exit 1; fi
 # also on several ranks, where Open MPI would have words of its own
 if [ "$can_train" = yes ] && command -v mpirun >/dev/null && "$orrery" --version | grep -q ', MPI'; then
 	cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=2 -DHOW=6 -o bad.so bad.c
-	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$PWD
 	code=0
 	timeout 60 mpirun --oversubscribe -n 2 "$orrery" train "$source/graphs/digits.dot" --steps 1 --schedule ./bad.so \
 		>out 2>err || code=$?
 	[ $code -ne 0 ]
-	grep -qF 'crashed with the plug-in ./bad.so in compute()' err || { cat err; exit 1; }
+	grep -qF 'the plug-in ./bad.so crashed in compute()' err || { cat err; exit 1; }
 	cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=2 -DHOW=1 -o bad.so bad.c
 	code=0
 	timeout 60 mpirun --oversubscribe -n 2 "$orrery" train "$source/graphs/digits.dot" --steps 1 --timeout 0.5 \

@@ -28,3 +28,12 @@ for schedule in $("$orrery" schedules | awk '/^[a-z0-9]/ { print $1 }'); do
 done
 [ $n -ge 58 ]
 [[ $served == *auto*auto* && $served == *gpipe* ]]
+# what train refuses of a model that it could train is said
+set -- "$source/graphs/clip.dot" -s lpp:R=1,order=breadth -w 4
+"$orrery" simulate "$@" >report
+said=$(sed -n 's/^not trained: //p' report)
+[[ $said == *'workers 0 and 1 both compute stage 4, which gathers the minibatch'* ]]
+[ "$can_train" = no ] || ! "$orrery" train "$@" --steps 1 >out 2>err || exit 1
+[ "$can_train" = no ] || [ "$(cat err)" = "orrery: $said" ]
+"$orrery" simulate "$source/graphs/clip.dot" -s gpipe -w 4 >report
+! grep -q '^not trained' report || exit 1

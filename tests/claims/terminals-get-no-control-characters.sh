@@ -42,3 +42,23 @@ clean out && clean err
 clean out && clean err
 "$orrery" compare "p$bad" >out 2>err
 clean out && clean err
+
+# names within files are shown alike: in a cell of a schedule, a tensor of a header, a word of a graph
+within() { # ARGUMENTS...
+	code=0
+	"$orrery" "$@" >out 2>err || code=$?
+	[ $code -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && clean err && grep -qF '\x1b[31m\xc2\x9bc' err || { cat -v err; exit 1; }
+}
+printf '0F0,\033[31m\302\233c\n' >cell.csv
+within simulate chain:1 -m 1 -s ./cell.csv
+printf '0F0,0F1\033[31m\302\233c\n' >rest.csv
+within simulate chain:1 -m 1 -s ./rest.csv
+printf 'digraph { a [op="\033[31m\302\233c"]; }\n' >names.dot
+within show names.dot
+python3 - <<'E'
+import json, struct
+header = json.dumps({'\x1b[31m\x9bc': {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}}, ensure_ascii=False).encode()
+open('name.safetensors', 'wb').write(struct.pack('<Q', len(header)) + header + b'\0\0\0\0')
+E
+sed 's/data=".*";/data="name.safetensors";/' "$source/graphs/digits.dot" >names.dot
+[ "$can_train" = no ] || within train names.dot --steps 1

@@ -1,4 +1,4 @@
-"""An `orrery` with CUDA and its tests: those that tools/gpu-pack built, where they are of this source and start here; else
+"""An `orrery` with CUDA and its tests: those that tools/gpu/gpu-pack built, where they are of this source and start here; else
 built here, with what it packed and the toolkit."""
 import glob
 import hashlib
@@ -92,7 +92,7 @@ class Build:
         self.put("LIBRARY_PATH", links)
 
     def unpack(self):
-        """The folder that tools/gpu-pack packed, once for a file."""
+        """The folder that tools/gpu/gpu-pack packed, once for a file."""
         folder = os.path.abspath(self.prefix)
         if os.path.isfile(folder):
             own = self.folder + "-prefix"
@@ -106,7 +106,7 @@ class Build:
                     file.write(now)
             folder = os.path.join(own, "orrery-prefix")
         if not os.path.isdir(os.path.join(folder, "lib/pkgconfig")):
-            raise Failure(f"{folder} has no lib/pkgconfig: give --prefix what tools/gpu-pack packed")
+            raise Failure(f"{folder} has no lib/pkgconfig: give --prefix what tools/gpu/gpu-pack packed")
         self.packed = folder
         self.check.env["PKG_CONFIG_LIBDIR"] = os.path.join(folder, "lib/pkgconfig")
         self.check.env.pop("PKG_CONFIG_PATH", None)

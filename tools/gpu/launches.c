@@ -1,7 +1,7 @@
 /* Counts what a program asks of a CUDA device, by CUPTI, without a word of the program's own: the
  * driver loads this where CUDA_INJECTION64_PATH names it. At the end, as JSON, in the file that
  * ORRERY_LAUNCHES names: calls of the driver, kernels that ran (those of a graph, too), copies and
- * bytes. tools/gpu-check compiles and reads it. */
+ * bytes. tools/gpu/gpu-check compiles and reads it. */
 #include <cupti.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -58,7 +58,7 @@ class Report:
         os.replace(path + ".new", path)
 
     def page(self):
-        yield "# Orrery on a GPU\n\nWritten by `tools/gpu-check`.\n\n"
+        yield "# Orrery on a GPU\n\nWritten by `tools/gpu/gpu-check`.\n\n"
         for key, value in self.about.items():
             yield f"- {key}: {value}\n"
         yield "\n| part | result | seconds |\n|---|---|---|\n"

@@ -42,7 +42,7 @@ class Speed:
             sized = []
         steps = ["--steps", "30", "--warmup", "10"] if self.on_device else ["--steps", "3", "--warmup", "1"]
         code, text = self.check.run(
-            [self.python, os.path.join(self.check.tree, "tools/gpu-torch"), "--model", model, "--precision", precision,
+            [self.python, os.path.join(self.check.tree, "tools/gpu/gpu-torch"), "--model", model, "--precision", precision,
              "--batch", ",".join(map(str, batches)), "--mode", ",".join(modes), "--device", self.build.device, *steps, *sized]
             + (["--product"] if precision == "bf16" else []),
             # its own libraries, not those of the toolkit

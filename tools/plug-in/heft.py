@@ -1,22 +1,16 @@
 #!/usr/bin/env python3
-"""The policy of heft.c as a plan. Usage: heft.py PLAN MODEL >HEFT.json, where PLAN is from `orrery simulate ... -s 1f1b
--o PLAN`, for its costs and its caps, and MODEL from `orrery show GRAPH --json`, for what reads what."""
+"""The policy of heft.c as a plan. Usage: heft.py PLAN >HEFT.json, where PLAN is from `orrery simulate ... -s 1f1b -o PLAN`,
+for its costs and its caps."""
 import json
 import sys
 
-plan, model = (json.load(open(path, encoding='utf-8')) for path in sys.argv[1:3])
+plan = json.load(open(sys.argv[1], encoding='utf-8'))
 stages, workers, m = plan['stages'], range(plan['workers']), range(plan['microbatches'])
 S = range(len(stages))
 run = {job for w in plan['worker'] for job in w['order']}  # a frozen stage may have no B
-stage_of = {name: s for s in S for name in stages[s]['operators']}
-sent = {}  # (stage, stage) -> operator -> bytes
-for o in model['operators']:
-    for i in model['operators']:
-        if i['name'] in o['inputs'] and stage_of[i['name']] != stage_of[o['name']]:
-            sent.setdefault((stage_of[i['name']], stage_of[o['name']]), {})[i['name']] = i.get('activation_bytes', 0)
 ns = [[round(1e9 * x['forward']), round(1e9 * (x['backward'] + (x['weight'] or 0)))] for x in stages]
-wire = {e: round(1e9 * plan['latency']) + int(0.5 + 1e9 * sum(b.values()) / (plan['bandwidth'] or float('inf')))
-        for e, b in sent.items()}
+wire = {(s, t): round(1e9 * plan['latency']) + int(0.5 + 1e9 * sent / (plan['bandwidth'] or float('inf')))
+        for s, t, sent, _ in plan['pipeline']['edges']}
 
 # ranks, then places, then orders
 rank, end, load, worker = {}, {}, [0 for w in workers], {}

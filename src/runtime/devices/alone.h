@@ -2,7 +2,8 @@
 #define ORR_ALONE_H
 /* A core or device to compute on apart from StarPU, in the calling thread. */
 #include "codelets/device.h"
-#include "orrery/devices.h"
+#include "devices.h"
+#include "orrery/orrery.h"
 
 struct orr_alone {
 	struct orr_device device; /* its workspace is the user's to set, in memory of its own */

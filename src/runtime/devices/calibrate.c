@@ -36,7 +36,7 @@ void orr_calibrate_apart(int rank, int n_local)
 	setenv("STARPU_HOSTNAME", name, 1);
 }
 
-/* Where StarPU keeps them; false: nobody knows. */
+/* Where StarPU keeps them; false: unknown. */
 static bool find_folder(char path[PATH_MAX])
 {
 	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};

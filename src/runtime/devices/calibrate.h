@@ -4,7 +4,7 @@
  * on one host would do so at the same time, in each other's way: one does, and the others take
  * that. */
 #include <starpu.h>
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 
 /* Measurements are kept in files of the user's, named after the host. Ranks would write and read
  * them at the same time, whereupon 1.3 aborts: rank of n_local on this host has its own. */

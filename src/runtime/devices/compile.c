@@ -3,133 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
+#include "compile_notes.h"
 #include "codelets/device.h"
-#include "codelets/program_layout.h"
 #include "model/whole.h"
-#include "orrery/graph.h"
-#include "orrery/pipeline.h"
-
-/* What is known of an operator while its stage is compiled. */
-struct note {
-	bool learns;  /* it or something before it has parameters that are trained with it */
-	bool matters; /* a loss comes after it, from which a gradient comes back */
-	bool data;    /* an input that the stage reads */
-	bool read;    /* by the stage at hand or, of its own operators, by the edge at hand */
-	bool stashed; /* the backward of this stage reads its output, */
-	bool left;    /* W among it */
-	bool returns; /* a gradient of it comes back over the edge at hand */
-	int reader;   /* the last operator there whose gradient comes back, or -1 */
-	bool written; /* a turn before has written its gradient */
-	int layer;    /* its layer, or -1 */
-	struct orr_tensor value, gradient;
-	struct orr_tensor received; /* its value, as it comes over an edge */
-};
-
-/* A gradient that comes back over an edge, at its reader's turn. */
-struct arrival {
-	int reader, operator;
-	struct orr_tensor from;
-};
-
-struct compiler {
-	const struct orr_pipeline *pipeline;
-	const struct orr_graph *graph;
-	int s;
-	struct orr_program *program;
-	struct note *notes; /* [n_operators] */
-	struct arrival *arrivals;
-	int n_arrivals;
-};
-
-static int64_t larger(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-static bool is_here(const struct compiler *c, int k)
-{
-	return c->pipeline->stage_of[k] == c->s;
-}
-
-static bool is_active(const struct compiler *c, int k)
-{
-	return c->notes[k].learns && c->notes[k].matters;
-}
-
-static bool is_trained(const struct orr_operator *o)
-{
-	return o->n_parameters > 0 && !o->frozen;
-}
-
-/* What operator k's backward reads of its forward besides what it saves. */
-static unsigned reads_of(const struct compiler *c, int k)
-{
-	const struct orr_operator *o = &c->graph->operators[k];
-	const struct orr_op *op = o->instance->op;
-
-	return is_active(c, k) ? op->backward_reads | (is_trained(o) ? op->weight_reads : 0) : 0;
-}
-
-static int study_graph(struct compiler *c, struct orr_error *err)
-{
-	const struct orr_graph *g = c->graph;
-	int code;
-
-	for (int k = 0; k < g->n_operators; k++) {
-		const struct orr_operator *o = &g->operators[k];
-
-		if ((code = orr_program_check_operator(g, k, err)))
-			return code;
-		c->notes[k].learns = is_trained(o);
-		for (int i = 0; i < o->n_inputs; i++) {
-			struct note *input = &c->notes[o->inputs[i]];
-
-			c->notes[k].learns = c->notes[k].learns ||
-					     (input->learns && !orr_operator_is_detached(o, i));
-			input->data =
-				input->data || (is_here(c, k) &&
-						orr_operator_is_input(&g->operators[o->inputs[i]]));
-		}
-		c->notes[k].layer = -1;
-	}
-	for (int k = g->n_operators - 1; k >= 0; k--) {
-		const struct orr_operator *o = &g->operators[k];
-
-		c->notes[k].matters = c->notes[k].matters || orr_operator_is_loss(o);
-		for (int i = 0; i < o->n_inputs; i++)
-			if (c->notes[k].matters && !orr_operator_is_detached(o, i))
-				c->notes[o->inputs[i]].matters = true;
-	}
-	return 0;
-}
-
-/* Mark the outputs of stage `from` that stage `to` reads. Gradients go back as the pipeline says:
- * zeros where nothing before has parameters. */
-static void mark_edge(struct compiler *c, int from, int to)
-{
-	const struct orr_graph *g = c->graph;
-	const int *stage_of = c->pipeline->stage_of;
-
-	for (int k = 0; k < g->n_operators; k++) {
-		c->notes[k].read = c->notes[k].returns = false;
-		c->notes[k].reader = -1;
-	}
-	for (int k = 0; k < g->n_operators; k++)
-		for (int i = 0; i < g->operators[k].n_inputs && stage_of[k] == to; i++) {
-			struct note *note = &c->notes[g->operators[k].inputs[i]];
-
-			if (stage_of[g->operators[k].inputs[i]] != from ||
-			    orr_operator_is_input(&g->operators[g->operators[k].inputs[i]]))
-				continue;
-			note->read = true;
-			note->returns = note->returns || orr_graph_has_gradient(g, k, i);
-			if (c->notes[k].matters && !orr_operator_is_detached(&g->operators[k], i))
-				note->reader = k;
-		}
-}
 
 /* Count and allocate everything at its largest; the lists are then filled by appending. */
-static int allocate(struct compiler *c, struct orr_error *err)
+static int allocate(struct orr_compiler *c, struct orr_error *err)
 {
 	const struct orr_graph *g = c->graph;
 	const struct orr_stage *stage = &c->pipeline->stages[c->s];
@@ -157,28 +37,6 @@ static int allocate(struct compiler *c, struct orr_error *err)
 	return 0;
 }
 
-/* Which outputs the backward reads. */
-static void choose_stashed(struct compiler *c)
-{
-	for (int k = 0; k < c->graph->n_operators; k++) {
-		const struct orr_operator *o = &c->graph->operators[k];
-		unsigned reads = is_here(c, k) ? reads_of(c, k) : 0;
-
-		unsigned left = reads && is_trained(o) ? o->instance->op->weight_reads : 0;
-
-		for (int i = 0; i < o->n_inputs && (reads & ORR_READS_INPUTS); i++) {
-			struct note *input = &c->notes[o->inputs[i]];
-
-			input->stashed = true;
-			input->left = input->left || left & ORR_READS_INPUTS;
-		}
-		if (reads & ORR_READS_OUTPUT) {
-			c->notes[k].stashed = true;
-			c->notes[k].left = c->notes[k].left || left & ORR_READS_OUTPUT;
-		}
-	}
-}
-
 static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t width, bool half)
 {
 	struct orr_tensor t = {where, 0, *columns, width, half};
@@ -187,7 +45,7 @@ static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t
 	return t;
 }
 
-static struct orr_tensor place_stash(struct compiler *c, int64_t width, bool half, bool left)
+static struct orr_tensor place_stash(struct orr_compiler *c, int64_t width, bool half, bool left)
 {
 	struct orr_program *p = c->program;
 
@@ -197,7 +55,7 @@ static struct orr_tensor place_stash(struct compiler *c, int64_t width, bool hal
 
 /* What comes in: over the edges as it lies there, or copied to the stash where the backward reads
  * it; gradients go back over the same edges. */
-static void place_received(struct compiler *c)
+static void place_received(struct orr_compiler *c)
 {
 	const struct orr_graph *g = c->graph;
 	struct orr_program *p = c->program;
@@ -205,9 +63,9 @@ static void place_received(struct compiler *c)
 	for (int e = 0; e < p->n_in; e++) {
 		const struct orr_edge *edge = &c->pipeline->edges[c->pipeline->stages[c->s].in[e]];
 
-		mark_edge(c, edge->from, c->s);
+		orr_compile_mark_edge(c, edge->from, c->s);
 		for (int k = 0; k < g->n_operators; k++) {
-			struct note *note = &c->notes[k];
+			struct orr_note *note = &c->notes[k];
 			int64_t width = g->operators[k].width;
 			bool half = g->operators[k].half;
 
@@ -234,7 +92,7 @@ static void place_received(struct compiler *c)
 
 /* The columns of the data that the stage reads, scaled into the stash or scratch unless they serve
  * as they are. */
-static int place_data(struct compiler *c, struct orr_error *err)
+static int place_data(struct orr_compiler *c, struct orr_error *err)
 {
 	const struct orr_graph *g = c->graph;
 	struct orr_program *p = c->program;
@@ -242,7 +100,7 @@ static int place_data(struct compiler *c, struct orr_error *err)
 
 	for (int k = 0; k < g->n_operators; k++) {
 		const struct orr_operator *o = &g->operators[k];
-		struct note *note = &c->notes[k];
+		struct orr_note *note = &c->notes[k];
 		struct orr_program_input *input = &p->inputs[p->n_inputs];
 		size_t bytes = (size_t)o->width * sizeof(*input->columns);
 		double factor;
@@ -273,7 +131,7 @@ static int place_data(struct compiler *c, struct orr_error *err)
 
 /* The edges out of the stage. First without copies, which lets outputs be computed where they leave
  * from; then with copies for what lies elsewhere, and a note of what gradients come back. */
-static void place_sent(struct compiler *c, bool copies)
+static void place_sent(struct orr_compiler *c, bool copies)
 {
 	struct orr_program *p = c->program;
 
@@ -281,9 +139,9 @@ static void place_sent(struct compiler *c, bool copies)
 		const struct orr_edge *edge = &c->pipeline->edges[c->pipeline->stages[c->s].out[e]];
 
 		p->out[e] = (struct orr_program_edge){0};
-		mark_edge(c, c->s, edge->to);
+		orr_compile_mark_edge(c, c->s, edge->to);
 		for (int k = 0; k < c->graph->n_operators; k++) {
-			struct note *note = &c->notes[k];
+			struct orr_note *note = &c->notes[k];
 			int64_t width = c->graph->operators[k].width;
 			bool half = c->graph->operators[k].half;
 			struct orr_tensor to;
@@ -304,20 +162,20 @@ static void place_sent(struct compiler *c, bool copies)
 			to.edge = e;
 			if (note->learns && note->reader >= 0)
 				c->arrivals[c->n_arrivals++] =
-					(struct arrival){note->reader, k, to};
+					(struct orr_arrival){note->reader, k, to};
 		}
 	}
 }
 
 /* Outputs of the stage's own operators: in the stash if the backward reads them, else in the first
  * edge that carries them, else in scratch. Then copies for the other edges. */
-static void place_outputs(struct compiler *c)
+static void place_outputs(struct orr_compiler *c)
 {
 	struct orr_program *p = c->program;
 
 	for (int k = 0; k < c->graph->n_operators; k++) {
 		const struct orr_operator *o = &c->graph->operators[k];
-		struct note *note = &c->notes[k];
+		struct orr_note *note = &c->notes[k];
 
 		if (is_here(c, k) && !orr_operator_is_input(o) && note->stashed)
 			note->value = place_stash(c, o->width, o->half, note->left);
@@ -334,7 +192,7 @@ static void place_outputs(struct compiler *c)
 }
 
 /* Those that are trained come first. */
-static void place_parameters(struct compiler *c)
+static void place_parameters(struct orr_compiler *c)
 {
 	struct orr_program *p = c->program;
 
@@ -352,15 +210,20 @@ static void place_parameters(struct compiler *c)
 }
 
 /* What the layer's forward leaves its backward of its own. */
-static struct orr_tensor place_saved(struct compiler *c, int k)
+static struct orr_tensor place_saved(struct orr_compiler *c, int k)
 {
-	int64_t floats = c->graph->operators[k].instance->saved;
+	const struct orr_operator *o = &c->graph->operators[k];
+	int64_t width = o->instance->saved;
+	bool as_input = o->instance->op->in_place;
+	bool half = as_input && c->graph->operators[o->inputs[0]].half;
 	struct orr_program *p = c->program;
 
-	if (!floats)
+	if (!width)
 		return (struct orr_tensor){0};
-	return is_active(c, k) ? place_stash(c, floats, false, is_trained(&c->graph->operators[k]))
-			       : place(ORR_STORAGE_SCRATCH, &p->forward_columns, floats, false);
+	if (as_input && c->notes[o->inputs[0]].slope)
+		return c->notes[o->inputs[0]].value;
+	return is_active(c, k) ? place_stash(c, width, half, is_trained(o))
+			       : place(ORR_STORAGE_SCRATCH, &p->forward_columns, width, half);
 }
 
 static int number_of_loss(const struct orr_graph *g, int k)
@@ -373,7 +236,7 @@ static int number_of_loss(const struct orr_graph *g, int k)
 }
 
 /* What it shares begins, and is updated, as that of the first of those that share it. */
-static void add_drawn(const struct compiler *c, struct orr_layer *layer)
+static void add_drawn(const struct orr_compiler *c, struct orr_layer *layer)
 {
 	const struct orr_graph *whole = orr_graph_whole(c->graph);
 	const struct orr_instance *drawn;
@@ -399,7 +262,7 @@ static void add_drawn(const struct compiler *c, struct orr_layer *layer)
 }
 
 /* Its op with attributes and shapes. */
-static int add_instance(struct compiler *c, struct orr_layer *layer, struct orr_error *err)
+static int add_instance(struct orr_compiler *c, struct orr_layer *layer, struct orr_error *err)
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 
@@ -408,7 +271,7 @@ static int add_instance(struct compiler *c, struct orr_layer *layer, struct orr_
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
 	add_drawn(c, layer);
 	for (int i = 0; i < o->n_inputs; i++) {
-		const struct note *input = &c->notes[o->inputs[i]];
+		const struct orr_note *input = &c->notes[o->inputs[i]];
 
 		layer->ports[i].value = input->value;
 		if (!layer->is.op->whole_minibatch)
@@ -421,22 +284,29 @@ static int add_instance(struct compiler *c, struct orr_layer *layer, struct orr_
 }
 
 /* Where its output's gradient lies; a loss has none. */
-static struct orr_tensor place_gradient(struct compiler *c, const struct orr_layer *layer)
+static struct orr_tensor place_gradient(struct orr_compiler *c, const struct orr_layer *layer)
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 	struct orr_program *p = c->program;
 
 	if (!layer->active || layer->is.op->loss)
 		return c->notes[layer->number].gradient;
+	if (c->notes[layer->number].slope)
+		return c->notes[layer->number].value;
 	return layer->trained ? place(ORR_STORAGE_KEPT, &p->kept_columns, o->width, o->half)
 			      : place(ORR_STORAGE_SCRATCH, &p->backward_columns, o->width, o->half);
 }
 
-/* Columns of what its passes read and write as floats of its halves. */
-static int64_t wide_columns(const struct compiler *c, const struct orr_operator *o)
+/* Columns of what its passes read and write as floats of its halves. The output and its gradient
+ * have one place, but where a backward reads both. */
+static int64_t wide_columns(const struct orr_compiler *c, const struct orr_operator *o)
 {
-	int64_t columns = o->half ? 2 * o->width : 0; /* the output and its gradient */
+	const struct orr_op *op = o->instance->op;
+	bool both = (op->backward_reads | op->weight_reads) & ORR_READS_OUTPUT;
+	int64_t columns = o->half ? (both ? 2 : 1) * o->width : 0;
 
+	if (op->in_place)
+		return 0;
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_operator *input = &c->graph->operators[o->inputs[i]];
 
@@ -446,10 +316,12 @@ static int64_t wide_columns(const struct compiler *c, const struct orr_operator 
 }
 
 /* May kernels that take bfloat16 compute it? */
-static bool has_halves(const struct compiler *c, const struct orr_operator *o)
+static bool has_halves(const struct orr_compiler *c, const struct orr_operator *o)
 {
 	bool halves = o->half && o->width / o->rows % 8 == 0 && o->instance->op->halves;
 
+	if (o->instance->op->in_place)
+		return c->graph->operators[o->inputs[0]].half;
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_operator *input = &c->graph->operators[o->inputs[i]];
 
@@ -458,12 +330,12 @@ static bool has_halves(const struct compiler *c, const struct orr_operator *o)
 	return halves;
 }
 
-static int add_layer(struct compiler *c, int k, struct orr_error *err)
+static int add_layer(struct orr_compiler *c, int k, struct orr_error *err)
 {
 	const struct orr_operator *o = &c->graph->operators[k];
 	struct orr_program *p = c->program;
 	struct orr_layer *layer = &p->layers[p->n_layers++];
-	struct note *note = &c->notes[k];
+	struct orr_note *note = &c->notes[k];
 	int code;
 
 	layer->number = k;
@@ -490,7 +362,7 @@ static int add_layer(struct compiler *c, int k, struct orr_error *err)
 	return 0;
 }
 
-static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
+static void add_layer_backward(struct orr_compiler *c, struct orr_layer *layer)
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 	struct orr_program *p = c->program;
@@ -498,7 +370,7 @@ static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 	bool wanted = false;
 
 	for (int i = 0; i < o->n_inputs; i++) {
-		struct note *note = &c->notes[o->inputs[i]];
+		struct orr_note *note = &c->notes[o->inputs[i]];
 
 		if (!note->learns || !note->gradient.storage || orr_operator_is_detached(o, i))
 			continue;
@@ -518,14 +390,14 @@ static void add_layer_backward(struct compiler *c, struct orr_layer *layer)
 /* The backward takes every reader of a tensor, here or in another stage, from the last to the
  * first. So the sum of three and more gradients has the order that it has in the whole graph,
  * unless one edge brings a sum of some that does not begin with the last. */
-static void order_backward(struct compiler *c)
+static void order_backward(struct orr_compiler *c)
 {
 	struct orr_program *p = c->program;
 
 	for (int k = c->graph->n_operators - 1; k >= 0; k--) {
 		for (int i = 0; i < c->n_arrivals; i++) {
-			const struct arrival *a = &c->arrivals[i];
-			struct note *note = &c->notes[a->operator];
+			const struct orr_arrival *a = &c->arrivals[i];
+			struct orr_note *note = &c->notes[a->operator];
 
 			if (a->reader != k)
 				continue;
@@ -544,7 +416,7 @@ static void order_backward(struct compiler *c)
 int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, int s,
 		       struct orr_error *err)
 {
-	struct compiler c = {.pipeline = p, .graph = p->graph, .s = s};
+	struct orr_compiler c = {.pipeline = p, .graph = p->graph, .s = s};
 	int code;
 
 	c.program = calloc(1, sizeof(*c.program));
@@ -554,9 +426,8 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 				c.graph->name, s);
 		goto out;
 	}
-	if ((code = study_graph(&c, err)) || (code = allocate(&c, err)))
+	if ((code = orr_compile_study(&c, err)) || (code = allocate(&c, err)))
 		goto out;
-	choose_stashed(&c);
 	place_received(&c);
 	if ((code = place_data(&c, err)))
 		goto out;

@@ -1,7 +1,7 @@
 #ifndef ORR_COMPILE_H
 #define ORR_COMPILE_H
 /* From a stage's operators to the program that computes it. */
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "codelets/program.h"
 
 struct orr_dataset;
@@ -12,9 +12,6 @@ struct orr_pipeline;
 int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, int s,
 		       struct orr_error *err);
 void orr_program_destroy(struct orr_program *program); /* NULL is fine */
-
-/* (private to compile.c) Can operator k be computed? */
-int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err);
 
 /* Input i of o holds whole numbers from 0 to this, not included; 0: any numbers. */
 struct orr_operator;

@@ -5,9 +5,10 @@
 #include <stdio.h>
 
 #include "codelets/operator.h"
+#include "compile_notes.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
-#include "orrery/nearest.h"
+#include "base/nearest.h"
 
 int64_t orr_program_n_ids(const struct orr_operator *o, int i)
 {
@@ -52,9 +53,10 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 				"%s: %s (%.80s) is opaque: it has costs and nothing to compute; "
 				"write the graph as DOT and give it an op to train it",
 				place_of(place, g, o), o->name, o->label ? o->label : "no label");
-	if (o->width < 1 || o->width > INT_MAX)
-		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %d",
-				g->name, o->line, o->name, (long long)o->width, INT_MAX);
+	if (o->width < 1 || o->width > ORR_MOST_FLOATS)
+		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %lld",
+				g->name, o->line, o->name, (long long)o->width,
+				(long long)ORR_MOST_FLOATS);
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_operator *input = &g->operators[o->inputs[i]];
 
@@ -80,7 +82,7 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	return 0;
 }
 
-/* The names of the data's tensors, as many as there is room for. */
+/* The names of the data's tensors, cut off at the buffer's end. */
 static const char *name_tensors(char text[128], const struct orr_dataset *data)
 {
 	int n = 0;
@@ -139,7 +141,7 @@ static int check_columns(const struct orr_graph *g, const struct orr_operator *o
 }
 
 /* Has this rank all columns of an input? It keeps those that its stages read. */
-static bool is_here(const struct orr_operator *input, const struct orr_dataset *data)
+static bool has_columns(const struct orr_operator *input, const struct orr_dataset *data)
 {
 	struct orr_data_tensor tensor;
 
@@ -160,7 +162,7 @@ static int check_numbers(const struct orr_graph *g, const struct orr_operator *r
 	const struct orr_op *op = reader->instance->op;
 	float row[64], factor = (float)orr_operator_factor(input);
 
-	if (!is_here(input, data))
+	if (!has_columns(input, data))
 		return 0; /* the rank that has it looks */
 	for (int64_t i = 0; i < data->n_rows * input->width; i++) {
 		int64_t r = i / input->width, k = i % input->width, left = input->width - k;

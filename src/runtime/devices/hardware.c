@@ -31,7 +31,7 @@ int orr_hardware_cores(void)
 	return n < STARPU_MAXCPUS ? n : STARPU_MAXCPUS;
 }
 
-/* Somebody, such as mpirun, has given this process some of the host's cores. */
+/* The process is bound to some of the host's cores, by mpirun for example. */
 static bool is_bound(void)
 {
 	return count_cores() < sysconf(_SC_NPROCESSORS_ONLN);
@@ -72,7 +72,7 @@ static int number_of(int i)
 #endif
 }
 
-/* NULL: nobody knows. */
+/* NULL: unknown. */
 static const char *bus_of(int device, char text[16])
 {
 #ifdef ORR_CUDA
@@ -160,7 +160,7 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 	hwloc_topology_t topology = orr_host_load();
 	char text[STARPU_MAXCUDADEVS + 1][16];
 	const char *bus[STARPU_MAXCUDADEVS + 1] = {NULL};
-	struct orr_share share;
+	struct orr_host_share share;
 	int code;
 
 	if (!topology)
@@ -188,13 +188,13 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 	return 0;
 }
 
-int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *reserves,
-			bool of_cores, struct starpu_conf *conf, struct orr_error *err)
+int orr_hardware_choose(enum orr_hardware wanted, int streams, int64_t memory_bytes, int n_own,
+			bool *reserves, bool of_cores, struct starpu_conf *conf,
+			struct orr_error *err)
 {
-	enum orr_hardware wanted = options->hardware;
 	char why[160] = "";
 	int n_devices = wanted == ORR_HARDWARE_CPU ? 0 : orr_run_devices(why, sizeof(why));
-	int rank, n_local = count_local(&rank), streams, code = 0;
+	int rank, n_local = count_local(&rank), code = 0;
 
 	if (wanted == ORR_HARDWARE_CUDA && n_devices <= 0)
 		return orr_fail(err, ORR_E_INPUT, "no CUDA device: %s", why);
@@ -210,10 +210,9 @@ int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *
 		/* A worker has a device, or a stream of one; cores only drive them. */
 		conf->ncpus = 0;
 		conf->ncuda = n_own < n_devices ? n_own : n_devices;
-		streams = options->streams > 0 ? options->streams : 1;
 		*reserves = *reserves && orr_nccl_is_built();
-		set_number("STARPU_NWORKER_PER_CUDA", streams + *reserves);
-		orr_hardware_limit(options->memory_bytes, n_own, conf->ncuda);
+		set_number("STARPU_NWORKER_PER_CUDA", (streams > 0 ? streams : 1) + *reserves);
+		orr_hardware_limit(memory_bytes, n_own, conf->ncuda);
 	}
 	*reserves = *reserves && (n_devices > 0 || of_cores);
 	conf->ncpus *= *reserves ? 2 : 1;

@@ -5,17 +5,19 @@
 #include <starpu.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/devices.h"
-#include "orrery/run.h"
+#include "devices.h"
+#include "orrery/orrery.h"
 
 /* CPU cores that this process may use and this StarPU can. */
 int orr_hardware_cores(void);
 
 /* Say in conf, and in the environment variables that StarPU reads, which cores and devices it takes
- * for n_own workers of the schedule. *reserves: is there something that NCCL may add up? Then every
- * device has a stream more (of_cores, for tests: and every core a worker more); false: none has. */
-int orr_hardware_choose(const struct orr_run_options *options, int n_own, bool *reserves,
-			bool of_cores, struct starpu_conf *conf, struct orr_error *err);
+ * for n_own workers of the schedule, each with that many streams (0: one) and bytes of a device.
+ * *reserves: is there something that NCCL may add up? Then every device has a stream more
+ * (of_cores, for tests: and every core a worker more); false: none has. */
+int orr_hardware_choose(enum orr_hardware wanted, int streams, int64_t memory_bytes, int n_own,
+			bool *reserves, bool of_cores, struct starpu_conf *conf,
+			struct orr_error *err);
 
 /* StarPU has read these variables: those that would bind a later run of this process are as before.
  */

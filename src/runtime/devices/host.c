@@ -41,7 +41,7 @@ int orr_host_numa_of(hwloc_topology_t topology, const char *bus)
 	return numa ? (int)numa->logical_index : -1;
 }
 
-/* The devices in the order of their NUMA nodes, those that nobody knows last. */
+/* The devices in the order of their NUMA nodes, those with an unknown node last. */
 static void sort_devices(int *order, hwloc_topology_t topology, const char *const *bus, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -64,8 +64,8 @@ static void deal(int r, int n_ranks, int n_devices, int *first, int *end)
 		*end = *first + 1;
 }
 
-static int take_cores(struct orr_share *share, hwloc_topology_t topology, hwloc_obj_t home, int at,
-		      int n_sharing, struct orr_error *err)
+static int take_cores(struct orr_host_share *share, hwloc_topology_t topology, hwloc_obj_t home,
+		      int at, int n_sharing, struct orr_error *err)
 {
 	int n = hwloc_get_nbobjs_inside_cpuset_by_type(topology, home->cpuset, HWLOC_OBJ_CORE);
 	hwloc_obj_type_t type = n > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
@@ -87,14 +87,14 @@ static int take_cores(struct orr_share *share, hwloc_topology_t topology, hwloc_
 	return 0;
 }
 
-int orr_share_init(struct orr_share *share, hwloc_topology_t topology, const char *const *bus,
+int orr_share_init(struct orr_host_share *share, hwloc_topology_t topology, const char *const *bus,
 		   int n_devices, int rank, int n_ranks, struct orr_error *err)
 {
 	int *order = calloc((size_t)n_devices + 1, sizeof(*order));
 	int first, end, at = 0, n_sharing = 0, code;
 	hwloc_obj_t home;
 
-	*share = (struct orr_share){0};
+	*share = (struct orr_host_share){0};
 	if (!order || !(share->devices = calloc((size_t)n_devices + 1, sizeof(int)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "no memory for %d devices", n_devices);
 		goto out;
@@ -121,9 +121,9 @@ out:
 	return code;
 }
 
-void orr_share_fini(struct orr_share *share)
+void orr_share_fini(struct orr_host_share *share)
 {
 	free(share->devices);
 	free(share->pus);
-	*share = (struct orr_share){0};
+	*share = (struct orr_host_share){0};
 }

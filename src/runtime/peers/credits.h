@@ -4,17 +4,16 @@
  * one more. */
 #include <starpu.h>
 #include "runtime/tasks/work.h"
+#include "schedule/places.h"
 
 struct orr_credits {
-	int n;                         /* of a worker */
-	int n_handles;                 /* n_workers * n */
-	starpu_data_handle_t *handles; /* NULL: not here */
-	int *of;                       /* [n_jobs] which one the job takes, or -1: none */
+	int n_handles;
+	starpu_data_handle_t *handles; /* [n_handles] */
+	starpu_data_handle_t *of;      /* [n_jobs] which one the job takes; NULL: none */
 };
 
-/* leaves: for the weight gradients that go to other ranks; else for the parameters that come. */
 int orr_credits_init(struct orr_credits *credits, const struct orr_work *work, int prefetch,
-		     bool leaves, struct orr_error *err);
+		     enum orr_place place, struct orr_error *err);
 void orr_credits_fini(struct orr_credits *credits);
 
 starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j); /* or NULL */

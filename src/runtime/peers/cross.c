@@ -1,6 +1,6 @@
 #include "cross.h"
 
-#include <stdlib.h>
+#include "base/arrays.h"
 
 /* Numbers of messages are the same on every rank and differ from one another; two steps are in
  * flight at most, so the numbers of a step come back after the next one. Between two ranks messages
@@ -63,7 +63,8 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 	const struct orr_jobs *jobs = cross->work->jobs;
 	int code = 0;
 
-	cross->incoming = calloc((size_t)cross->data->n_owned, sizeof(*cross->incoming));
+	cross->incoming = orr_arrays_add(cross->work->arrays, (size_t)cross->data->n_owned,
+					 sizeof(*cross->incoming));
 	if (!cross->incoming)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners",
 				cross->data->n_owned);
@@ -75,7 +76,8 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 		for (int k = 0; k < o->n_contributors; k++)
 			comes |= cross->work->rank_of[jobs->compute[o->contributors[k]]] !=
 				 cross->work->rank;
-		for (int k = 0; k < 2 && n && comes && orr_work_has(cross->work, o->w) && !code;
+		for (int k = 0;
+		     k < ORR_N_COMING && n && comes && orr_work_has(cross->work, o->w) && !code;
 		     k++)
 			code = orr_data_make_temporary(cross->data, &cross->incoming[i].handles[k],
 						       n, err);
@@ -94,8 +96,9 @@ int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
 		if (orr_work_replicas(work, s) > cross->most_owners)
 			cross->most_owners = orr_work_replicas(work, s);
 	number_tags(cross);
-	if ((code = orr_credits_init(&cross->arriving, work, prefetch, false, err)) ||
-	    (code = orr_credits_init(&cross->leaving, work, prefetch, true, err)))
+	if ((code = orr_credits_init(&cross->arriving, work, prefetch, ORR_PLACE_PARAMETERS,
+				     err)) ||
+	    (code = orr_credits_init(&cross->leaving, work, prefetch, ORR_PLACE_GRADIENT, err)))
 		return code;
 	return make_incoming(cross, err);
 }
@@ -103,9 +106,8 @@ int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
 void orr_cross_fini(struct orr_cross *cross)
 {
 	for (int i = 0; cross->incoming && i < cross->data->n_owned; i++)
-		for (int k = 0; k < 2; k++)
+		for (int k = 0; k < ORR_N_COMING; k++)
 			orr_data_forget(cross->incoming[i].handles[k]);
-	free(cross->incoming);
 	orr_credits_fini(&cross->arriving);
 	orr_credits_fini(&cross->leaving);
 }
@@ -139,7 +141,7 @@ static void receive(struct crossing *x, int tag, int64_t at, starpu_data_handle_
 
 	m.priority = orr_cross_priority(x->cross, x->reader);
 	if (!x->code && from != x->work->rank)
-		x->code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
+		x->code = orr_ranks_receive_data(&m, x->err);
 }
 
 static void send(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int to,
@@ -152,7 +154,7 @@ static void send(struct crossing *x, int tag, int64_t at, starpu_data_handle_t h
 		x->code = orr_ranks_send_data(&m, x->err);
 }
 
-/* Nobody reads it here any more. */
+/* It has no more readers here. */
 static void send_last_of(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle,
 			 int reader)
 {
@@ -359,7 +361,7 @@ int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_hand
 	*partial = cross->data->partial[at];
 	if (*partial)
 		return 0;
-	*partial = incoming->handles[incoming->n++ % 2];
+	*partial = incoming->handles[incoming->n++ % ORR_N_COMING];
 	receive(&x, ORR_TRANSFER_WEIGHT_GRADIENT, at, *partial,
 		work->rank_of[work->jobs->compute[j]]);
 	return x.code;

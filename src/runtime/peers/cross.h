@@ -15,11 +15,10 @@ enum {
 };
 #define ORR_TAGS (ORR_TRANSFER_KINDS + 5)
 
-/* Weight gradients that come to an owner: two handles in turn, so that one can come while the other
- * is added. */
+/* Weight gradients that come to an owner take these handles in turn. */
 struct orr_incoming {
-	starpu_data_handle_t handles[2]; /* NULL: all are made here */
-	int64_t n;                       /* ever */
+	starpu_data_handle_t handles[ORR_N_COMING]; /* NULL: all are made here */
+	int64_t n;                                  /* ever */
 };
 
 struct orr_cross {

@@ -4,8 +4,8 @@
  * piece. */
 #include "runtime/tasks/work.h"
 
-/* Is a message of so many floats, `what` of stage s, too large? Then the error says so, and the
- * cure. */
+/* Is a message of this number of floats, `what` of stage s, too large? Then the error says so, and
+ * the cure. */
 int orr_fits(int64_t floats, const char *what, int s, const char *cure, struct orr_error *err);
 
 /* All that jobs send to jobs and owners of other ranks. Every rank finds the same. */

@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define TICK_NS 50000000 /* the thread looks around so often */
 #define BEAT_NS INT64_C(500000000)
@@ -39,14 +40,6 @@ static struct {
 	bool over;
 	struct sigaction old_action;
 } heart;
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* Why all ranks end; the others need not say it, too. */
 static void say_last(const char *message)
@@ -88,7 +81,7 @@ static void listen(void)
 
 		MPI_Recv(&beat, sizeof(beat), MPI_BYTE, status.MPI_SOURCE, 0, heart.comm,
 			 MPI_STATUS_IGNORE);
-		heart.heard_ns[status.MPI_SOURCE] = now_ns();
+		heart.heard_ns[status.MPI_SOURCE] = orr_ns_now(CLOCK_MONOTONIC);
 		if (beat.failed == BEAT_OVER)
 			heart.over = true;
 		else if (beat.failed)
@@ -153,7 +146,7 @@ static void look_for_silence(int64_t now)
 static void wake(int number)
 {
 	(void)number;
-	atomic_store(&heart.woken_ns, now_ns());
+	atomic_store(&heart.woken_ns, orr_ns_now(CLOCK_MONOTONIC));
 }
 
 /* Where a rank has died, mpirun wakes the others, in case they are stopped, and ends them a second
@@ -191,7 +184,7 @@ static void *live(void *unused)
 		int64_t now;
 
 		listen();
-		now = now_ns();
+		now = orr_ns_now(CLOCK_MONOTONIC);
 		if (atomic_load(&heart.fails)) {
 			if (!heart.rank)
 				end_failed(0, &heart.failure);
@@ -224,7 +217,7 @@ int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 		return orr_fail(err, ORR_E_NOMEM, "ranks: no memory for %d ranks", heart.n_ranks);
 	for (int k = 0; k < heart.n_ranks; k++) {
 		heart.sends[k] = MPI_REQUEST_NULL;
-		heart.heard_ns[k] = now_ns();
+		heart.heard_ns[k] = orr_ns_now(CLOCK_MONOTONIC);
 	}
 	sigaction(SIGCONT, &action, &heart.old_action);
 	if (pthread_create(&heart.thread, NULL, live, NULL))
@@ -240,7 +233,7 @@ void orr_heartbeat_stop(void)
 	atomic_store(&heart.stops, true);
 	pthread_join(heart.thread, NULL);
 	sigaction(SIGCONT, &heart.old_action, NULL);
-	/* Nobody sends any more; take what is under way, so that every beat ends. */
+	/* No rank sends any more; receive what is under way, so that every beat ends. */
 	MPI_Ibarrier(heart.comm, &request);
 	for (int done = 0; !done;) {
 		usleep(1000);

@@ -1,7 +1,7 @@
 #ifndef ORR_HEARTBEAT_H
 #define ORR_HEARTBEAT_H
 /* Private to ranks_mpi.c, heartbeat.c and messages_mpi.c. */
-#include "orrery/ranks.h"
+#include "orrery/run.h"
 
 /* A thread that tells rank 0 that this rank lives, and rank 0 the others; a rank that is silent for
  * too long, or that says that it has failed, ends them all. */

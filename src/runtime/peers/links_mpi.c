@@ -1,26 +1,18 @@
-#include "orrery/links.h"
+#include "links.h"
 
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "orrery/ranks.h"
+#include "base/clock.h"
+#include "orrery/run.h"
 
 /* There and back, so often; of the small message, which takes no time, more often. */
 #define N_SMALL 101
 #define N_LARGE 11
 #define N_WARM_UP 3
 #define LARGE_BYTES (4 << 20)
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -35,7 +27,7 @@ static int64_t half_way(char *bytes, int n_bytes, int other, bool asks, int n_ro
 	int64_t times[N_SMALL];
 
 	for (int i = -N_WARM_UP; i < n_rounds; i++) {
-		int64_t start = now_ns();
+		int64_t start = orr_ns_now(CLOCK_MONOTONIC_RAW);
 
 		if (asks)
 			MPI_Send(bytes, n_bytes, MPI_BYTE, other, 0, comm);
@@ -43,7 +35,7 @@ static int64_t half_way(char *bytes, int n_bytes, int other, bool asks, int n_ro
 		if (!asks)
 			MPI_Send(bytes, n_bytes, MPI_BYTE, other, 0, comm);
 		if (i >= 0)
-			times[i] = now_ns() - start;
+			times[i] = orr_ns_now(CLOCK_MONOTONIC_RAW) - start;
 	}
 	qsort(times, (size_t)n_rounds, sizeof(*times), compare);
 	return times[n_rounds / 2] / 2;

@@ -1,9 +1,9 @@
 #ifndef ORR_MESSAGES_H
 #define ORR_MESSAGES_H
-/* What ranks.h has for StarPU's data. */
+/* What orrery/run.h has for StarPU's data. */
 #include <starpu.h>
-#include "orrery/ranks.h"
-#include "orrery/traffic.h"
+#include "orrery/run.h"
+#include "orrery/figures.h"
 
 /* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. */
 int orr_ranks_init_starpu(struct starpu_conf *conf);
@@ -24,9 +24,7 @@ struct orr_message {
 	bool waits;   /* leave only when the receiver has asked for it */
 };
 int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err);
-/* arrived may be NULL */
-int orr_ranks_receive_data(const struct orr_message *m, void (*arrived)(void *user), void *user,
-			   struct orr_error *err);
+int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err);
 /* Wait until all data has gone or come, and tell what this rank has sent and received since the
  * start. */
 void orr_ranks_count_data(struct orr_traffic *traffic);

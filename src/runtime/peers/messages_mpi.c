@@ -1,11 +1,12 @@
 #include "messages.h"
 
 #include <starpu_mpi.h>
-#include "late.h"
 #include "runtime/tasks/compat.h"
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Of this process, since StarPU's last start. */
@@ -15,23 +16,75 @@ static struct {
 	atomic_llong n_pending;
 } counts;
 
+static int late_us;
+
 /* A message under way. */
 struct parcel {
 	int kind;
 	long long bytes;
-	void (*arrived)(void *user);
-	void *user;
 };
+
+/* ---- what is late, in tests ---- */
+
+/* What has come is held until its timer ends. */
+struct late {
+	starpu_data_handle_t handle;
+	timer_t timer;
+};
+
+void orr_ranks_delay_data(int us)
+{
+	late_us = us;
+}
+
+/* The timer has ended: in a thread of its own. */
+static void release(union sigval user)
+{
+	struct late *late = user.sival_ptr;
+
+	timer_delete(late->timer);
+	starpu_data_release(late->handle);
+	free(late);
+}
+
+/* StarPU calls this when it has come. */
+static void came(void *user)
+{
+	struct late *late = user;
+	struct itimerspec due = {.it_value = {late_us / 1000000, late_us % 1000000 * 1000L}};
+
+	timer_settime(late->timer, 0, &due, NULL);
+}
+
+/* handle is received: what is submitted from here on reads it so much later than it came. */
+static int hold_back(starpu_data_handle_t handle, struct orr_error *err)
+{
+	struct late *late = late_us ? calloc(1, sizeof(*late)) : NULL;
+	struct sigevent ends = {.sigev_notify = SIGEV_THREAD,
+				.sigev_value.sival_ptr = late,
+				.sigev_notify_function = release};
+
+	if (!late_us)
+		return 0;
+	if (!late || timer_create(CLOCK_MONOTONIC, &ends, &late->timer)) {
+		free(late);
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a message that is late");
+	}
+	late->handle = handle;
+	if (!starpu_data_acquire_cb(handle, STARPU_RW, came, late))
+		return 0;
+	timer_delete(late->timer);
+	free(late);
+	return orr_fail(err, ORR_E_RUNTIME, "run: StarPU does not hold a message back");
+}
+
+/* ---- messages ---- */
 
 int orr_ranks_init_starpu(struct starpu_conf *conf)
 {
-	int code;
-
 	memset(&counts, 0, sizeof(counts));
-	if (orr_ranks_count() == 1)
-		return starpu_init(conf);
-	code = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
-	return code ? code : -orr_late_start();
+	return orr_ranks_count() == 1 ? starpu_init(conf)
+				      : starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
 }
 
 void orr_ranks_shutdown_starpu(void)
@@ -40,7 +93,6 @@ void orr_ranks_shutdown_starpu(void)
 		starpu_shutdown();
 		return;
 	}
-	orr_late_stop();
 	starpu_mpi_shutdown();
 }
 
@@ -64,8 +116,6 @@ static void note_received(void *user)
 		atomic_fetch_add(&counts.received[parcel->kind], 1);
 		atomic_fetch_add(&counts.received_bytes[parcel->kind], parcel->bytes);
 	}
-	if (parcel->arrived)
-		parcel->arrived(parcel->user);
 	atomic_fetch_sub(&counts.n_pending, 1);
 	free(parcel);
 }
@@ -105,18 +155,14 @@ int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err)
 	return code ? refuse(parcel, m, err) : 0;
 }
 
-int orr_ranks_receive_data(const struct orr_message *m, void (*arrived)(void *user), void *user,
-			   struct orr_error *err)
+int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err)
 {
 	struct parcel *parcel = parcel_create(m);
 
-	if (!parcel)
+	if (!parcel ||
+	    orr_receive_detached(m->handle, m->other, m->tag, m->priority, note_received, parcel))
 		return refuse(parcel, m, err);
-	parcel->arrived = arrived;
-	parcel->user = user;
-	if (orr_receive_detached(m->handle, m->other, m->tag, m->priority, note_received, parcel))
-		return refuse(parcel, m, err);
-	return orr_late_read(m->handle, err);
+	return hold_back(m->handle, err);
 }
 
 void orr_ranks_count_data(struct orr_traffic *traffic)

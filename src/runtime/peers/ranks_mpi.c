@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/grow.h"
 
 /* MPI is there once in a process. */
 static struct {
@@ -29,7 +31,11 @@ int orr_ranks_rank(void)
 
 /* ---- the start, which waits for every rank, before there are heartbeats ---- */
 
-#define START_S 25 /* for all of them to come; a second more for each rank, so that one speaks */
+/* For all of them to come; a second more for each rank, so that one speaks. Counted in looks
+ * around, which come late where the machine is busy or was suspended, as what they wait for does.
+ */
+#define START_S 25
+#define LOOKS_A_S 10
 
 static struct {
 	pthread_t thread;
@@ -40,19 +46,27 @@ static struct {
 	void (*say)(const char *message);
 } launch = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static void *watch_start(void *unused)
+static void look_later(void)
 {
 	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 1000000000 / LOOKS_A_S;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&launch.changed, &launch.mutex, &until);
+}
+
+static void *watch_start(void *unused)
+{
+	int looks = (START_S + (launch.rank < 4 ? launch.rank : 4)) * LOOKS_A_S;
 	char text[160];
 	bool over;
-	int code = 0;
 
 	(void)unused;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += START_S + (launch.rank < 4 ? launch.rank : 4);
 	pthread_mutex_lock(&launch.mutex);
-	while (!launch.over && !code)
-		code = pthread_cond_timedwait(&launch.changed, &launch.mutex, &until);
+	while (!launch.over && looks--)
+		look_later();
 	over = launch.over;
 	pthread_mutex_unlock(&launch.mutex);
 	if (over)
@@ -112,6 +126,27 @@ static const struct {
 	{"OMPI_MCA_pml_ob1_send_pipeline_depth", "1024"},
 };
 
+/* Open MPI connects two ranks when one first sends to the other, both times. Where both begin at
+ * once, one may take the other's first connection for its own second one, and then what asks for
+ * data waits behind data. So the lower rank begins, with a message that is long enough for both. */
+#define LONG_BYTES (1 << 17)
+
+static int connect_all(struct orr_error *err)
+{
+	char *bytes = calloc(1, LONG_BYTES);
+
+	if (!bytes)
+		return orr_fail(err, ORR_E_NOMEM, "ranks: no memory for a message");
+	for (int other = 0; other < ranks.n_ranks; other++)
+		if (ranks.rank < other)
+			MPI_Send(bytes, LONG_BYTES, MPI_BYTE, other, 0, MPI_COMM_WORLD);
+		else if (ranks.rank > other)
+			MPI_Recv(bytes, LONG_BYTES, MPI_BYTE, other, 0, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+	free(bytes);
+	return 0;
+}
+
 int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 {
 	const char *size = getenv("OMPI_COMM_WORLD_SIZE");
@@ -131,8 +166,11 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 				"(MPI_THREAD_MULTIPLE); install one that can");
 	MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks.n_ranks);
-	MPI_Comm_dup(MPI_COMM_WORLD, &ranks.comm);
-	if ((code = orr_heartbeat_start(say, err)))
+	if (!(code = connect_all(err))) {
+		MPI_Comm_dup(MPI_COMM_WORLD, &ranks.comm);
+		code = orr_heartbeat_start(say, err);
+	}
+	if (code)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	watch_end();
 	return code;
@@ -216,16 +254,8 @@ int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct or
 	for (size_t at = 0; at < n; at += PIECE) {
 		size_t piece = n - at < PIECE ? n - at : PIECE;
 
-		if (ranks.n_sends == ranks.room) {
-			int room = 2 * ranks.room + 16;
-			MPI_Request *grown =
-				realloc(ranks.sends, (size_t)room * sizeof(*ranks.sends));
-
-			if (!grown)
-				return orr_fail(err, ORR_E_NOMEM, "ranks: no memory to send");
-			ranks.sends = grown;
-			ranks.room = room;
-		}
+		if (!orr_grow(&ranks.sends, ranks.n_sends, &ranks.room, sizeof(*ranks.sends)))
+			return orr_fail(err, ORR_E_NOMEM, "ranks: no memory to send");
 		if (MPI_Isend((const char *)bytes + at, (int)piece, MPI_BYTE, to, tag, ranks.comm,
 			      &ranks.sends[ranks.n_sends]))
 			return orr_fail(err, ORR_E_RUNTIME, "ranks: MPI does not send to rank %d",
@@ -269,14 +299,6 @@ int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error
 
 #define N_ROUNDS 16
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* The fastest of some questions and answers says most: the other clock was read in its middle, give
  * or take the half of it. */
 static int64_t ask_clock(int k)
@@ -284,11 +306,11 @@ static int64_t ask_clock(int k)
 	int64_t best = INT64_MAX, offset = 0;
 
 	for (int i = 0; i < N_ROUNDS; i++) {
-		int64_t start = now_ns(), there, end;
+		int64_t start = orr_ns_now(CLOCK_MONOTONIC_RAW), there, end;
 
 		MPI_Send(&start, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm);
 		MPI_Recv(&there, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm, MPI_STATUS_IGNORE);
-		end = now_ns();
+		end = orr_ns_now(CLOCK_MONOTONIC_RAW);
 		if (end - start >= best)
 			continue;
 		best = end - start;
@@ -316,7 +338,7 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 
 		MPI_Recv(&question, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm,
 			 MPI_STATUS_IGNORE);
-		answer = now_ns();
+		answer = orr_ns_now(CLOCK_MONOTONIC_RAW);
 		MPI_Send(&answer, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm);
 	}
 	if (ranks.rank)

@@ -1,12 +1,10 @@
 #ifndef ORR_REDUCE_H
 #define ORR_REDUCE_H
-/* All-reduce of gradients by NCCL, in place, of stages whose owners are on several CUDA devices;
- * or, where each of them updates a part of the parameters, the sum of its part, and all parameters
- * afterwards. */
+/* (sum.h's) All-reduce of gradients by NCCL, in place, of stages whose owners are on several CUDA
+ * devices; or, where each of them updates a part of the parameters, the sum of its part, and all
+ * parameters afterwards. */
 #include "cross.h"
 #include "runtime/tasks/slots.h"
-
-struct orr_nccl;
 
 /* An owner's part in it. */
 struct orr_member {
@@ -14,25 +12,18 @@ struct orr_member {
 	/* the owner whose gradient becomes the sum: the first of the stage on its device, which
 	 * joins for the others there */
 	int speaker;
+	struct orr_nccl *group;
+	int number;                        /* of its device, in the group */
 	starpu_data_handle_t chain, ready; /* NULL: not, or not here */
 	starpu_data_handle_t gate;         /* at the stage's first owner */
 };
 
 struct orr_reduce {
-	struct orr_slots *slots; /* borrowed, as the next two */
+	struct orr_slots *slots; /* borrowed, as the next two; its groups are made here */
 	const struct orr_cross *cross;
 	const struct orr_policy *policy;
-	struct {
-		int n, *devices, s; /* s: the first stage that it adds up */
-		struct orr_nccl *nccl;
-	} * groups; /* [n_groups], of n_stages at most */
-	int n_groups;
 	starpu_data_handle_t *chain; /* [n_workers] at the first worker of a device */
 	struct orr_member *members;  /* [n_owned] */
-	bool parts; /* sharded owners get the sum of their part alone; else all of it */
-	/* [2 * window * n_updates * n_owned] of sums, and then of parameters */
-	struct orr_task *tasks, *ready;
-	struct orr_task *adds; /* [window * n_updates * n_owned] of owners with a speaker */
 	/* Nothing else may run while members wait for one another, since tasks take or free memory
 	 * of a device: in the first steps, or in all of them (orr_reduce_hold). */
 	bool holds;
@@ -40,21 +31,20 @@ struct orr_reduce {
 	int n_alone;         /* so many of each slot */
 };
 
-/* clips: all of the sums are wanted. policy NULL: StarPU places tasks as it likes, and no stage
- * takes part. alone (tests): a stage with one owner does, and cores count as devices. Collective.
- */
+/* policy NULL: StarPU places tasks as it likes, and no stage takes part. alone (tests): a stage
+ * with one owner does, and cores count as devices. Collective. */
 int orr_reduce_init(struct orr_reduce *reduce, struct orr_slots *slots,
-		    const struct orr_cross *cross, const struct orr_policy *policy, bool clips,
-		    bool alone, struct orr_error *err);
+		    const struct orr_cross *cross, const struct orr_policy *policy, bool alone,
+		    struct orr_error *err);
 void orr_reduce_fini(struct orr_reduce *reduce);
 
 /* The gradients of the owners of s, for update q, with those of them that are here; after what has
- * been submitted of them. */
-int orr_reduce_submit(struct orr_reduce *reduce, const struct orr_slot *slot, int s, int q,
+ * been submitted of them. part: each gets the sum of its part alone. */
+int orr_reduce_submit(struct orr_reduce *reduce, struct orr_slot *slot, int s, int q, bool part,
 		      struct orr_error *err);
 
 /* The parameters of the owners of s after update q, each of its part: all get all of them. */
-int orr_reduce_gather(struct orr_reduce *reduce, const struct orr_slot *slot, int s, int q,
+int orr_reduce_gather(struct orr_reduce *reduce, struct orr_slot *slot, int s, int q,
 		      struct orr_error *err);
 
 /* In every step, not in the first ones alone. */
@@ -62,14 +52,6 @@ void orr_reduce_hold(struct orr_reduce *reduce);
 /* The next steps are like the first ones: memory was given away. */
 void orr_reduce_starts_anew(struct orr_reduce *reduce);
 
-/* For struct orr_slots: has a group failed on its own? */
-int orr_reduce_ask(void *reduce, struct orr_error *err);
 /* The run gives up: end what waits for members that will not come. */
 void orr_reduce_abort(struct orr_reduce *reduce);
-
-/* Pure: the devices whose owners of stage s NCCL adds up, into devices[owners of s]; returns their
- * number, or 0: it does not. device_of[w]: -1 where w has none. member_of[i]: the device of owner i
- * among them; several owners on one are of one rank. alone: one owner is enough. */
-int orr_reduce_devices(const struct orr_jobs *jobs, int s, const int *device_of, const int *rank_of,
-		       bool alone, int *devices, int *member_of);
 #endif

@@ -1,17 +1,14 @@
 #include "ring.h"
 
-#include <stdlib.h>
+#include "base/arrays.h"
 #include "fits.h"
 
 /* The gradient of a stage with r owners is cut into r chunks. Chunk c starts at owner c+1, goes
  * round to owner c and is added to on the way; then it goes round once more, to all of them. Owners
  * that are neighbours on one rank copy instead of sending. Without ranks the update adds up the
- * owners' gradients in the same order (orr_rule_step), so the bits do not depend on the place. */
+ * owners' gradients in the same order (optimizer.h), so the bits do not depend on the place. */
 
-/* Tasks for a chunk at an owner: what it takes in each of three rounds, what it adds, what leaves
- * its parameters and what comes into them. Sums go round, then what they are; parameters are the
- * third round. */
-enum { TAKES, ADDS = 3, LEAVES, COMES, N_TASKS };
+/* Sums go round, then what they are; parameters are the third round. */
 enum { SUM, SUMMED, PARAMETERS, N_ROUNDS };
 
 static int64_t chunk_floats(const struct orr_work *work, int s, int c)
@@ -22,84 +19,54 @@ static int64_t chunk_floats(const struct orr_work *work, int s, int c)
 	return orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
 }
 
-static int make_tasks(struct orr_ring *ring, int i, int r, struct orr_error *err)
-{
-	const struct orr_data *data = ring->slots->data;
-	int n_updates = data->work->n_updates;
-
-	for (int k = 0; k < data->work->window * n_updates; k++) {
-		struct orr_task *tasks = calloc((size_t)r * N_TASKS, sizeof(*tasks));
-
-		if (!tasks)
-			return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring of %d", r);
-		for (int c = 0; c < N_TASKS * r; c++)
-			orr_task_init(&tasks[c], ring->slots->submitter,
-				      &ring->slots->slots[k / n_updates].flight, data->owned[i].w);
-		ring->tasks[k * data->n_owned + i] = tasks;
-	}
-	return 0;
-}
-
 static int make_chunks(struct orr_ring *ring, int i, struct orr_error *err)
 {
 	struct orr_data *data = ring->slots->data;
 	int s = data->owned[i].s, r = orr_work_replicas(data->work, s), code = 0;
 
-	if (!(ring->chunks[i] = calloc((size_t)r, sizeof(starpu_data_handle_t))))
+	ring->chunks[i] =
+		orr_arrays_add(data->work->arrays, (size_t)r, sizeof(starpu_data_handle_t));
+	if (!ring->chunks[i])
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d replicas", r);
 	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !code; c++)
 		if (!(code = orr_fits(chunk_floats(data->work, s, c), "a part of the gradient of",
 				      s, "cut the graph into more stages", err)))
 			code = orr_data_make_temporary(data, &ring->chunks[i][c],
 						       chunk_floats(data->work, s, c), err);
-	return code ? code : make_tasks(ring, i, r, err);
+	return code;
 }
 
 int orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct orr_cross *cross,
-		  const struct orr_reduce *reduce, struct orr_error *err)
+		  struct orr_error *err)
 {
-	const struct orr_data *data = slots->data;
-	size_t n_owned = (size_t)data->n_owned;
-	size_t n_tasks = n_owned * (size_t)data->work->window * (size_t)data->work->n_updates;
-	int code = 0;
-
 	*ring = (struct orr_ring){
 		.slots = slots,
 		.cross = cross,
-		.rings = calloc(n_owned, sizeof(*ring->rings)),
-		.chunks = calloc(n_owned, sizeof(*ring->chunks)),
-		.tasks = calloc(n_tasks, sizeof(*ring->tasks)),
+		.chunks = orr_arrays_add(cross->work->arrays, (size_t)slots->data->n_owned,
+					 sizeof(*ring->chunks)),
 	};
-	if (!ring->rings || !ring->chunks || !ring->tasks)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
-	for (int i = 0; i < data->n_owned && !code; i++) {
-		const struct orr_owned *o = &data->owned[i];
+	return ring->chunks ? 0 : orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
+}
 
-		ring->rings[i] = o->update >= 0 && !reduce->members[i].joins &&
-				 orr_work_is_spread(data->work, o->s);
-		if (ring->rings[i] && orr_work_has(data->work, o->w))
+int orr_ring_join(struct orr_ring *ring, int s, struct orr_error *err)
+{
+	const struct orr_work *work = ring->cross->work;
+	int code = 0;
+
+	for (int i = work->jobs->first_owner[s]; i < work->jobs->first_owner[s + 1] && !code; i++)
+		if (orr_work_has(work, ring->slots->data->owned[i].w))
 			code = make_chunks(ring, i, err);
-	}
 	return code;
 }
 
 void orr_ring_fini(struct orr_ring *ring)
 {
-	const struct orr_data *data = ring->slots ? ring->slots->data : NULL;
-
-	for (int i = 0; ring->chunks && i < data->n_owned; i++) {
-		int r = orr_work_replicas(data->work, data->owned[i].s);
+	for (int i = 0; ring->chunks && i < ring->slots->data->n_owned; i++) {
+		int r = orr_work_replicas(ring->cross->work, ring->slots->data->owned[i].s);
 
 		for (int c = 0; ring->chunks[i] && c < r; c++)
 			orr_data_forget(ring->chunks[i][c]);
-		free(ring->chunks[i]);
 	}
-	for (int k = 0;
-	     ring->tasks && k < data->n_owned * data->work->window * data->work->n_updates; k++)
-		free(ring->tasks[k]);
-	free(ring->chunks);
-	free(ring->tasks);
-	free(ring->rings);
 }
 
 /* ---- a step ---- */
@@ -107,7 +74,7 @@ void orr_ring_fini(struct orr_ring *ring)
 /* Update q of the slot's step. */
 struct at {
 	struct orr_ring *ring;
-	const struct orr_slot *slot;
+	struct orr_slot *slot;
 	int q;
 	struct orr_error *err;
 };
@@ -115,15 +82,6 @@ struct at {
 static int64_t chunk_of(const struct at *x, int i, int c)
 {
 	return chunk_floats(x->ring->cross->work, x->ring->slots->data->owned[i].s, c);
-}
-
-/* The k-th of the tasks for chunk c at owner i. */
-static struct orr_task *task_of(const struct at *x, int i, int c, int k)
-{
-	const struct orr_data *data = x->ring->slots->data;
-	int update = x->slot->number * data->work->n_updates + x->q;
-
-	return &x->ring->tasks[update * data->n_owned + i][N_TASKS * c + k];
 }
 
 /* The message of chunk c to or from rank `other`, on its way to owner i in this turn of the ring.
@@ -149,11 +107,11 @@ static int take(const struct at *x, int i, int c, int round)
 	struct orr_message m;
 
 	if (x->ring->chunks[before])
-		return orr_task_submit_add(
-			x->ring->slots->submitter, task_of(x, i, c, TAKES + round),
-			x->ring->chunks[before][c], chunk, true, 0, chunk_of(x, i, c), x->err);
+		return orr_slots_add(x->ring->slots, x->slot, owned[i].w,
+				     x->ring->chunks[before][c], chunk, true, 0, chunk_of(x, i, c),
+				     x->err);
 	m = message_of(x, i, c, round, chunk, work->rank_of[owned[before].w]);
-	return orr_ranks_receive_data(&m, NULL, NULL, x->err);
+	return orr_ranks_receive_data(&m, x->err);
 }
 
 /* Chunk c goes to the one after owner i. */
@@ -184,9 +142,9 @@ static int submit_chunk(const struct at *x, int s, int c)
 		if (!x->ring->chunks[i])
 			continue;
 		if ((k > 1 && (code = take(x, i, c, SUM))) ||
-		    (code = orr_task_submit_add(x->ring->slots->submitter, task_of(x, i, c, ADDS),
-						owned[i].gradient.handle, x->ring->chunks[i][c],
-						k == 1, begin, chunk_of(x, i, c), x->err)))
+		    (code = orr_slots_add(x->ring->slots, x->slot, owned[i].w,
+					  owned[i].gradient.handle, x->ring->chunks[i][c], k == 1,
+					  begin, chunk_of(x, i, c), x->err)))
 			break;
 		if (k < r)
 			code = give(x, i, c, SUM);
@@ -215,19 +173,18 @@ static int pass_round(const struct at *x, int s, int c, int round)
 static int exchange(const struct at *x, int i, int c, bool comes)
 {
 	const struct orr_owned *o = &x->ring->slots->data->owned[i];
-	struct orr_task *t = task_of(x, i, c, comes ? COMES : LEAVES);
 	int64_t begin = orr_rule_chunk(orr_work_n_trained(x->ring->cross->work, o->s),
 				       orr_work_replicas(x->ring->cross->work, o->s), c);
 	starpu_data_handle_t chunk = x->ring->chunks[i][c];
 
 	if (!comes)
-		return orr_task_submit_add(x->ring->slots->submitter, t, o->parameters.handle,
-					   chunk, true, begin, chunk_of(x, i, c), x->err);
-	return orr_task_submit_put(x->ring->slots->submitter, t, chunk, o->parameters.handle, 0,
-				   begin, chunk_of(x, i, c), x->err);
+		return orr_slots_add(x->ring->slots, x->slot, o->w, o->parameters.handle, chunk,
+				     true, begin, chunk_of(x, i, c), x->err);
+	return orr_slots_put(x->ring->slots, x->slot, o->w, chunk, o->parameters.handle, 0, begin,
+			     chunk_of(x, i, c), x->err);
 }
 
-int orr_ring_submit(struct orr_ring *ring, const struct orr_slot *slot, int s, int q, bool parts,
+int orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q, bool part,
 		    struct orr_error *err)
 {
 	const struct orr_work *work = ring->cross->work;
@@ -235,12 +192,12 @@ int orr_ring_submit(struct orr_ring *ring, const struct orr_slot *slot, int s, i
 	int code = 0;
 
 	for (int c = 0; c < orr_work_replicas(work, s) && !code && chunk_floats(work, s, c); c++)
-		if (!(code = submit_chunk(&x, s, c)) && !parts)
+		if (!(code = submit_chunk(&x, s, c)) && !part)
 			code = pass_round(&x, s, c, SUMMED);
 	return code;
 }
 
-int orr_ring_gather(struct orr_ring *ring, const struct orr_slot *slot, int s, int q,
+int orr_ring_gather(struct orr_ring *ring, struct orr_slot *slot, int s, int q,
 		    struct orr_error *err)
 {
 	const struct orr_work *work = ring->cross->work;

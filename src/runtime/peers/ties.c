@@ -1,6 +1,6 @@
 #include "ties.h"
 
-#include <stdlib.h>
+#include "base/arrays.h"
 #include "fits.h"
 
 #include "orrery/graph.h"
@@ -14,14 +14,15 @@ static int allocate(struct orr_ties *ties, struct orr_error *err)
 {
 	const struct orr_work *work = ties->cross->work;
 	const struct orr_graph *g = work->pipeline->graph;
+	struct orr_arrays *all = work->arrays;
 
 	for (int k = 0; k < g->n_operators; k++)
 		ties->n_sets += is_set(g, k);
 	ties->n_parts = orr_work_n_ties(work);
-	ties->sets = calloc((size_t)ties->n_sets + 1, sizeof(*ties->sets));
-	ties->parts = calloc((size_t)ties->n_parts + 1, sizeof(*ties->parts));
-	ties->spans = calloc((size_t)work->pipeline->n_stages, sizeof(*ties->spans));
-	if (ties->sets && ties->parts && ties->spans)
+	ties->sets = orr_arrays_add(all, (size_t)ties->n_sets + 1, sizeof(*ties->sets));
+	ties->parts = orr_arrays_add(all, (size_t)ties->n_parts + 1, sizeof(*ties->parts));
+	ties->spans = orr_arrays_add(all, (size_t)work->pipeline->n_stages, sizeof(*ties->spans));
+	if (!all->failed)
 		return 0;
 	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d shared gradients", ties->n_parts);
 }
@@ -53,7 +54,9 @@ static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_er
 	const int *rank_of = ties->cross->work->rank_of;
 	bool spread = false;
 
-	if (!(set->chunks = calloc((size_t)set->n, sizeof(*set->chunks))))
+	set->chunks =
+		orr_arrays_add(ties->cross->work->arrays, (size_t)set->n, sizeof(*set->chunks));
+	if (!set->chunks)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a shared gradient");
 	for (int i = set->first; i < set->first + set->n; i++) {
 		int w = owned[ties->parts[i].owned].w, c = 0;
@@ -93,22 +96,6 @@ static int make_chunk(struct orr_ties *ties, const struct orr_tie *set, struct o
 	return code;
 }
 
-/* A chunk of a part is added or leaves, and comes back. */
-static int make_tasks(struct orr_ties *ties, struct orr_tie *set, struct orr_error *err)
-{
-	const struct orr_work *work = ties->cross->work;
-
-	for (int c = 0; c < set->n_chunks; c++)
-		for (int i = set->first; i < set->first + set->n; i++) {
-			bool here = has(ties, ties->parts[i].owned);
-
-			set->n_tasks += here + (here || has(ties, set->chunks[c].adder));
-		}
-	set->tasks = calloc((size_t)work->window * (size_t)work->n_updates * (size_t)set->n_tasks,
-			    sizeof(*set->tasks));
-	return set->tasks ? 0 : orr_fail(err, ORR_E_NOMEM, "run: no memory for a shared gradient");
-}
-
 static int make_set(struct orr_ties *ties, struct orr_tie *set, int k, struct orr_error *err)
 {
 	const struct orr_graph *g = ties->cross->work->pipeline->graph;
@@ -127,7 +114,7 @@ static int make_set(struct orr_ties *ties, struct orr_tie *set, int k, struct or
 	code = find_chunks(ties, set, err);
 	for (int c = 0; c < set->n_chunks && !code; c++)
 		code = make_chunk(ties, set, &set->chunks[c], err);
-	return code ? code : make_tasks(ties, set, err);
+	return code;
 }
 
 int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross,
@@ -153,7 +140,8 @@ int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct o
 	}
 	if (code || !n)
 		return code;
-	if (!(ties->zeros = calloc((size_t)most, sizeof(*ties->zeros))))
+	ties->zeros = orr_arrays_add(cross->work->arrays, (size_t)most, sizeof(*ties->zeros));
+	if (!ties->zeros)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a shared gradient");
 	return orr_data_register(&ties->zero, ties->zeros, most, err);
 }
@@ -165,15 +153,9 @@ void orr_ties_fini(struct orr_ties *ties)
 			orr_data_forget(ties->sets[i].chunks[c].sum);
 			orr_data_forget(ties->sets[i].chunks[c].incoming);
 		}
-		free(ties->sets[i].chunks);
-		free(ties->sets[i].tasks);
 	}
 	if (ties->zero)
 		starpu_data_unregister(ties->zero);
-	free(ties->zeros);
-	free(ties->sets);
-	free(ties->parts);
-	free(ties->spans);
 }
 
 /* ---- a step ---- */
@@ -181,22 +163,11 @@ void orr_ties_fini(struct orr_ties *ties)
 /* Update q of the slot's step, of a set. */
 struct at {
 	struct orr_ties *ties;
-	const struct orr_slot *slot;
+	struct orr_slot *slot;
 	int q;
 	const struct orr_tie *set;
-	struct orr_task *next; /* of its tasks */
 	struct orr_error *err;
 };
-
-/* The next task, with a worker of data->owned. */
-static struct orr_task *take_task(struct at *x, int owned)
-{
-	const struct orr_slots *slots = x->ties->slots;
-
-	orr_task_init(x->next, slots->submitter, &slots->slots[x->slot->number].flight,
-		      slots->data->owned[owned].w);
-	return x->next++;
-}
 
 static int rank_at(const struct at *x, int owned)
 {
@@ -236,7 +207,7 @@ static struct orr_message sum_message(const struct at *x, int c, int to, int oth
 }
 
 /* Chunk c of part i goes into the sum here: from the gradient, or from another rank. */
-static int add(struct at *x, int i, int c, bool first)
+static int add(const struct at *x, int i, int c, bool first)
 {
 	const struct orr_tie_part *part = &x->ties->parts[i];
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
@@ -249,32 +220,32 @@ static int add(struct at *x, int i, int c, bool first)
 	if (!here) {
 		struct orr_message m = part_message(x, i, c, from, rank_at(x, part->owned));
 
-		code = orr_ranks_receive_data(&m, NULL, NULL, x->err);
+		code = orr_ranks_receive_data(&m, x->err);
 	}
 	if (!code && from != chunk->sum)
-		code = orr_task_submit_add(
-			x->ties->slots->submitter, take_task(x, chunk->adder), from, chunk->sum,
-			first, here ? part->at + chunk->first : 0, chunk->n_floats, x->err);
+		code = orr_slots_add(x->ties->slots, x->slot,
+				     x->ties->slots->data->owned[chunk->adder].w, from, chunk->sum,
+				     first, here ? part->at + chunk->first : 0, chunk->n_floats,
+				     x->err);
 	if (!here && from != chunk->sum)
 		orr_data_drop(x->ties->slots->data, from);
 	return code;
 }
 
 /* Chunk c of part i, which is here, goes to the rank that adds it up. */
-static int give(struct at *x, int i, int c)
+static int give(const struct at *x, int i, int c)
 {
 	const struct orr_tie_part *part = &x->ties->parts[i];
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
-	int code = orr_task_submit_add(x->ties->slots->submitter, take_task(x, part->owned),
-				       x->ties->slots->data->owned[part->owned].gradient.handle,
-				       chunk->sum, true, part->at + chunk->first, chunk->n_floats,
-				       x->err);
+	const struct orr_owned *o = &x->ties->slots->data->owned[part->owned];
+	int code = orr_slots_add(x->ties->slots, x->slot, o->w, o->gradient.handle, chunk->sum,
+				 true, part->at + chunk->first, chunk->n_floats, x->err);
 	struct orr_message m = part_message(x, i, c, chunk->sum, rank_at(x, chunk->adder));
 
 	return code ? code : orr_ranks_send_data(&m, x->err);
 }
 
-static int add_up(struct at *x, int c)
+static int add_up(const struct at *x, int c)
 {
 	bool adds = has(x->ties, x->set->chunks[c].adder), any = false;
 	int code = 0;
@@ -302,7 +273,7 @@ static int share(const struct at *x, int c)
 
 	if (from != work->rank) {
 		m = sum_message(x, c, work->rank, from);
-		return orr_ranks_receive_data(&m, NULL, NULL, x->err);
+		return orr_ranks_receive_data(&m, x->err);
 	}
 	for (int k = 0; k < work->n_ranks && !code; k++) {
 		if (k == work->rank || !takes_part(x, k))
@@ -314,7 +285,7 @@ static int share(const struct at *x, int c)
 }
 
 /* The sum, or zeros, in place of chunk c of part i, which is here. */
-static int put_back(struct at *x, int i, int c)
+static int put_back(const struct at *x, int i, int c)
 {
 	const struct orr_tie_part *part = &x->ties->parts[i];
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
@@ -322,13 +293,13 @@ static int put_back(struct at *x, int i, int c)
 	const struct orr_owned *o = &data->owned[part->owned];
 	bool first = part->owned == data->work->jobs->first_owner[o->s];
 
-	return orr_task_submit_put(x->ties->slots->submitter, take_task(x, part->owned),
-				   first ? chunk->sum : x->ties->zero, o->gradient.handle, 0,
-				   part->at + chunk->first, chunk->n_floats, x->err);
+	return orr_slots_put(x->ties->slots, x->slot, o->w, first ? chunk->sum : x->ties->zero,
+			     o->gradient.handle, 0, part->at + chunk->first, chunk->n_floats,
+			     x->err);
 }
 
 /* One loop after the other, so that no chunk waits until another has come back. */
-static int submit_set(struct at *x)
+static int submit_set(const struct at *x)
 {
 	const struct orr_tie *set = x->set;
 	int code = 0;
@@ -346,19 +317,16 @@ static int submit_set(struct at *x)
 	return code;
 }
 
-int orr_ties_submit(struct orr_ties *ties, const struct orr_slot *slot, int s, int q,
+int orr_ties_submit(struct orr_ties *ties, struct orr_slot *slot, int s, int q,
 		    struct orr_error *err)
 {
-	int update = slot->number * ties->cross->work->n_updates + q, code = 0;
+	int code = 0;
 
 	for (int i = 0; i < ties->n_sets && !code; i++) {
-		const struct orr_tie *set = &ties->sets[i];
-		struct at x = {ties, slot, q, set, set->tasks, err};
+		const struct at x = {ties, slot, q, &ties->sets[i], err};
 
-		if (!set->here || set->s != s)
-			continue;
-		x.next += update * set->n_tasks;
-		code = submit_set(&x);
+		if (x.set->here && x.set->s == s)
+			code = submit_set(&x);
 	}
 	return code;
 }

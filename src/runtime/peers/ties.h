@@ -9,7 +9,7 @@
  * send chunk c to worker c, which adds it up and sends the sum back: like a ring, each worker gets
  * 2(k-1)/k of the gradient; unlike round a ring, every chunk is added up in the same order. The sum
  * takes the place of the gradients with the first owner of each stage and zeros with its replicas,
- * for the sum over these that comes after (reduce.h, ring.h). */
+ * for the sum over these that comes after (sum.h). */
 #include <stdbool.h>
 #include "cross.h"
 #include "runtime/tasks/slots.h"
@@ -35,8 +35,6 @@ struct orr_tie {
 	bool here;        /* a worker here owns some of it */
 	struct orr_tie_chunk *chunks;
 	int n_chunks;
-	struct orr_task *tasks; /* [window * n_updates] n_tasks each, in the order of submission */
-	int n_tasks;
 };
 
 struct orr_ties {
@@ -48,7 +46,7 @@ struct orr_ties {
 	int n_parts;
 	bool *spans;  /* [n_stages] it has one of several stages: updates wait for the end
 			 of the step */
-	float *zeros; /* as many as the largest set, in the next */
+	float *zeros; /* the length of the largest set, in the next */
 	starpu_data_handle_t zero;
 };
 
@@ -58,6 +56,6 @@ void orr_ties_fini(struct orr_ties *ties);
 
 /* Add up the sets that stage s alone has, for update q, or with s -1 those of several stages, after
  * all their gradients have been submitted. */
-int orr_ties_submit(struct orr_ties *ties, const struct orr_slot *slot, int s, int q,
+int orr_ties_submit(struct orr_ties *ties, struct orr_slot *slot, int s, int q,
 		    struct orr_error *err);
 #endif

@@ -1,11 +1,11 @@
 #include "clip.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "orrery/graph.h"
-#include "orrery/ranks.h"
+#include "orrery/run.h"
 
 /* As PyTorch's clip_grad_norm_ has it. */
 #define EPSILON 1e-6
@@ -45,55 +45,29 @@ static int find_tensors(struct orr_clip *clip, const struct orr_work *work,
 	return n;
 }
 
-static int make_tasks(struct orr_clip *clip, const struct orr_slots *slots, struct orr_error *err)
-{
-	const struct orr_work *work = clip->work;
-	int n_stages = work->pipeline->n_stages;
-
-	clip->tasks = calloc((size_t)work->window * (size_t)n_stages, sizeof(*clip->tasks));
-	if (!clip->tasks)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of %d stages",
-				n_stages);
-	for (int i = 0; i < work->window * n_stages; i++) {
-		int s = i % n_stages, first = clip->first[s];
-		const struct orr_owned *o = &slots->data->owned[work->jobs->first_owner[s]];
-		struct orr_task *t = &clip->tasks[i];
-
-		if (!orr_clip_counts(clip, s))
-			continue;
-		orr_task_init(t, slots->submitter, &slots->slots[i / n_stages].flight, o->w);
-		t->arg.n_floats = orr_work_n_trained(work, s);
-		t->arg.tensors = clip->tensors + first;
-		t->arg.n_tensors = clip->first[s + 1] - first;
-		t->arg.squares = clip->squares + first;
-	}
-	return 0;
-}
-
-int orr_clip_init(struct orr_clip *clip, const struct orr_slots *slots, double limit,
+int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double limit,
 		  struct orr_error *err)
 {
-	const struct orr_work *work = slots->data->work;
+	struct orr_arrays *all = work->arrays;
 	size_t n;
 
 	*clip = (struct orr_clip){.work = work, .limit = limit};
 	if (!(limit > 0))
 		return 0;
-	clip->first = calloc((size_t)work->pipeline->n_stages + 1, sizeof(*clip->first));
+	clip->first = orr_arrays_add(all, (size_t)work->pipeline->n_stages + 1, sizeof(int));
 	if (!clip->first)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of gradients");
 	clip->n = find_tensors(clip, work, NULL);
 	n = (size_t)clip->n + 1;
-	clip->tensors = calloc(n, sizeof(*clip->tensors));
-	clip->place = calloc(n, sizeof(*clip->place));
-	clip->all = calloc(n, sizeof(*clip->all));
-	if (!clip->tensors || !clip->place || !clip->all ||
-	    starpu_malloc_flags((void **)&clip->squares, n * sizeof(*clip->squares),
-				STARPU_MALLOC_PINNED))
+	clip->tensors = orr_arrays_add(all, n, sizeof(*clip->tensors));
+	clip->place = orr_arrays_add(all, n, sizeof(*clip->place));
+	clip->all = orr_arrays_add(all, n, sizeof(*clip->all));
+	if (all->failed || starpu_malloc_flags((void **)&clip->squares, n * sizeof(*clip->squares),
+					       STARPU_MALLOC_PINNED))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of %d tensors",
 				clip->n);
 	(void)find_tensors(clip, work, clip->tensors);
-	return make_tasks(clip, slots, err);
+	return 0;
 }
 
 void orr_clip_fini(struct orr_clip *clip)
@@ -101,11 +75,6 @@ void orr_clip_fini(struct orr_clip *clip)
 	if (clip->squares)
 		starpu_free_flags(clip->squares, ((size_t)clip->n + 1) * sizeof(*clip->squares),
 				  STARPU_MALLOC_PINNED);
-	free(clip->tensors);
-	free(clip->place);
-	free(clip->all);
-	free(clip->first);
-	free(clip->tasks);
 }
 
 bool orr_clip_counts(const struct orr_clip *clip, int s)
@@ -116,9 +85,14 @@ bool orr_clip_counts(const struct orr_clip *clip, int s)
 	       orr_work_has(clip->work, jobs->owners[jobs->first_owner[s]]);
 }
 
-struct orr_task *orr_clip_task(const struct orr_clip *clip, const struct orr_slot *slot, int s)
+void orr_clip_count(const struct orr_clip *clip, int s, struct orr_codelet_arg *arg)
 {
-	return &clip->tasks[slot->number * clip->work->pipeline->n_stages + s];
+	int first = clip->first[s];
+
+	arg->n_floats = orr_work_n_trained(clip->work, s);
+	arg->tensors = clip->tensors + first;
+	arg->n_tensors = clip->first[s + 1] - first;
+	arg->squares = clip->squares + first;
 }
 
 int orr_clip_judge(struct orr_clip *clip, double *norm, double *scale, struct orr_error *err)

@@ -3,26 +3,26 @@
 /* The norm of a step's gradients: of all that are trained, those that are shared counted once. The
  * squares of every tensor are summed by the first owner of its stage, and the tensors in the order
  * of the graph on every rank, so that neither schedule nor cut nor place shows in its bits. */
-#include "runtime/tasks/slots.h"
+#include "codelets/arguments.h"
+#include "runtime/tasks/work.h"
 
 struct orr_clip {
 	const struct orr_work *work; /* borrowed */
-	double limit;                /* 0: nobody asks for the norm */
+	double limit;                /* 0: the norm is not wanted */
 	struct orr_extent *tensors;  /* [n] of stage s from first[s] up to first[s + 1] */
 	int *first, *place;          /* [n_stages + 1]; [n] a tensor's number in the graph */
 	int n;
-	double *squares, *all;  /* [n] by stage, in pinned memory; in the order of the graph */
-	struct orr_task *tasks; /* [window * n_stages] */
+	double *squares, *all; /* [n] by stage, in pinned memory; in the order of the graph */
 };
 
-int orr_clip_init(struct orr_clip *clip, const struct orr_slots *slots, double limit,
+int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double limit,
 		  struct orr_error *err);
 void orr_clip_fini(struct orr_clip *clip);
 
 /* Has stage s tensors in the norm, and its first owner here? */
 bool orr_clip_counts(const struct orr_clip *clip, int s);
-/* The task that sums the squares of stage s in a slot's step, but for its buffers. */
-struct orr_task *orr_clip_task(const struct orr_clip *clip, const struct orr_slot *slot, int s);
+/* What a task that sums the squares of stage s has to know. */
+void orr_clip_count(const struct orr_clip *clip, int s, struct orr_codelet_arg *arg);
 /* Collective, once all those tasks have ended: the norm, and the factor of the gradients. */
 int orr_clip_judge(struct orr_clip *clip, double *norm, double *scale, struct orr_error *err);
 #endif

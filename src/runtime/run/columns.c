@@ -3,9 +3,8 @@
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "orrery/ranks.h"
-#include "orrery/traffic.h"
 #include "orrery/run.h"
+#include "orrery/figures.h"
 
 /* Does a stage run forward here? Evaluation takes every owner's rank. */
 static bool runs_here(const struct orr_jobs *jobs, const int *rank_of, int s)

@@ -3,38 +3,19 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include "alike.h"
-#include "orrery/ranks.h"
+#include "checkpoint/checksum.h"
+#include "orrery/dataset.h"
+#include "orrery/graph.h"
+#include "orrery/pipeline.h"
 #include "parts.h"
 #include "rounds.h"
 #include "runtime/devices/compile.h"
 #include "runtime/devices/resident.h"
 #include "runtime/peers/fits.h"
+#include "schedule/gathers.h"
 
 /* A run whose jobs did not end: StarPU keeps it, and no other can start. */
 static struct orr_run *left_behind;
-
-/* A stage that gathers has one worker for all its Fs, which has the minibatch, and one for its Bs,
- * which send it back. */
-static int check_gathers(const struct orr_jobs *jobs, struct orr_error *err)
-{
-	const struct orr_pipeline *p = jobs->pipeline;
-
-	for (int j = 0; j < jobs->n_jobs; j++) {
-		struct orr_job job = orr_jobs_at(jobs, j);
-		int first = orr_jobs_index(jobs, job.s, 0, job.d);
-
-		if (p->stages[job.s].gather && job.d != ORR_PASS_W && orr_jobs_has(jobs, j) &&
-		    jobs->compute[j] != jobs->compute[first])
-			return orr_fail(err, ORR_E_INPUT,
-					"schedule %s: workers %d and %d both compute stage %d, "
-					"which gathers the minibatch (gather=), and train has one "
-					"worker for it: take gpipe or auto",
-					jobs->schedule, jobs->compute[first], jobs->compute[j],
-					job.s);
-	}
-	return 0;
-}
 
 static int check_rate(const struct orr_run_options *o, struct orr_error *err)
 {
@@ -80,10 +61,101 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 	if (!(options->timeout_s > 0))
 		return orr_fail(err, ORR_E_INPUT, "run: a timeout of %g s; it must be above 0",
 				options->timeout_s);
-	if ((code = check_gathers(jobs, err)) ||
+	if ((code = orr_gathers_check_trained(jobs, err)) ||
 	    (code = orr_rounds_check(jobs, options->batch, err)))
 		return code;
 	return orr_program_check_data(p->graph, data, err);
+}
+
+/* ---- do all ranks have the same? ---- */
+
+enum { MODEL, DATA, SCHEDULE, OPTIONS, N };
+
+static const char *const what[N] = {
+	[MODEL] = "model or cut: every host needs the same files",
+	[DATA] = "data: every host needs the same file",
+	[SCHEDULE] =
+		"schedule: every host needs the same file, and a plug-in's functions must be pure",
+	[OPTIONS] = "options: give all ranks the same",
+};
+
+/* 32 bits of a checksum: sums of those over ranks are exact. */
+static double digest(const void *bytes, size_t n)
+{
+	char text[ORR_CHECKSUM];
+
+	orr_checksum(text, bytes, n);
+	text[8] = '\0';
+	return (double)strtoul(text, NULL, 16);
+}
+
+static double digest_schedule(const struct orr_jobs *jobs)
+{
+	size_t n = (size_t)jobs->n_jobs;
+	int sizes[] = {jobs->pipeline->n_workers,
+		       jobs->pipeline->n_microbatches,
+		       jobs->n_passes,
+		       (int)jobs->order,
+		       (int)jobs->pipeline->sync,
+		       jobs->pipeline->accumulate,
+		       jobs->pipeline->numerics.shard_optimizer};
+
+	return digest(sizes, sizeof(sizes)) + digest(jobs->compute, n * sizeof(*jobs->compute)) +
+	       digest(jobs->weights, n * sizeof(*jobs->weights)) +
+	       digest(jobs->by_worker, n * sizeof(*jobs->by_worker)) +
+	       digest(jobs->recompute, (size_t)jobs->pipeline->n_stages * sizeof(*jobs->recompute));
+}
+
+static double digest_options(const struct orr_run_options *o)
+{
+	double numbers[] = {o->batch,
+			    (double)o->optimizer,
+			    o->learning_rate,
+			    o->momentum,
+			    o->beta1,
+			    o->beta2,
+			    o->epsilon,
+			    o->weight_decay,
+			    (double)o->precision,
+			    (double)o->warmup,
+			    (double)o->decay_steps,
+			    (double)o->decay,
+			    o->final_rate,
+			    o->clip,
+			    o->spare,
+			    o->prefetch,
+			    (double)o->seed,
+			    (double)o->on_nan};
+	const char *workers = o->ranks_workers ? o->ranks_workers : "";
+
+	return digest(numbers, sizeof(numbers)) + digest(workers, strlen(workers));
+}
+
+/* Every rank unrolls the jobs by itself. Refuses, on every rank alike, what is not the same on all
+ * of them: another file on another host, or a plug-in whose functions are not pure. Before anything
+ * waits for what never comes. */
+static int check_alike(const struct orr_jobs *jobs, const struct orr_dataset *data,
+		       const struct orr_run_options *options, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	double mine[N], sums[N];
+	char graph[24] = "";
+	int code;
+
+	orr_graph_fingerprint(p->graph, graph);
+	mine[MODEL] = digest(graph, sizeof(graph)) +
+		      digest(p->stage_of, (size_t)p->graph->n_operators * sizeof(*p->stage_of));
+	mine[DATA] = digest(&data->checksum, sizeof(data->checksum));
+	mine[SCHEDULE] = digest_schedule(jobs);
+	mine[OPTIONS] = digest_options(options);
+	memcpy(sums, mine, sizeof(sums));
+	if ((code = orr_ranks_sum(sums, N, err)))
+		return code;
+	for (int k = 0; k < N && !code; k++)
+		if (sums[k] != orr_ranks_count() * mine[k])
+			code = orr_fail(err, ORR_E_INPUT, "the ranks do not have the same %s",
+					what[k]);
+	return orr_ranks_agree(code, err);
 }
 
 static int check_all(const struct orr_jobs *jobs, const struct orr_dataset *data,
@@ -95,7 +167,7 @@ static int check_all(const struct orr_jobs *jobs, const struct orr_dataset *data
 	if (code || (code = orr_ranks_agree(check_options(jobs, data, options, err), err)) ||
 	    (code = orr_ranks_agree(orr_session_check_home(err), err)))
 		return code;
-	return orr_run_check_alike(jobs, data, options, err);
+	return check_alike(jobs, data, options, err);
 }
 
 /* Handles and tasks, once StarPU runs. */
@@ -128,21 +200,15 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	    (code = orr_slots_init(&run->slots, err)) ||
 	    (code = orr_version_buffers_init(&run->versions, &run->slots, err)) ||
 	    (code = orr_cross_init(&run->cross, &run->data, options->prefetch, err)) ||
-	    (code = orr_reduce_init(&run->reduce, &run->slots, &run->cross,
-				    hooks->policy ? NULL : policy, options->clip > 0,
-				    hooks->reduce_alone, err)) ||
-	    (code = orr_ring_init(&run->ring, &run->slots, &run->cross, &run->reduce, err)) ||
-	    (code = orr_shards_init(&run->shards, &run->slots, &run->reduce, &run->ring, err)) ||
-	    (code = orr_ties_init(&run->ties, &run->slots, &run->cross, err)) ||
-	    (code = orr_clip_init(&run->clip, &run->slots, options->clip, err)) ||
+	    (code = orr_sum_init(&run->sum, &run->slots, &run->cross, hooks->policy ? NULL : policy,
+				 options->clip > 0, hooks->reduce_alone, err)) ||
+	    (code = orr_clip_init(&run->clip, &run->work, options->clip, err)) ||
 	    (code = orr_spared_init(&run->spared, &run->work,
 				    !options->spare || !(options->weight_decay > 0), err)) ||
 	    (code = orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch, err)))
 		return code;
-	run->slots.ask = orr_reduce_ask;
-	run->slots.asked = &run->reduce;
 	if (options->memory_bytes > 0 || orr_prefetch_copies(&run->prefetch))
-		orr_reduce_hold(&run->reduce);
+		orr_reduce_hold(&run->sum.reduce);
 	return orr_gather_init(&run->gather, &run->slots, err);
 }
 
@@ -200,15 +266,9 @@ void orr_run_destroy(struct orr_run *run)
 		left_behind = run;
 		return;
 	}
-	orr_scoring_fini(&run->scoring);
 	orr_gather_fini(&run->gather);
-	orr_prefetch_fini(&run->prefetch);
-	orr_spared_fini(&run->spared);
 	orr_clip_fini(&run->clip);
-	orr_ties_fini(&run->ties);
-	orr_shards_fini(&run->shards);
-	orr_ring_fini(&run->ring);
-	orr_reduce_fini(&run->reduce);
+	orr_sum_fini(&run->sum);
 	orr_cross_fini(&run->cross);
 	orr_version_buffers_fini(&run->versions);
 	orr_slots_fini(&run->slots);

@@ -4,13 +4,11 @@
  * workers. */
 #include "orrery/run.h"
 
-#include <stdlib.h>
-
+#include "base/arrays.h"
 #include "codelets/workspace.h"
 #include "model/whole.h"
 #include "orrery/dataset.h"
 #include "orrery/graph.h"
-#include "orrery/ranks.h"
 #include "parts.h"
 #include "runtime/peers/messages.h"
 
@@ -23,9 +21,6 @@ struct block {
 	struct orr_task *tasks;      /* [n_stages] */
 	starpu_data_handle_t *edges; /* [n_edges] NULL: between stages of other ranks */
 	starpu_data_handle_t *data;  /* [n_stages] columns that a stage reads */
-	float *columns;              /* their memory */
-	size_t bytes;                /* of it */
-	bool begun;
 };
 
 struct evaluation {
@@ -39,6 +34,7 @@ struct evaluation {
 	size_t n_metrics;            /* bytes */
 	struct orr_sums *sums;       /* [n_blocks][n_losses] */
 	struct orr_codelet_common *common;
+	struct orr_arrays all;
 };
 
 /* Rows of a block, of n_rows; what reads a whole minibatch takes them for one. Outputs of all
@@ -81,15 +77,6 @@ static bool may_be_here(const struct orr_work *work, int s)
 
 /* ---- memory ---- */
 
-static int64_t columns_of(const struct orr_program *program)
-{
-	int64_t n = 0;
-
-	for (int i = 0; i < orr_program_n_inputs(program); i++)
-		n += orr_program_input_width(program, i);
-	return n;
-}
-
 /* Floats of edge i out of stage s in a block, where it begins or ends here; -1: it does not. */
 static int64_t edge_floats(const struct evaluation *x, int s, int i)
 {
@@ -107,7 +94,7 @@ static int find_window(const struct evaluation *x)
 	int64_t floats = 1, n = 2 * (int64_t)p->n_workers;
 
 	for (int s = 0; s < p->n_stages; s++) {
-		floats += columns_of(x->run->work.programs[s]) * x->at_once;
+		floats += orr_samples_floats(x->run->work.programs[s]) * x->at_once;
 		for (int i = 0; i < p->stages[s].n_out; i++)
 			floats += orr_program_out_floats(x->run->work.programs[s], i, x->at_once);
 	}
@@ -138,36 +125,23 @@ static int make_data(const struct evaluation *x, struct block *block, struct orr
 	const struct orr_work *work = &x->run->work;
 	int n_stages = work->pipeline->n_stages,
 	    code = orr_data_make_handles(&block->data, (size_t)n_stages, err);
-	int64_t n = 0;
-	float *at;
 
-	for (int s = 0; s < n_stages; s++)
-		n += may_be_here(work, s) ? columns_of(work->programs[s]) * x->at_once : 0;
-	block->bytes = (size_t)n * sizeof(float);
-	if (!code && n &&
-	    starpu_malloc_flags((void **)&block->columns, block->bytes, STARPU_MALLOC_PINNED)) {
-		block->columns = NULL;
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %lld floats of data",
-				(long long)n);
-	}
-	at = block->columns;
 	for (int s = 0; s < n_stages && !code; s++) {
-		int64_t floats = columns_of(work->programs[s]) * x->at_once;
+		int64_t floats = orr_samples_floats(work->programs[s]) * x->at_once;
 
-		if (!floats || !may_be_here(work, s))
-			continue;
-		code = orr_data_register(&block->data[s], at, floats, err);
-		at += floats;
+		if (floats && may_be_here(work, s))
+			code = orr_data_make_loose(&block->data[s], floats, err);
 	}
 	return code;
 }
 
-static int block_init(const struct evaluation *x, struct block *block, struct orr_error *err)
+static int block_init(struct evaluation *x, struct block *block, struct orr_error *err)
 {
 	int code;
 
 	block->flight.watch = &x->run->watch;
-	block->tasks = calloc((size_t)x->run->work.pipeline->n_stages, sizeof(*block->tasks));
+	block->tasks = orr_arrays_add(&x->all, (size_t)x->run->work.pipeline->n_stages,
+				      sizeof(*block->tasks));
 	if (!block->tasks)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of an evaluation");
 	if ((code = make_edges(x, block, err)))
@@ -181,9 +155,6 @@ static void block_fini(const struct evaluation *x, struct block *block)
 
 	orr_data_forget_handles(block->edges, (size_t)p->n_edges + 1);
 	orr_data_forget_handles(block->data, (size_t)p->n_stages);
-	if (block->columns)
-		starpu_free_flags(block->columns, block->bytes, STARPU_MALLOC_PINNED);
-	free(block->tasks);
 }
 
 /* The workers' own devices, with memory for blocks, which are larger than microbatches. */
@@ -215,8 +186,8 @@ static int make_workspaces(struct evaluation *x, struct orr_error *err)
 
 		if (orr_policy_is_reserved(session->policy, (int)i))
 			continue;
-		if (orr_workspace_borrow(own, i, &session->common.workspaces[i], &sizes, why,
-					 sizeof(why)))
+		if (orr_workspace_init(own, i, &session->common.workspaces[i], &sizes, why,
+				       sizeof(why)))
 			return orr_fail(err, ORR_E_NOMEM,
 					"run: to evaluate %d rows at once: worker %u: %s",
 					(int)x->at_once, i, why);
@@ -240,10 +211,10 @@ static int evaluation_init(struct evaluation *x, struct orr_run *run, bool on_te
 	x->window = find_window(x);
 	n_sums = (size_t)x->n_blocks * (size_t)run->work.n_losses + 1;
 	x->n_metrics = n_sums * sizeof(*x->metrics);
-	x->sums = calloc(n_sums, sizeof(*x->sums));
-	x->blocks = calloc((size_t)x->window + 1, sizeof(*x->blocks));
-	x->common = calloc(1, sizeof(*x->common));
-	if (!x->sums || !x->blocks || !x->common ||
+	x->sums = orr_arrays_add(&x->all, n_sums, sizeof(*x->sums));
+	x->blocks = orr_arrays_add(&x->all, (size_t)x->window + 1, sizeof(*x->blocks));
+	x->common = orr_arrays_add(&x->all, 1, sizeof(*x->common));
+	if (x->all.failed ||
 	    starpu_malloc_flags((void **)&x->metrics, x->n_metrics, STARPU_MALLOC_PINNED)) {
 		x->metrics = NULL;
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
@@ -266,9 +237,7 @@ static void evaluation_fini(struct evaluation *x)
 		orr_workspace_fini(&x->common->workspaces[i], i);
 	if (x->metrics)
 		starpu_free_flags(x->metrics, x->n_metrics, STARPU_MALLOC_PINNED);
-	free(x->blocks);
-	free(x->common);
-	free(x->sums);
+	orr_arrays_free(&x->all);
 }
 
 /* ---- a block ---- */
@@ -301,7 +270,7 @@ static int receive_edges(const struct evaluation *x, const struct block *block, 
 		struct orr_message m = message_of(x, block, p->stages[s].in[i], from);
 
 		if (from != work->rank)
-			code = orr_ranks_receive_data(&m, NULL, NULL, err);
+			code = orr_ranks_receive_data(&m, err);
 	}
 	return code;
 }
@@ -488,6 +457,6 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 	if (code)
 		orr_ranks_fail(1, err ? err->msg : "evaluation failed"); /* the others wait */
 	evaluation_fini(&x);
-	orr_reduce_starts_anew(&run->reduce);
+	orr_reduce_starts_anew(&run->sum.reduce);
 	return code;
 }

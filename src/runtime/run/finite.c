@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 #include "orrery/graph.h"
-#include "orrery/ranks.h"
 #include "orrery/run.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 /* What is not finite in a slot: losses are looked at where they were computed, and gradients by the
  * tasks that have them, each by its owner. A find is a number: of the step in the slot, and in it

@@ -6,8 +6,8 @@
 struct orr_gather {
 	struct orr_slots *slots; /* borrowed */
 	int64_t clock_ns;        /* to add to StarPU's clock here for one that all ranks share */
-	size_t *report_bytes;    /* [n_ranks] */
-	void *report;            /* of this rank, for rank 0; on rank 0, of one rank */
+	double *numbers;         /* [n_numbers] of a step, with several ranks */
+	int n_numbers;
 	struct orr_timeline *timeline; /* of the last whole step that has ended */
 	bool has_timeline;
 };

@@ -1,10 +1,11 @@
-#include "orrery/profile.h"
+#include "profile.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "orrery/pipeline.h"
+#include "base/clock.h"
+#include "base/grow.h"
 #include "base/sort.h"
 #include "runtime/devices/alone.h"
 #include "runtime/devices/compile.h"
@@ -35,15 +36,29 @@ struct bench {
 	void *rounded; /* NULL: products of this precision read the parameters */
 	struct orr_metrics *metrics;
 	float **in, **out; /* [n_in], [n_out] tensors; gradients have the same shapes */
+	void **blocks;     /* [n_blocks] all of the device's memory above */
+	int n_blocks, room;
+	bool failed; /* there was none */
 };
 
-static float *zeros(const struct bench *t, int64_t n)
+static void *allocate(struct bench *t, size_t bytes)
 {
-	const struct orr_kernels *kernels = t->device->kernels;
-	float *at = kernels->allocate((size_t)(n + 1) * sizeof(*at));
+	void *at = orr_grow(&t->blocks, t->n_blocks, &t->room, sizeof(*t->blocks))
+			   ? t->device->kernels->allocate(bytes)
+			   : NULL;
 
 	if (at)
-		kernels->zero(t->device, n, at);
+		t->blocks[t->n_blocks++] = at;
+	t->failed = t->failed || !at;
+	return at;
+}
+
+static float *zeros(struct bench *t, int64_t n)
+{
+	float *at = allocate(t, (size_t)(n + 1) * sizeof(*at));
+
+	if (at)
+		t->device->kernels->elements->zero(t->device, n, at);
 	return at;
 }
 
@@ -59,7 +74,7 @@ static float doubled(float x)
 }
 
 /* Tensors between stages hold something, data is zero: that is a class too. */
-static float *tensor(const struct bench *t, int64_t n)
+static float *tensor(struct bench *t, int64_t n)
 {
 	float *floats = malloc(((size_t)n + 1) * sizeof(*floats)), *at = zeros(t, n);
 
@@ -79,8 +94,8 @@ static bool make_parameters(struct bench *t)
 
 	t->parameters = zeros(t, t->n_parameters);
 	if (bytes)
-		t->rounded = t->device->kernels->allocate(bytes);
-	if (!drawn || !t->parameters || (bytes && !t->rounded)) {
+		t->rounded = allocate(t, bytes);
+	if (!drawn || t->failed) {
 		free(drawn);
 		return false;
 	}
@@ -106,14 +121,11 @@ static bool make_tensors(struct bench *t)
 	t->stash = zeros(t, orr_program_stash_floats(p, t->n, true));
 	t->scratch = zeros(t, orr_program_scratch_floats(p, t->n));
 	t->gathered = zeros(t, orr_program_gathered_floats(p, t->n_read));
-	t->device->workspace =
-		t->device->kernels->allocate(orr_program_workspace_bytes(p, t->device, t->n_read));
-	t->metrics = t->device->kernels->allocate((size_t)(orr_program_n_losses(p) + 1) *
-						  sizeof(*t->metrics));
+	t->device->workspace = allocate(t, orr_program_workspace_bytes(p, t->device, t->n_read));
+	t->metrics = allocate(t, (size_t)(orr_program_n_losses(p) + 1) * sizeof(*t->metrics));
 	t->in = calloc((size_t)orr_program_n_in(p) + 1, sizeof(float *));
 	t->out = calloc((size_t)orr_program_n_out(p) + 1, sizeof(float *));
-	if (!t->gathered || !t->device->workspace || !t->gradient || !t->state || !t->data ||
-	    !t->stash || !t->scratch || !t->metrics || !t->in || !t->out)
+	if (t->failed || !t->in || !t->out)
 		return false;
 	for (int i = 0; i < orr_program_n_in(p); i++)
 		if (!(t->in[i] = tensor(t, orr_program_in_floats(p, i, t->n_read))))
@@ -126,26 +138,13 @@ static bool make_tensors(struct bench *t)
 
 static void bench_fini(struct bench *t)
 {
-	void (*release)(void *at) = t->device->kernels->release;
-
 	if (t->device->kernels->wait) /* for what uses that memory */
 		t->device->kernels->wait(t->device);
-	for (int i = 0; t->in && i < orr_program_n_in(t->program); i++)
-		release(t->in[i]);
-	for (int i = 0; t->out && i < orr_program_n_out(t->program); i++)
-		release(t->out[i]);
+	while (t->n_blocks > 0)
+		t->device->kernels->release(t->blocks[--t->n_blocks]);
+	free(t->blocks);
 	free(t->in);
 	free(t->out);
-	release(t->parameters);
-	release(t->rounded);
-	release(t->gradient);
-	release(t->state);
-	release(t->data);
-	release(t->stash);
-	release(t->scratch);
-	release(t->metrics);
-	release(t->gathered);
-	release(t->device->workspace);
 	t->device->workspace = NULL;
 	t->device->rounded = NULL;
 	t->device->microbatch = (struct orr_microbatch){0};
@@ -154,9 +153,10 @@ static void bench_fini(struct bench *t)
 
 static void run_backward(struct bench *t, enum orr_part part)
 {
-	orr_program_backward(t->program, t->device, part, t->n, 1.0f / (float)t->n, t->parameters,
-			     t->stash, NULL, false, (const float *const *)t->out, t->in,
-			     t->gradient, true, t->scratch);
+	/* a factor of 1: what is scaled in its place shall not vanish as passes are repeated */
+	orr_program_backward(t->program, t->device, part, t->n, 1.0f, t->parameters, t->stash, NULL,
+			     false, (const float *const *)t->out, t->in, t->gradient, true,
+			     t->scratch);
 }
 
 static void run_part(struct bench *t, enum part part)
@@ -184,32 +184,24 @@ static void run_part(struct bench *t, enum part part)
 		run_backward(t, ORR_PART_BOTH);
 		break;
 	case UPDATE: /* which is what makes rounding again necessary */
-		t->device->kernels->step(t->device, &t->rule, 1, t->n_trained, t->parameters,
-					 t->state, &gradient, 1, false);
+		t->device->kernels->optimizer->step(t->device, &t->rule, 1, t->n_trained,
+						    t->parameters, t->state, &gradient, 1, false);
 		if (t->rounded)
 			orr_program_round(t->program, t->device, t->parameters, t->rounded);
 		break;
 	}
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* What one of n takes that are started one after the other. */
 static int64_t time_group(struct bench *t, enum part part, int64_t n)
 {
-	int64_t start = now_ns();
+	int64_t start = orr_ns_now(CLOCK_MONOTONIC);
 
 	for (int64_t i = 0; i < n; i++)
 		run_part(t, part);
 	if (t->device->kernels->wait)
 		t->device->kernels->wait(t->device);
-	return (now_ns() - start) / n;
+	return (orr_ns_now(CLOCK_MONOTONIC) - start) / n;
 }
 
 static int64_t group_of(const struct bench *t, int64_t one_ns)
@@ -224,14 +216,16 @@ static int64_t group_of(const struct bench *t, int64_t one_ns)
 static int time_part(struct bench *t, enum part part, int64_t *median_ns, struct orr_error *err)
 {
 	struct orr_keyed times[N_TIMES];
-	int64_t begun = now_ns(), one_ns = 0, group;
+	int64_t begun = orr_ns_now(CLOCK_MONOTONIC), one_ns = 0, group;
 	int n = 0, code;
 
-	for (int i = 0; i < N_WARM && (!i || now_ns() - begun < ENOUGH_NS / 4); i++)
+	for (int i = 0; i < N_WARM && (!i || orr_ns_now(CLOCK_MONOTONIC) - begun < ENOUGH_NS / 4);
+	     i++)
 		one_ns = time_group(t, part, 1);
 	group = group_of(t, one_ns);
-	begun = now_ns();
-	while (n < FEWEST_TIMES || (n < N_TIMES && now_ns() - begun < ENOUGH_NS)) {
+	begun = orr_ns_now(CLOCK_MONOTONIC);
+	while (n < FEWEST_TIMES ||
+	       (n < N_TIMES && orr_ns_now(CLOCK_MONOTONIC) - begun < ENOUGH_NS)) {
 		times[n] = (struct orr_keyed){time_group(t, part, group), n};
 		n++;
 	}

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "orrery/jobs.h"
-#include "orrery/versions.h"
+#include "schedule/versions.h"
 
 struct orr_run_options orr_run_options_default(void)
 {

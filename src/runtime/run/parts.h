@@ -3,20 +3,17 @@
 /* (private to this room and to tests) The parts of a run; each belongs to the file of its header.
  */
 #include "clip.h"
+#include "finite.h"
 #include "gather.h"
 #include "hooks.h"
 #include "runtime/devices/hardware.h"
 #include "runtime/peers/cross.h"
-#include "runtime/peers/reduce.h"
-#include "runtime/peers/ring.h"
-#include "runtime/peers/shards.h"
-#include "runtime/peers/ties.h"
+#include "runtime/peers/sum.h"
 #include "runtime/tasks/prefetch.h"
 #include "runtime/tasks/slots.h"
 #include "scores.h"
 #include "spared.h"
 #include "start.h"
-#include "trained.h"
 #include "version_buffers.h"
 
 struct orr_run {
@@ -30,10 +27,7 @@ struct orr_run {
 	struct orr_slots slots;
 	struct orr_prefetch prefetch;
 	struct orr_cross cross;
-	struct orr_reduce reduce;
-	struct orr_ring ring;
-	struct orr_shards shards;
-	struct orr_ties ties;
+	struct orr_sum sum;
 	struct orr_clip clip;
 	struct orr_spared spared;
 	struct orr_version_buffers versions;

@@ -1,17 +1,20 @@
-#include "orrery/profile.h"
+#include "profile.h"
+#include "runtime/devices/devices.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "runtime/devices/compile.h"
 #include "orrery/dataset.h"
-#include "orrery/table.h"
+#include "schedule/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "orrery/choice.h"
+#include "orrery/open.h"
 #include "orrery/timeline.h"
 #include "hooks.h"
+#include "simulate/gaps.h"
 
 #define N_ROWS 64
 #define N_WARM 2
@@ -32,9 +35,11 @@ struct profiling {
 	struct times *updates; /* [n_stages] */
 	struct times gaps;
 	struct times starts; /* what F or B of a stage takes above what it takes alone */
-	int *around;         /* room for predecessors */
 	double seconds;      /* of the last step */
+	struct orr_error *err;
+	int code; /* of the first failure */
 	bool measuring;
+	struct orr_arrays all;
 };
 
 static int compare_ns(const void *a, const void *b)
@@ -55,37 +60,11 @@ static int64_t percentile(struct times *t, int percent)
 
 /* ---- a step ---- */
 
-/* Does worker w update parameters between the two? */
-static bool updates_between(const struct orr_timeline *t, int w, int64_t from, int64_t to)
-{
-	for (int u = 0; u < t->n_updates; u++)
-		if (t->updates[u].w == w && t->updates[u].start_ns >= from &&
-		    t->updates[u].start_ns < to)
-			return true;
-	return false;
-}
-
-/* The gap before each job that could have started when the one before it on its worker ended. */
-static void note_gaps(struct profiling *x, const struct orr_timeline *t, int w)
-{
-	const struct orr_jobs *jobs = x->jobs;
-
-	for (int i = jobs->first[w] + 1; i < jobs->first[w + 1]; i++) {
-		int j = jobs->by_worker[i], before = jobs->by_worker[i - 1];
-		int n = orr_jobs_predecessors(jobs, j, x->around);
-		bool ready = !updates_between(t, w, t->end_ns[before], t->start_ns[j]);
-
-		for (int k = 0; k < n; k++)
-			ready = ready && t->end_ns[x->around[k]] <= t->end_ns[before];
-		if (ready)
-			x->gaps.ns[x->gaps.n++] = t->start_ns[j] - t->end_ns[before];
-	}
-}
-
 static void visit(void *user, const struct orr_step *step)
 {
 	struct profiling *x = user;
 	const struct orr_timeline *t = orr_run_timeline(x->run);
+	int n_gaps;
 
 	x->seconds = step->seconds;
 	if (!x->measuring)
@@ -103,8 +82,8 @@ static void visit(void *user, const struct orr_step *step)
 
 		update->ns[update->n++] = t->updates[u].end_ns - t->updates[u].start_ns;
 	}
-	for (int w = 0; w < x->jobs->pipeline->n_workers; w++)
-		note_gaps(x, t, w);
+	if (!x->code && !(x->code = orr_timeline_gaps(x->gaps.ns + x->gaps.n, &n_gaps, t, x->err)))
+		x->gaps.n += n_gaps;
 }
 
 /* ---- what runs ---- */
@@ -229,50 +208,30 @@ static int make_data(struct orr_dataset **out, const struct orr_graph *g, struct
 	return 0;
 }
 
-static int times_init(struct times *t, int64_t room)
+static struct times times_of(struct profiling *x, int64_t room)
 {
-	t->ns = calloc((size_t)room + 1, sizeof(*t->ns));
-	return t->ns ? 0 : ORR_E_NOMEM;
+	return (struct times){orr_arrays_add(&x->all, (size_t)room + 1, sizeof(int64_t)), 0};
 }
 
-static int profiling_init(struct profiling *x, struct orr_run *run, const struct orr_jobs *jobs,
-			  int64_t n_steps, struct orr_error *err)
+static int profiling_init(struct profiling *x, const struct orr_jobs *jobs, int64_t n_steps,
+			  struct orr_error *err)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n_stages = (size_t)p->n_stages;
-	int code = 0;
+	int n_stages = jobs->pipeline->n_stages, n_microbatches = jobs->pipeline->n_microbatches;
 
-	*x = (struct profiling){.run = run, .jobs = jobs};
-	x->passes = calloc(2 * n_stages, sizeof(*x->passes));
-	x->updates = calloc(n_stages, sizeof(*x->updates));
-	x->around = calloc(orr_jobs_most_around(x->jobs), sizeof(*x->around));
-	if (!x->passes || !x->updates || !x->around)
-		code = ORR_E_NOMEM;
-	for (size_t s = 0; s < n_stages && !code; s++)
-		if ((code = times_init(&x->passes[2 * s], n_steps * p->n_microbatches)) ||
-		    (code = times_init(&x->passes[2 * s + 1], n_steps * p->n_microbatches)))
-			break;
-		else
-			code = times_init(&x->updates[s], n_steps);
-	if (!code && !(code = times_init(&x->gaps, n_steps * jobs->n_jobs)))
-		code = times_init(&x->starts, 2 * p->n_stages);
-	return code ? orr_fail(err, code, "profile: no memory for the times of %d operators",
-			       p->n_stages)
-		    : 0;
-}
-
-static void profiling_fini(struct profiling *x)
-{
-	for (int i = 0; x->passes && x->updates && i < x->jobs->pipeline->n_stages; i++) {
-		free(x->passes[2 * i].ns);
-		free(x->passes[2 * i + 1].ns);
-		free(x->updates[i].ns);
+	x->jobs = jobs;
+	x->passes = orr_arrays_add(&x->all, 2 * (size_t)n_stages, sizeof(*x->passes));
+	x->updates = orr_arrays_add(&x->all, (size_t)n_stages, sizeof(*x->updates));
+	for (int s = 0; s < n_stages && !x->all.failed; s++) {
+		x->passes[2 * s] = times_of(x, n_steps * n_microbatches);
+		x->passes[2 * s + 1] = times_of(x, n_steps * n_microbatches);
+		x->updates[s] = times_of(x, n_steps);
 	}
-	free(x->passes);
-	free(x->updates);
-	free(x->gaps.ns);
-	free(x->starts.ns);
-	free(x->around);
+	x->gaps = times_of(x, n_steps * (jobs->n_jobs + (int64_t)n_stages));
+	x->starts = times_of(x, 2 * n_stages);
+	return x->all.failed
+		       ? orr_fail(err, ORR_E_NOMEM,
+				  "profile: no memory for the times of %d operators", n_stages)
+		       : 0;
 }
 
 /* ---- what comes out ---- */
@@ -338,7 +297,9 @@ static int train(struct profiling *x, struct orr_profile *out, struct orr_error 
 		       : wanted > MOST_STEPS ? MOST_STEPS
 					     : (int)wanted;
 	x->measuring = true;
-	return orr_run_train(x->run, out->n_steps, visit, x, err);
+	x->err = err;
+	code = orr_run_train(x->run, out->n_steps, visit, x, err);
+	return code ? code : x->code;
 }
 
 int orr_profile_run(struct orr_profile *out, struct orr_pipeline *operators,
@@ -367,7 +328,7 @@ int orr_profile_run(struct orr_profile *out, struct orr_pipeline *operators,
 		goto out;
 	orr_table_schedule(&schedule, table);
 	if ((code = orr_jobs_create(&jobs, operators, &schedule, err)) ||
-	    (code = profiling_init(&x, NULL, jobs, MOST_STEPS, err)) ||
+	    (code = profiling_init(&x, jobs, MOST_STEPS, err)) ||
 	    (code = orr_run_create(&run, jobs, data, &still, err)))
 		goto out;
 	x.run = run;
@@ -377,8 +338,7 @@ int orr_profile_run(struct orr_profile *out, struct orr_pipeline *operators,
 out:
 	if (code)
 		orr_profile_fini(out);
-	if (x.jobs)
-		profiling_fini(&x);
+	orr_arrays_free(&x.all);
 	orr_run_destroy(run);
 	orr_dataset_destroy(data);
 	orr_jobs_destroy(jobs);

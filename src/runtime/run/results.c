@@ -1,7 +1,6 @@
 #include "orrery/run.h"
 
 #include <stdio.h>
-#include "orrery/ranks.h"
 #include "parts.h"
 
 const char *orr_run_version(void)

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include "finite.h"
-#include "orrery/async.h"
-#include "orrery/versions.h"
+#include "schedule/async.h"
+#include "schedule/versions.h"
 #include "parts.h"
 #include "step.h"
 

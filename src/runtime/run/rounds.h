@@ -1,6 +1,6 @@
 #ifndef ORR_ROUNDS_H
 #define ORR_ROUNDS_H
-/* Training under a schedule without a flush (orrery/async.h): rounds overlap. All jobs are
+/* Training under a schedule without a flush (schedule/async.h): rounds overlap. All jobs are
  * submitted in the order of n, wave after wave. */
 #include "orrery/run.h"
 

@@ -1,8 +1,11 @@
-#include "orrery/profile.h"
+#include "profile.h"
 #include "orrery/run.h"
-#include "orrery/state.h"
+#include "runtime/devices/devices.h"
+#include "orrery/checkpoint.h"
 
 #include <stddef.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* A build without StarPU (or oneDNN): simulate and draw, but not train. */
 static int refuse(struct orr_error *err)
@@ -12,169 +15,97 @@ static int refuse(struct orr_error *err)
 			"it was configured; install them and build again");
 }
 
-int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_jobs *jobs,
-		    const struct orr_run_options *options, struct orr_error *err)
-{
-	(void)columns;
-	(void)n;
-	(void)jobs;
-	(void)options;
-	return refuse(err);
-}
+#define REFUSES(function, ...) \
+	int function(__VA_ARGS__) \
+	{ \
+		return refuse(err); \
+	}
+REFUSES(orr_run_columns, struct orr_data_columns **columns, int *n, const struct orr_jobs *jobs,
+	const struct orr_run_options *options, struct orr_error *err)
 
 int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
 		   const struct orr_dataset *data, const struct orr_run_options *options,
 		   struct orr_error *err)
 {
-	(void)jobs;
-	(void)data;
-	(void)options;
 	*out = NULL;
 	return refuse(err);
 }
 
 void orr_run_destroy(struct orr_run *run)
 {
-	(void)run;
 }
 
-int orr_run_train(struct orr_run *run, int64_t n,
-		  void (*visit)(void *user, const struct orr_step *step), void *user,
-		  struct orr_error *err)
-{
-	(void)run;
-	(void)n;
-	(void)visit;
-	(void)user;
-	return refuse(err);
-}
-
-int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err)
-{
-	(void)run;
-	(void)stages;
-	return refuse(err);
-}
+REFUSES(orr_run_train, struct orr_run *run, int64_t n,
+	void (*visit)(void *user, const struct orr_step *step), void *user, struct orr_error *err)
+REFUSES(orr_run_versions, struct orr_run *run, struct orr_run_versions *stages,
+	struct orr_error *err)
 
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 {
-	(void)run;
 	return NULL;
 }
 
 void orr_run_stop(struct orr_run *run)
 {
-	(void)run;
 }
 
 bool orr_run_stopped(const struct orr_run *run)
 {
-	(void)run;
 	return false;
 }
 
 int64_t orr_run_skipped(const struct orr_run *run)
 {
-	(void)run;
 	return 0;
 }
 
 int orr_run_skipped_last(const struct orr_run *run)
 {
-	(void)run;
 	return 0;
 }
 
-int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
-		     struct orr_error *err)
-{
-	(void)run;
-	(void)on_test;
-	(void)scores;
-	return refuse(err);
-}
+REFUSES(orr_run_evaluate, struct orr_run *run, bool on_test, struct orr_scores *scores,
+	struct orr_error *err)
 
 int64_t orr_run_n_parameters(const struct orr_run *run)
 {
-	(void)run;
 	return 0;
 }
 
-int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
-{
-	(void)run;
-	(void)parameters;
-	return refuse(err);
-}
+REFUSES(orr_run_parameters, struct orr_run *run, float *parameters, struct orr_error *err)
 
 int64_t orr_run_step(const struct orr_run *run)
 {
-	(void)run;
 	return 0;
 }
 
-int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
-{
-	(void)run;
-	(void)folder;
-	(void)keep;
-	return refuse(err);
-}
-
-int orr_run_begin(struct orr_run *run, const char *path, bool partly, char *text, size_t size,
-		  struct orr_error *err)
-{
-	(void)run;
-	(void)path;
-	(void)partly;
-	(void)text;
-	(void)size;
-	return refuse(err);
-}
-
-int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *rate,
-		 struct orr_error *err)
-{
-	(void)rate;
-	(void)run;
-	(void)c;
-	return refuse(err);
-}
-
-int orr_run_measure(struct orr_pipeline *p, const struct orr_run_options *options,
-		    struct orr_error *err)
-{
-	(void)p;
-	(void)options;
-	return refuse(err);
-}
+REFUSES(orr_run_save, struct orr_run *run, const char *folder, int keep, struct orr_error *err)
+REFUSES(orr_run_begin, struct orr_run *run, const char *path, bool partly, char *text, size_t size,
+	struct orr_error *err)
+REFUSES(orr_run_load, struct orr_run *run, const struct orr_checkpoint *c, double *rate,
+	struct orr_error *err)
+REFUSES(orr_run_measure, struct orr_pipeline *p, const struct orr_run_options *options,
+	struct orr_error *err)
 
 int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
 		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
 		    struct orr_error *err)
 {
-	(void)operators;
-	(void)blocks;
-	(void)options;
 	*out = (struct orr_profile){0};
 	return refuse(err);
 }
 
 void orr_profile_fini(struct orr_profile *profile)
 {
-	(void)profile;
 }
 
 int64_t orr_run_peak_bytes(const struct orr_run *run)
 {
-	(void)run;
 	return -1;
 }
 
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
 {
-	(void)run;
-	(void)traffic;
 }
 
 int orr_run_devices(char *why, size_t size)
@@ -186,22 +117,13 @@ int orr_run_devices(char *why, size_t size)
 
 bool orr_run_core(struct orr_core *core)
 {
-	(void)core;
 	return false;
 }
 
-int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_error *err)
-{
-	(void)run;
-	(void)places;
-	return refuse(err);
-}
+REFUSES(orr_run_mapping, struct orr_run *run, struct orr_mapping *places, struct orr_error *err)
 
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
 {
-	(void)run;
-	(void)moved;
-	(void)most;
 	return 0;
 }
 

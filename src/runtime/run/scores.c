@@ -1,8 +1,7 @@
 #include "scores.h"
 
 #include <math.h>
-#include <stdlib.h>
-
+#include "base/arrays.h"
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 
@@ -11,17 +10,11 @@ int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct 
 	size_t n = (size_t)work->n_losses + 1;
 
 	*x = (struct orr_scoring){.work = work};
-	x->sums = calloc(n, sizeof(*x->sums));
-	x->losses = calloc(n, sizeof(*x->losses));
-	return x->sums && x->losses
-		       ? 0
-		       : orr_fail(err, ORR_E_NOMEM, "run: no memory for %d losses", work->n_losses);
-}
-
-void orr_scoring_fini(struct orr_scoring *x)
-{
-	free(x->sums);
-	free(x->losses);
+	x->sums = orr_arrays_add(work->arrays, n, sizeof(*x->sums));
+	x->losses = orr_arrays_add(work->arrays, n, sizeof(*x->losses));
+	return work->arrays->failed
+		       ? orr_fail(err, ORR_E_NOMEM, "run: no memory for %d losses", work->n_losses)
+		       : 0;
 }
 
 static double share(double n, double of)

@@ -16,7 +16,6 @@ struct orr_scoring {
 };
 
 int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct orr_error *err);
-void orr_scoring_fini(struct orr_scoring *x);
 
 /* From the sums over n samples. */
 struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n);

@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "model/whole.h"
 #include "orrery/graph.h"
-#include "orrery/ranks.h"
+#include "orrery/run.h"
 #include "tensors.h"
 
 #define TAG ORR_RANKS_FIRST_TAG
@@ -20,7 +21,7 @@ struct piece {
 
 struct shard {
 	const struct orr_run *run;
-	float *const *states;
+	float **states; /* [n_stages] owned: of stages whose replicas divide it, whole; else NULL */
 	struct orr_whole whole;
 	struct orr_whole_part *parts; /* [whole.most] of the tensor at hand */
 	struct orr_floats *floats;    /* [n_stages] of every stage whose first owner is here */
@@ -34,6 +35,7 @@ struct shard {
 	int n, n_pieces, n_sent, n_asked;
 	int64_t most, most_received;
 	float *together, *received;
+	struct orr_arrays all;
 };
 
 static int no_memory(struct orr_error *err)
@@ -53,16 +55,96 @@ static int allocate(struct shard *x, struct orr_error *err)
 	for (int k = 0; k < p->graph->n_operators; k++)
 		for (int i = 0; orr_whole_parameter(p->graph, k, i) >= 0; i++)
 			n += ORR_MOST_KEPT;
-	x->parts = calloc((size_t)x->whole.most + 1, sizeof(*x->parts));
-	x->floats = calloc((size_t)p->n_stages, sizeof(*x->floats));
-	x->tensors = calloc(n, sizeof(*x->tensors));
-	x->pieces = calloc(n, sizeof(*x->pieces));
-	x->sent = calloc(n, sizeof(*x->sent));
-	x->first = calloc(n, sizeof(*x->first));
-	return x->parts && x->floats && x->tensors && x->pieces && x->sent && x->first
-		       ? 0
-		       : no_memory(err);
+	x->parts = orr_arrays_add(&x->all, (size_t)x->whole.most + 1, sizeof(*x->parts));
+	x->floats = orr_arrays_add(&x->all, (size_t)p->n_stages, sizeof(*x->floats));
+	x->tensors = orr_arrays_add(&x->all, n, sizeof(*x->tensors));
+	x->pieces = orr_arrays_add(&x->all, n, sizeof(*x->pieces));
+	x->sent = orr_arrays_add(&x->all, n, sizeof(*x->sent));
+	x->first = orr_arrays_add(&x->all, n, sizeof(*x->first));
+	return x->all.failed ? no_memory(err) : 0;
 }
+
+/* ---- the optimizer's state of a stage whose replicas each keep a part, put together ---- */
+
+int orr_shard_room(float **state, const struct orr_run *run, const struct orr_owned *o,
+		   struct orr_error *err)
+{
+	int64_t n = orr_work_n_trained(&run->work, o->s) * run->data.n_state;
+
+	*state = calloc((size_t)n + 1, sizeof(**state));
+	return *state ? 0
+		      : orr_fail(err, ORR_E_NOMEM,
+				 "checkpoint: no memory for the optimizer's state of stage %d",
+				 o->s);
+}
+
+/* Each of the n_state tensors of a part lies after the one before; so do those of the whole. */
+void orr_shard_copy(const struct orr_run *run, const struct orr_owned *o, float *whole, float *part,
+		    bool into)
+{
+	int64_t n = orr_work_n_trained(&run->work, o->s), floats = o->part.end - o->part.first;
+
+	for (int k = 0; k < run->data.n_state; k++) {
+		float *there = whole + k * n + o->part.first, *own = part + k * floats;
+
+		memcpy(into ? there : own, into ? own : there, (size_t)floats * sizeof(*own));
+	}
+}
+
+/* The part of owner o, here or elsewhere, to the rank of the first owner, if that is another one.
+ */
+static int bring(float *whole, const struct orr_run *run, const struct orr_owned *o, int to,
+		 struct orr_error *err)
+{
+	const struct orr_work *work = &run->work;
+	size_t bytes = (size_t)orr_data_n_state(&run->data, o) * sizeof(float);
+	float *part = NULL;
+	int code;
+
+	if (!bytes || (!orr_work_has(work, o->w) && work->rank != to))
+		return 0;
+	if (!orr_work_has(work, o->w)) {
+		if (!(part = malloc(bytes)))
+			return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for a part");
+		code = orr_ranks_receive(work->rank_of[o->w], TAG, part, bytes, err);
+		if (!code)
+			orr_shard_copy(run, o, whole, part, true);
+		free(part);
+		return code;
+	}
+	if ((code = orr_data_acquire(o->state.handle, STARPU_R, &part, err)))
+		return code;
+	if (work->rank == to)
+		orr_shard_copy(run, o, whole, part, true);
+	else
+		code = orr_ranks_send(to, TAG, part, bytes, err);
+	orr_data_release(o->state.handle);
+	return code;
+}
+
+/* Collective. */
+static int gather_states(struct shard *x, struct orr_error *err)
+{
+	const struct orr_work *work = &x->run->work;
+	const struct orr_owned *owned = x->run->data.owned;
+	const int *first = work->jobs->first_owner;
+	int n_stages = work->pipeline->n_stages, code = 0;
+
+	if (!(x->states = calloc((size_t)n_stages, sizeof(*x->states))))
+		code = no_memory(err);
+	for (int s = 0; s < n_stages && !code; s++)
+		if (owned[first[s]].sharded && orr_work_has(work, owned[first[s]].w))
+			code = orr_shard_room(&x->states[s], x->run, &owned[first[s]], err);
+	if ((code = orr_ranks_agree(code, err)))
+		return code;
+	for (int i = 0; i < x->run->data.n_owned && !code; i++)
+		if (owned[i].sharded)
+			code = bring(x->states[owned[i].s], x->run, &owned[i],
+				     work->rank_of[owned[first[owned[i].s]].w], err);
+	return orr_ranks_agree(code, err);
+}
+
+/* ---- */
 
 static int rank_of(const struct shard *x, int k)
 {
@@ -176,9 +258,9 @@ static int lay_out(struct shard *x, struct orr_error *err)
 		for (int j = 0; j < whole->operators[o].instance->n_parameters && !code; j++)
 			code = add_parameter(x, o, j, err);
 	x->first[x->n] = x->n_pieces;
-	x->together = malloc((size_t)x->most * sizeof(*x->together) + 1);
-	x->received = malloc((size_t)x->most_received * sizeof(*x->received) + 1);
-	return code || (x->together && x->received) ? code : no_memory(err);
+	x->together = orr_arrays_add(&x->all, (size_t)x->most, sizeof(*x->together));
+	x->received = orr_arrays_add(&x->all, (size_t)x->most_received, sizeof(*x->received));
+	return code || !x->all.failed ? code : no_memory(err);
 }
 
 /* Tensor i, put together. */
@@ -223,26 +305,22 @@ static int write_all(struct shard *x, const char *folder, struct orr_shard *shar
 	return code;
 }
 
-int orr_run_write_shard(struct orr_run *run, const char *folder, float *const *states,
-			struct orr_shard *shard, struct orr_error *err)
+int orr_shard_write(struct orr_run *run, const char *folder, struct orr_shard *shard,
+		    struct orr_error *err)
 {
-	struct shard x = {.run = run, .states = states, .source = {get, &x}};
-	int code = orr_ranks_agree(lay_out(&x, err), err);
+	struct shard x = {.run = run, .source = {get, &x}};
+	int code = gather_states(&x, err);
 
-	if (!code)
+	if (!code && !(code = orr_ranks_agree(lay_out(&x, err), err)))
 		code = write_all(&x, folder, shard, err);
 	while (x.n_acquired > 0)
 		orr_floats_release(&x.floats[--x.n_acquired]);
 	if (x.tensors)
 		orr_tensors_drop_names(x.tensors, x.n);
+	for (int s = 0; x.states && s < run->work.pipeline->n_stages; s++)
+		free(x.states[s]);
+	free(x.states);
 	orr_whole_fini(&x.whole);
-	free(x.parts);
-	free(x.floats);
-	free(x.tensors);
-	free(x.pieces);
-	free(x.sent);
-	free(x.first);
-	free(x.together);
-	free(x.received);
+	orr_arrays_free(&x.all);
 	return orr_ranks_agree(code, err);
 }

@@ -6,8 +6,14 @@
 #include "checkpoint/checkpoint.h"
 #include "parts.h"
 
-/* Collective. states: of those stages whose replicas divide what the optimizer keeps, see
- * whole_state.h. */
-int orr_run_write_shard(struct orr_run *run, const char *folder, float *const *states,
-			struct orr_shard *shard, struct orr_error *err);
+/* Collective. */
+int orr_shard_write(struct orr_run *run, const char *folder, struct orr_shard *shard,
+		    struct orr_error *err);
+
+/* Room for the whole state of o's stage, of which o may keep a part. */
+int orr_shard_room(float **state, const struct orr_run *run, const struct orr_owned *o,
+		   struct orr_error *err);
+/* The part of o goes into the whole state, or comes out of it. */
+void orr_shard_copy(const struct orr_run *run, const struct orr_owned *o, float *whole, float *part,
+		    bool into);
 #endif

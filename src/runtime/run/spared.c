@@ -1,7 +1,6 @@
 #include "spared.h"
 
-#include <stdlib.h>
-
+#include "base/arrays.h"
 #include "orrery/graph.h"
 
 /* Of all stages; extents NULL: only their number. Frozen ones lie behind the others. */
@@ -36,18 +35,14 @@ int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool
 	size_t n_stages = (size_t)work->pipeline->n_stages;
 
 	*spared = (struct orr_spared){0};
-	if (!(spared->first = calloc(n_stages + 1, sizeof(*spared->first))) ||
-	    !(spared->extents =
-		      calloc((size_t)find(spared, work, none, NULL) + 1, sizeof(*spared->extents))))
+	if ((spared->first = orr_arrays_add(work->arrays, n_stages + 1, sizeof(int))))
+		spared->extents =
+			orr_arrays_add(work->arrays, (size_t)find(spared, work, none, NULL) + 1,
+				       sizeof(*spared->extents));
+	if (work->arrays->failed)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for what does not decay");
 	(void)find(spared, work, none, spared->extents);
 	return 0;
-}
-
-void orr_spared_fini(struct orr_spared *spared)
-{
-	free(spared->extents);
-	free(spared->first);
 }
 
 const struct orr_exempt *orr_spared_of(const struct orr_spared *spared, int s, int *n)

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/max.h"
 #include "codelets/workspace.h"
 #include "options.h"
-#include "orrery/ranks.h"
+#include "orrery/run.h"
 #include "runtime/devices/calibrate.h"
 #include "runtime/devices/hardware.h"
 #include "runtime/peers/messages.h"
+#include "runtime/tasks/fits_host.h"
 #include "runtime/tasks/simulated.h"
 
 static atomic_bool starpu_taken;
@@ -101,8 +103,11 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 	starpu_conf_init(&conf);
 	conf.sched_policy = orr_policy_starpu();
 	conf.sched_policy_name = NULL;
-	if ((code = orr_hardware_choose(options, n_own, &reserves, hooks->reduce_alone, &conf,
-					err)))
+	if ((code = orr_hardware_choose(options->hardware, options->streams, options->memory_bytes,
+					n_own, &reserves, hooks->reduce_alone, &conf, err)))
+		return code;
+	if (!conf.ncuda && (code = orr_fits_host(work, orr_optimizer_floats(options->optimizer),
+						 orr_host_bytes(), err)))
 		return code;
 	if (reserves)
 		orr_policy_reserve(session->policy);
@@ -132,11 +137,6 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 	starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
 	session->idle_hook = starpu_idle_hook_register(give_way, NULL);
 	return 0;
-}
-
-static int64_t larger(int64_t x, int64_t y)
-{
-	return x > y ? x : y;
 }
 
 /* What the largest job of any stage needs. */
@@ -222,10 +222,10 @@ static int create_workspaces(struct orr_session *session, const struct orr_work 
 	char why[200];
 	int code = 0;
 
-	if (ORR_IS_SIMULATED) /* nobody computes */
+	if (ORR_IS_SIMULATED) /* nothing is computed */
 		return 0;
 	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
-		if (orr_workspace_init(&workspaces[i], i,
+		if (orr_workspace_init(&workspaces[i], i, NULL,
 				       orr_policy_is_reserved(session->policy, (int)i) ? &none
 										       : &sizes,
 				       why, sizeof(why)))

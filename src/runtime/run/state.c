@@ -1,20 +1,20 @@
-#include "orrery/state.h"
+#include "orrery/checkpoint.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "codelets/operator.h"
 #include "model/whole.h"
 #include "orrery/graph.h"
-#include "orrery/parameter_cost.h"
+#include "pipeline/parameter_cost.h"
 #include "orrery/dataset.h"
-#include "orrery/ranks.h"
+#include "orrery/run.h"
 #include "parts.h"
 #include "shard.h"
 #include "tensors.h"
-#include "whole_state.h"
 
 int64_t orr_run_step(const struct orr_run *run)
 {
@@ -23,64 +23,36 @@ int64_t orr_run_step(const struct orr_run *run)
 
 /* ---- what the state is of ---- */
 
-/* What the optimizer has of its own besides the learning rate and the decay. */
-static json_t *about_rule(const struct orr_run_options *o)
-{
-	switch (o->optimizer) {
-	case ORR_OPTIMIZER_ADAMW:
-	case ORR_OPTIMIZER_ADAM:
-		return json_pack("{s:f,s:f,s:f}", "beta1", o->beta1, "beta2", o->beta2, "epsilon",
-				 o->epsilon);
-	case ORR_OPTIMIZER_MOMENTUM:
-		return json_pack("{s:f}", "momentum", o->momentum);
-	case ORR_OPTIMIZER_SGD:
-	case ORR_OPTIMIZER_NONE:
-		break;
-	}
-	return json_object();
-}
-
-/* How the learning rate goes, what clips gradients and what does not decay, as far as something
- * does: what was saved before these were there goes on. */
-static json_t *about_course(const struct orr_run_options *o)
+/* Besides what every optimizer has its own numbers; and how the learning rate goes, what clips
+ * gradients and what does not decay, as far as something does: what was saved before these were
+ * there goes on. */
+static json_t *about_optimizer(const struct orr_run_options *o)
 {
 	static const char *const decays[] = {
 		[ORR_DECAY_COSINE] = "cosine", [ORR_DECAY_LINEAR] = "linear"};
-	json_t *course = json_object();
-	int failed = !course;
-
-	if (o->warmup)
-		failed |= json_object_set_new(course, "warmup", json_integer(o->warmup));
-	if (o->decay != ORR_DECAY_NONE)
-		failed |=
-			json_object_set_new(course, "decay", json_string(decays[o->decay])) ||
-			json_object_set_new(course, "decay_steps", json_integer(o->decay_steps)) ||
-			json_object_set_new(course, "final_rate", json_real(o->final_rate));
-	if (o->spare && o->weight_decay > 0)
-		failed |= json_object_set_new(course, "spare", json_true());
-	if (o->clip > 0)
-		failed |= json_object_set_new(course, "clip", json_real(o->clip));
-	if (!failed)
-		return course;
-	json_decref(course);
-	return NULL;
-}
-
-static json_t *about_optimizer(const struct orr_run_options *o)
-{
-	json_t *rule =
+	json_t *about =
 		json_pack("{s:s,s:f,s:f}", "name", orr_optimizer_name(o->optimizer),
 			  "learning_rate", o->learning_rate, "weight_decay", o->weight_decay);
-	json_t *own = about_rule(o), *course = about_course(o);
 
-	if (!rule || !own || !course || json_object_update(rule, own) ||
-	    json_object_update(rule, course)) {
-		json_decref(rule);
-		rule = NULL;
+	if (o->optimizer == ORR_OPTIMIZER_ADAMW || o->optimizer == ORR_OPTIMIZER_ADAM) {
+		orr_json_set(&about, "beta1", json_real(o->beta1));
+		orr_json_set(&about, "beta2", json_real(o->beta2));
+		orr_json_set(&about, "epsilon", json_real(o->epsilon));
 	}
-	json_decref(own);
-	json_decref(course);
-	return rule;
+	if (o->optimizer == ORR_OPTIMIZER_MOMENTUM)
+		orr_json_set(&about, "momentum", json_real(o->momentum));
+	if (o->warmup)
+		orr_json_set(&about, "warmup", json_integer(o->warmup));
+	if (o->decay != ORR_DECAY_NONE) {
+		orr_json_set(&about, "decay", json_string(decays[o->decay]));
+		orr_json_set(&about, "decay_steps", json_integer(o->decay_steps));
+		orr_json_set(&about, "final_rate", json_real(o->final_rate));
+	}
+	if (o->spare && o->weight_decay > 0)
+		orr_json_set(&about, "spare", json_true());
+	if (o->clip > 0)
+		orr_json_set(&about, "clip", json_real(o->clip));
+	return about;
 }
 
 /* Has the text about an operator said it already? */
@@ -132,11 +104,8 @@ static json_t *about_graph(const struct orr_graph *g)
 {
 	json_t *about = json_object();
 
-	for (int k = 0; about && k < g->n_operators; k++)
-		if (json_object_set_new(about, g->operators[k].name, about_operator(g, k))) {
-			json_decref(about);
-			about = NULL;
-		}
+	for (int k = 0; k < g->n_operators; k++)
+		orr_json_set(&about, g->operators[k].name, about_operator(g, k));
 	return about;
 }
 
@@ -193,20 +162,17 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 {
 	int64_t step = orr_run_step(run);
 	int64_t samples = step * orr_run_step_samples(run->work.jobs, &run->options);
-	int n_stages = run->work.pipeline->n_stages;
 	struct orr_shard *shards = calloc((size_t)run->work.n_ranks, sizeof(*shards));
-	float **states = calloc((size_t)n_stages, sizeof(*states));
 	json_t *about = run->work.rank ? NULL : about_run(run, err);
 	int code = check_whole(run, err);
 
-	if (!code && (!shards || !states))
+	if (!code && !shards)
 		code = no_memory(err);
 	if (!code && !run->work.rank)
 		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
-	if ((code = orr_whole_state_gather(states, run, err)) ||
-	    (code = orr_run_write_shard(run, folder, states, &shards[run->work.rank], err)) ||
+	if ((code = orr_shard_write(run, folder, &shards[run->work.rank], err)) ||
 	    (code = orr_ranks_agree(gather_shards(run, shards, err), err)))
 		goto out;
 	if (!run->work.rank)
@@ -217,9 +183,6 @@ out:
 	if (code && !run->work.rank)
 		orr_checkpoint_abandon(folder, step);
 	json_decref(about);
-	for (int s = 0; states && s < n_stages; s++)
-		free(states[s]);
-	free(states);
 	free(shards);
 	return code;
 }
@@ -261,7 +224,7 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	int code = orr_floats_acquire(&floats, &run->work, o, STARPU_W, err);
 
 	part = floats.state;
-	if (!code && part && o->sharded && !(code = orr_whole_state_room(&whole, run, o, err)))
+	if (!code && part && o->sharded && !(code = orr_shard_room(&whole, run, o, err)))
 		floats.state = whole;
 	for (int k = 0; k < g->n_operators && !code; k++)
 		for (int i = 0; run->work.pipeline->stage_of[k] == o->s && !code &&
@@ -269,7 +232,7 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 		     i++)
 			code = read_parameter(run, &floats, k, i, c, err);
 	if (whole && !code)
-		orr_whole_state_take(part, run, o, whole);
+		orr_shard_copy(run, o, whole, part, false);
 	free(whole);
 	orr_floats_release(&floats);
 	return code;

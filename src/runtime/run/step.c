@@ -2,9 +2,45 @@
 
 #include "finite.h"
 #include "options.h"
-#include "orrery/versions.h"
-#include "runtime/tasks/chain.h"
+#include "schedule/versions.h"
 #include "runtime/tasks/stall.h"
+
+/* ---- jobs that add to one gradient in place, one after the other ---- */
+
+/* Where one worker runs the jobs that add to a gradient in their order, in the gradient's own
+ * memory, StarPU need not order them as well: it starts none before it has seen the end of the one
+ * before, and a device waits for that each time. The first one writes, so that no other memory has
+ * the gradient. The others read, as far as StarPU knows; it makes no copy for that, and a block is
+ * never evicted from its home. What else uses the gradient has to wait for all of them. */
+static bool in_order(const struct orr_submitter *submitter, const struct orr_owned *o)
+{
+	return o->in_order && submitter->orders;
+}
+
+/* How the job of t accesses the gradient of o, which it adds to in place. */
+static enum starpu_data_access_mode chain_mode(const struct orr_submitter *submitter,
+					       const struct orr_owned *o, const struct orr_task *t)
+{
+	if (t->arg.overwrite)
+		return STARPU_W;
+	return in_order(submitter, o) ? STARPU_R : STARPU_RW;
+}
+
+/* All jobs that add to o's gradient have been submitted: what is submitted from now on and uses it
+ * follows them. */
+static int close_chain(const struct orr_slots *slots, struct orr_slot *slot,
+		       const struct orr_owned *o, struct orr_error *err)
+{
+	struct orr_buffers buffers;
+	struct orr_task *t;
+
+	if (!in_order(slots->submitter, o))
+		return 0;
+	if (!(t = orr_slots_open(slots, slot, o->w, ORR_CODELET_JOIN, 1, &buffers, err)))
+		return ORR_E_NOMEM;
+	orr_buffers_add(&buffers, o->gradient.handle, STARPU_RW);
+	return orr_task_submit(slots->submitter, t, &buffers, err);
+}
 
 /* ---- the tasks of a job ---- */
 
@@ -186,7 +222,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 	if (t->arg.has_gradient)
 		orr_buffers_add(&buffers,
 				o->in_place ? o->gradient.handle : data->partial[job.s * n + job.b],
-				orr_chain_mode(&run->submitter, o, t));
+				chain_mode(&run->submitter, o, t));
 	if (last && cap)
 		orr_buffers_add(&buffers, data->token[job.s * n + job.b % cap], STARPU_W);
 	if (last && cap && job.b + cap < n && orr_work_gates(work, job.s, job.b + cap))
@@ -210,15 +246,15 @@ static int submit_join(struct orr_run *run, struct orr_slot *slot, int s, struct
 	const struct orr_pipeline *p = run->work.pipeline;
 	const struct orr_stage *stage = &p->stages[s];
 	struct orr_buffers buffers;
-	int code =
-		orr_buffers_init(&buffers, ORR_CODELET_JOIN, stage->n_in * p->n_microbatches, err);
+	struct orr_task *t = orr_slots_open(&run->slots, slot, 0, ORR_CODELET_JOIN,
+					    stage->n_in * p->n_microbatches, &buffers, err);
 
-	if (code)
-		return code;
+	if (!t)
+		return ORR_E_NOMEM;
 	for (int b = 0; b < p->n_microbatches; b++)
 		add_edges(&buffers, &run->work, run->data.gradient, stage->in, stage->n_in, b,
 			  STARPU_RW);
-	return orr_task_submit(&run->submitter, &slot->joins[s], &buffers, err);
+	return orr_task_submit(&run->submitter, t, &buffers, err);
 }
 
 /* ---- gradients and updates ---- */
@@ -230,54 +266,12 @@ static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, str
 	int code;
 
 	if ((code = orr_cross_partial(&run->cross, slot->number, j, &partial, err)) ||
-	    (code = orr_task_submit_add(&run->submitter, &slot->adds[j], partial,
-					o->gradient.handle, o->contributors[0] == j, 0,
-					orr_work_n_trained(&run->work, o->s), err)))
+	    (code = orr_slots_add(&run->slots, slot, o->w, partial, o->gradient.handle,
+				  o->contributors[0] == j, 0, orr_work_n_trained(&run->work, o->s),
+				  err)))
 		return code;
 	orr_data_drop(&run->data, partial);
 	return 0;
-}
-
-/* The sum of the gradients of o's stage, however it was made: by NCCL, round a ring, or not yet.
- * part: of its own part alone, where that is apart. */
-static void add_gradients(struct orr_buffers *buffers, const struct orr_run *run, int i, bool part)
-{
-	int s = run->data.owned[i].s, first = run->work.jobs->first_owner[s];
-	starpu_data_handle_t *chunks = run->ring.chunks[i];
-	const struct orr_member *member = &run->reduce.members[i];
-
-	if (member->joins)
-		orr_buffers_add(buffers, run->data.owned[member->speaker].gradient.handle,
-				STARPU_R);
-	/* Every replica sums the same gradients in the same order, so that they stay the same. */
-	for (int k = 0; k < orr_work_replicas(&run->work, s) && !member->joins; k++)
-		if (!chunks)
-			orr_buffers_add(buffers, run->data.owned[first + k].gradient.handle,
-					STARPU_R);
-		else if (chunks[k] && (!part || first + k == i))
-			orr_buffers_add(buffers, chunks[k], STARPU_R);
-}
-
-/* Is the sum of owner i's part alone in its place in the gradient? */
-static bool sums_part(const struct orr_run *run, int i)
-{
-	return run->data.owned[i].sharded && run->reduce.parts && run->reduce.members[i].joins;
-}
-
-/* Is what owner i gets of the sum in chunks, or its chunk alone? */
-static bool has_chunks(const struct orr_run *run, int i)
-{
-	return run->ring.chunks[i] || sums_part(run, i);
-}
-
-static void drop_gradients(const struct orr_run *run, int i)
-{
-	int r = orr_work_replicas(&run->work, run->data.owned[i].s);
-	starpu_data_handle_t *chunks = run->ring.chunks[i];
-
-	for (int k = 0; chunks && k < r; k++)
-		if (chunks[k])
-			orr_data_drop(&run->data, chunks[k]);
 }
 
 /* That of the step which owner i's update belongs to. */
@@ -299,31 +293,29 @@ static int submit_update(struct orr_run *run, struct orr_slot *slot, int i, int 
 			 struct orr_error *err)
 {
 	const struct orr_owned *o = &run->data.owned[i];
-	int r = orr_work_replicas(&run->work, o->s), code;
+	int code;
 	struct orr_task *t = &slot->updates[q * run->data.n_owned + i];
 	struct orr_update *update = &slot->timeline->updates[o->update + q];
 	struct orr_buffers buffers;
 
-	if ((code = orr_buffers_init(&buffers, ORR_CODELET_UPDATE, 2 + r, err)))
+	if ((code = orr_buffers_init(&buffers, ORR_CODELET_UPDATE,
+				     2 + orr_work_replicas(&run->work, o->s), err)))
 		return code;
 	t->start_ns = &update->start_ns;
 	t->end_ns = &update->end_ns;
 	orr_buffers_add(&buffers, o->parameters.handle, STARPU_RW);
 	orr_buffers_add(&buffers, o->state.handle, STARPU_RW);
-	add_gradients(&buffers, run, i, o->sharded);
-	t->arg.n_gradients = buffers.n - 2;
-	t->arg.n_chunks = has_chunks(run, i) ? r : 0;
-	t->arg.offset = sums_part(run, i) ? o->part.first : 0;
+	orr_sum_read(&run->sum, i, o->sharded, &buffers, &t->arg);
 	t->arg.rate = rate_of(run, slot, i, q);
 	t->arg.scale = slot->scale;
 	t->arg.spared = orr_spared_of(&run->spared, o->s, &t->arg.n_spared);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
-	drop_gradients(run, i);
+	orr_sum_drop(&run->sum, i);
 	return 0;
 }
 
-/* For the gradients of all other stages. */
+/* Do updates wait for the gradients of all other stages? */
 static bool updates_wait(const struct orr_run *run)
 {
 	return run->slots.skips || run->clip.limit > 0;
@@ -343,64 +335,44 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		if (!o->in_place && (code = submit_partial(run, slot, k, err)))
 			return code;
 		if (slot->n_added[i] == o->n_contributors &&
-		    (code = orr_chain_close(&run->submitter, o, err)))
+		    (code = close_chain(&run->slots, slot, o, err)))
 			return code;
 	}
-	return --slot->n_left[s] || run->reduce.members[i].joins || updates_wait(run) ||
-			       run->ties.spans[s]
+	return --slot->n_left[s] || updates_wait(run) || orr_sum_is_late(&run->sum, s)
 		       ? 0
 		       : orr_step_submit_updates(run, slot, s, 0, err);
 }
 
-/* The gradients of the owners of s become their sum, as far as the updates do not add them up. */
-static int submit_sums(struct orr_run *run, struct orr_slot *slot, int s, int q,
-		       struct orr_error *err)
-{
-	int first = run->work.jobs->first_owner[s],
-	    code = orr_ties_submit(&run->ties, slot, s, q, err);
-
-	if (!code && run->reduce.members[first].joins)
-		code = orr_reduce_submit(&run->reduce, slot, s, q, err);
-	else if (!code && run->ring.rings[first])
-		code = orr_ring_submit(&run->ring, slot, s, q,
-				       run->data.owned[first].sharded && !(run->clip.limit > 0),
-				       err);
-	return code;
-}
-
-/* The owners of s have each updated a part of the parameters: all get all of them. */
-static int submit_gather(struct orr_run *run, struct orr_slot *slot, int s, int q,
+/* All owners of s that are here update by the sum that is there, and share what they have updated.
+ */
+static int submit_owners(struct orr_run *run, struct orr_slot *slot, int s, int q,
 			 struct orr_error *err)
 {
-	int first = run->work.jobs->first_owner[s];
+	const struct orr_jobs *jobs = run->work.jobs;
+	int code = 0;
 
-	if (!run->data.owned[first].sharded)
-		return 0;
-	if (run->reduce.members[first].joins)
-		return orr_reduce_gather(&run->reduce, slot, s, q, err);
-	if (run->ring.rings[first])
-		return orr_ring_gather(&run->ring, slot, s, q, err);
-	return orr_shards_gather(&run->shards, slot, s, q, err);
+	for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1] && !code; i++)
+		if (orr_work_has(&run->work, run->data.owned[i].w) &&
+		    (!jobs->async ||
+		     !(code = orr_version_buffers_advance(&run->versions, slot, i, q, err))))
+			code = submit_update(run, slot, i, q, err);
+	if (!code)
+		code = orr_sum_gather(&run->sum, slot, s, q, err);
+	return code ? code : orr_stall_throttle(&run->slots, err);
 }
 
 int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
 			    struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;
-	int first = jobs->first_owner[s], code = 0;
+	int code = 0;
 
-	for (int i = first; i < jobs->first_owner[s + 1] && jobs->async && !code; i++)
-		code = orr_chain_close(&run->submitter, &run->data.owned[i], err);
-	if (!code && !(run->clip.limit > 0))
-		code = submit_sums(run, slot, s, q, err);
-	for (int i = first; i < jobs->first_owner[s + 1] && !code; i++)
-		if (orr_work_has(&run->work, run->data.owned[i].w) &&
-		    (!jobs->async ||
-		     !(code = orr_version_buffers_advance(&run->versions, slot, i, q, err))))
-			code = submit_update(run, slot, i, q, err);
-	if (!code)
-		code = submit_gather(run, slot, s, q, err);
-	return code ? code : orr_stall_throttle(&run->slots, err);
+	for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1] && jobs->async && !code;
+	     i++)
+		code = close_chain(&run->slots, slot, &run->data.owned[i], err);
+	if (code || (code = orr_sum_submit(&run->sum, slot, s, q, err)))
+		return code;
+	return submit_owners(run, slot, s, q, err);
 }
 
 int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn,
@@ -426,63 +398,74 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
 	return orr_stall_throttle(&run->slots, err);
 }
 
-/* Sums that NCCL makes come in one order on all ranks (peers/reduce.c), whichever job is a rank's
- * last; and all updates do where the step could have been left out, and those of stages that share
- * parameters, which wait for the gradients of one another. */
+/* In one order on all ranks. */
 static int submit_late_updates(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
-	int code = run->clip.limit > 0 ? 0 : orr_ties_submit(&run->ties, slot, -1, 0, err);
+	int code = orr_sum_submit_shared(&run->sum, slot, err);
 
 	for (int s = run->work.pipeline->n_stages - 1; s >= 0 && !code; s--)
-		if (run->reduce.members[run->work.jobs->first_owner[s]].joins ||
-		    run->ties.spans[s] || (updates_wait(run) && orr_work_n_trained(&run->work, s)))
+		if (orr_work_n_trained(&run->work, s) &&
+		    (updates_wait(run) || orr_sum_is_late(&run->sum, s)))
 			code = orr_step_submit_updates(run, slot, s, 0, err);
 	return code;
 }
 
 static int submit_check(struct orr_run *run, struct orr_slot *slot, int i, struct orr_error *err)
 {
+	const struct orr_owned *o = &run->data.owned[i];
 	struct orr_buffers buffers;
-	int code = orr_buffers_init(&buffers, ORR_CODELET_CHECK, 1, err);
+	struct orr_task *t =
+		orr_slots_open(&run->slots, slot, o->w, ORR_CODELET_CHECK, 1, &buffers, err);
 
-	if (code)
-		return code;
-	orr_buffers_add(&buffers, run->data.owned[i].gradient.handle, STARPU_R);
-	return orr_task_submit(&run->submitter, &slot->checks[i], &buffers, err);
+	if (!t)
+		return ORR_E_NOMEM;
+	t->arg.n_floats = orr_work_n_trained(&run->work, o->s);
+	t->arg.wild = &slot->wild[i];
+	orr_buffers_add(&buffers, o->gradient.handle, STARPU_R);
+	return orr_task_submit(&run->submitter, t, &buffers, err);
 }
 
 /* The squares of the gradient of stage s, summed where its first owner is. */
-static int submit_norm(struct orr_run *run, const struct orr_slot *slot, int s,
-		       struct orr_error *err)
+static int submit_norm(struct orr_run *run, struct orr_slot *slot, int s, struct orr_error *err)
 {
-	int i = run->work.jobs->first_owner[s], r = orr_work_replicas(&run->work, s), code;
-	struct orr_task *t = orr_clip_task(&run->clip, slot, s);
+	int i = run->work.jobs->first_owner[s];
 	struct orr_buffers buffers;
+	struct orr_task *t =
+		orr_slots_open(&run->slots, slot, run->data.owned[i].w, ORR_CODELET_NORM,
+			       orr_work_replicas(&run->work, s), &buffers, err);
 
-	if ((code = orr_buffers_init(&buffers, ORR_CODELET_NORM, r, err)))
-		return code;
-	add_gradients(&buffers, run, i, false);
-	t->arg.n_gradients = buffers.n;
-	t->arg.n_chunks = run->ring.chunks[i] ? r : 0;
+	if (!t)
+		return ORR_E_NOMEM;
+	orr_clip_count(&run->clip, s, &t->arg);
+	orr_sum_read(&run->sum, i, false, &buffers, &t->arg);
 	return orr_task_submit(&run->submitter, t, &buffers, err);
 }
 
 /* Updates by gradients that are scaled by the norm of all of them, for which this thread waits. */
 static int submit_clipped(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
-	int code;
+	const struct orr_work *work = &run->work;
+	int code = orr_sum_submit_shared(&run->sum, slot, err);
 
-	if (!(run->clip.limit > 0))
-		return submit_late_updates(run, slot, err);
-	code = orr_ties_submit(&run->ties, slot, -1, 0, err);
-	for (int s = run->work.pipeline->n_stages - 1; s >= 0 && !code; s--)
-		if (orr_work_n_trained(&run->work, s) &&
-		    !(code = submit_sums(run, slot, s, 0, err)) && orr_clip_counts(&run->clip, s))
+	for (int s = work->pipeline->n_stages - 1; s >= 0 && !code; s--)
+		if (orr_work_n_trained(work, s) &&
+		    !(code = orr_sum_submit(&run->sum, slot, s, 0, err)) &&
+		    orr_clip_counts(&run->clip, s))
 			code = submit_norm(run, slot, s, err);
 	if (code || (code = orr_stall_all(&run->slots, err)) ||
 	    (code = orr_clip_judge(&run->clip, &slot->norm, &slot->scale, err)))
 		return code;
-	return submit_late_updates(run, slot, err);
+	for (int s = work->pipeline->n_stages - 1; s >= 0 && !code; s--)
+		if (orr_work_n_trained(work, s))
+			code = submit_owners(run, slot, s, 0, err);
+	return code;
+}
+
+/* The updates that have waited for all gradients of the step. */
+static int submit_waiting(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	return run->clip.limit > 0 ? submit_clipped(run, slot, err)
+				   : submit_late_updates(run, slot, err);
 }
 
 /* All gradients are looked at before any of them is applied, so that no owner, here or on another
@@ -499,7 +482,7 @@ static int submit_if_finite(struct orr_run *run, struct orr_slot *slot, struct o
 	    (code = orr_finite_judge(&run->slots, slot, &finite, err)))
 		return code;
 	if (finite)
-		return submit_clipped(run, slot, err);
+		return submit_waiting(run, slot, err);
 	slot->skipped = true;
 	run->trained.n_skipped++;
 	for (int i = 0; i < run->data.n_owned; i++) /* as the update would */
@@ -530,7 +513,7 @@ static int submit_jobs(struct orr_run *run, struct orr_slot *slot, struct orr_er
 		    (code = submit_gradient(run, slot, j, err)))
 			return code;
 	}
-	return run->slots.skips ? submit_if_finite(run, slot, err) : submit_clipped(run, slot, err);
+	return run->slots.skips ? submit_if_finite(run, slot, err) : submit_waiting(run, slot, err);
 }
 
 int orr_step_submit(struct orr_run *run, struct orr_error *err)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include "checkpoint/safetensors.h"
 #include "orrery/graph.h"
-#include "orrery/numerics.h"
+#include "orrery/orrery.h"
 #include "runtime/tasks/data.h"
 
 #define ORR_MOST_KEPT 3 /* a parameter, and an optimizer has two of it at most */

@@ -93,7 +93,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 	run->resident_peak = peak > run->resident_peak ? peak : run->resident_peak;
 	if (code) {
 		run->trained.failed = code;
-		orr_reduce_abort(&run->reduce);
+		orr_reduce_abort(&run->sum.reduce);
 		drain(run);
 	} else {
 		orr_prefetch_settle(&run->prefetch);

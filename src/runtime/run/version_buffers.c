@@ -2,15 +2,16 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "orrery/ranks.h"
-#include "orrery/versions.h"
+#include "base/arrays.h"
+#include "orrery/run.h"
+#include "schedule/versions.h"
 
-static int make_versions(struct orr_held *held, struct orr_owned *o, int n, int64_t n_floats,
-			 struct orr_error *err)
+static int make_versions(struct orr_held *held, struct orr_arrays *all, struct orr_owned *o, int n,
+			 int64_t n_floats, struct orr_error *err)
 {
 	int code = 0;
 
-	if (!(held->versions = calloc((size_t)n, sizeof(*held->versions))))
+	if (!(held->versions = orr_arrays_add(all, (size_t)n, sizeof(*held->versions))))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d versions", n);
 	held->n_used = 1;
 	held->versions[0].block = o->parameters;
@@ -26,15 +27,16 @@ int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slo
 	struct orr_data *data = slots->data;
 	const struct orr_work *work = data->work;
 	size_t n_stages = (size_t)work->pipeline->n_stages;
+	struct orr_arrays *all = work->arrays;
 	int code = 0;
 
 	*buffers = (struct orr_version_buffers){.slots = slots};
 	if (!work->jobs->async)
 		return 0;
-	buffers->held = calloc((size_t)data->n_owned, sizeof(*buffers->held));
-	buffers->first_update = calloc(n_stages, sizeof(*buffers->first_update));
-	buffers->measured = calloc(n_stages, sizeof(*buffers->measured));
-	if (!buffers->held || !buffers->first_update || !buffers->measured)
+	buffers->held = orr_arrays_add(all, (size_t)data->n_owned, sizeof(*buffers->held));
+	buffers->first_update = orr_arrays_add(all, n_stages, sizeof(*buffers->first_update));
+	buffers->measured = orr_arrays_add(all, n_stages, sizeof(*buffers->measured));
+	if (all->failed)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the versions of %d owners",
 				data->n_owned);
 	for (size_t s = 0; s < n_stages; s++)
@@ -43,7 +45,8 @@ int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slo
 		struct orr_owned *o = &data->owned[i];
 
 		if (o->parameters.handle)
-			code = make_versions(&buffers->held[i], o, work->jobs->versions->peak[o->s],
+			code = make_versions(&buffers->held[i], all, o,
+					     work->jobs->versions->peak[o->s],
 					     orr_work_n_parameters(work, o->s), err);
 	}
 	return code;
@@ -62,11 +65,7 @@ void orr_version_buffers_fini(struct orr_version_buffers *buffers)
 					    orr_work_n_parameters(data->work, o->s));
 		if (held->versions)
 			o->parameters = held->versions[0].block;
-		free(held->versions);
 	}
-	free(buffers->held);
-	free(buffers->first_update);
-	free(buffers->measured);
 }
 
 void orr_version_buffers_restart(struct orr_version_buffers *buffers, int64_t n_steps)
@@ -142,8 +141,7 @@ int orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_
 	struct orr_data *data = buffers->slots->data;
 	struct orr_owned *o = &data->owned[i];
 	struct orr_held *held = &buffers->held[i];
-	struct orr_task *update = &slot->updates[q * data->n_owned + i],
-			*copy = &slot->copies[q * data->n_owned + i];
+	struct orr_task *update = &slot->updates[q * data->n_owned + i], *copy;
 	struct orr_version *from = &held->versions[held->latest], *to = from;
 	int every = data->work->jobs->versions->every[o->s], k, code;
 	int64_t b = microbatch_of(data->work, slot, (q + 1) * every - 1), number = from->number;
@@ -152,11 +150,14 @@ int orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_
 		if ((k = find_free(held, data->work, o, b, err)) < 0)
 			return k;
 		to = &held->versions[k];
+		if (!(copy = orr_slots_task(buffers->slots, slot, o->w, err)))
+			return ORR_E_NOMEM;
 		copy->reads = from;
 		copy->writes = to;
+		copy->arg.overwrite = true;
+		copy->arg.n_floats = orr_work_n_parameters(data->work, o->s);
 		if ((code = orr_task_submit_add(buffers->slots->submitter, copy, from->block.handle,
-						to->block.handle, true, 0, copy->arg.n_floats,
-						err)))
+						to->block.handle, STARPU_W, err)))
 			return code;
 		held->latest = k;
 		held->n_used = k < held->n_used ? held->n_used : k + 1;

@@ -1,6 +1,6 @@
 #ifndef ORR_VERSION_BUFFERS_H
 #define ORR_VERSION_BUFFERS_H
-/* Versions of parameters (orrery/versions.h) in buffers, in a schedule without a flush. The
+/* Versions of parameters (schedule/versions.h) in buffers, in a schedule without a flush. The
  * submitting thread alone says which version lies in which buffer, so tasks need no counts of
  * readers: a buffer is written again when the last microbatch that reads its content has been
  * submitted, and StarPU makes the writer wait for that reader. */

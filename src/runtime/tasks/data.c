@@ -1,18 +1,30 @@
 #include "data.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include "base/arrays.h"
 #include "compat.h"
+
+/* Floats that are one element to StarPU, which counts elements in 32 bits. */
+static int64_t together_of(int64_t n)
+{
+	return n < UINT32_MAX ? 1 : 1024;
+}
 
 static int register_floats(starpu_data_handle_t *handle, int node, uintptr_t at, int64_t n,
 			   struct orr_error *err)
 {
-	/* An empty tensor still orders its writer and its readers. */
-	if (n > UINT32_MAX)
+	int64_t together = together_of(n);
+
+	if (n / together >= UINT32_MAX)
 		return orr_fail(err, ORR_E_UNSUPPORTED,
 				"a stage has a tensor of %lld floats, more than StarPU "
 				"takes in one piece; cut it or take more microbatches",
 				(long long)n);
-	starpu_vector_data_register(handle, node, at, n ? (uint32_t)n : 1, sizeof(float));
+	/* An empty tensor still orders its writer and its readers. */
+	starpu_vector_data_register(handle, node, at,
+				    n ? (uint32_t)((n + together - 1) / together) : 1,
+				    (size_t)together * sizeof(float));
 	return 0;
 }
 
@@ -37,7 +49,8 @@ void orr_data_release(starpu_data_handle_t handle)
 	starpu_data_release_on_node(handle, STARPU_MAIN_RAM);
 }
 
-static int settle(const struct orr_block *block, const struct orr_owned *o, struct orr_error *err)
+static int settle(const struct orr_resident *block, const struct orr_owned *o,
+		  struct orr_error *err)
 {
 	if (!block->handle)
 		return 0;
@@ -102,7 +115,8 @@ static int init_owned(struct orr_data *data, const struct orr_policy *policy, in
 	data->n_updates += trained ? orr_jobs_n_updates(work->jobs, s) : 0;
 	if (orr_work_has(work, o->w))
 		o->node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, o->w));
-	o->contributors = calloc((size_t)work->pipeline->n_microbatches, sizeof(int));
+	o->contributors =
+		orr_arrays_add(work->arrays, (size_t)work->pipeline->n_microbatches, sizeof(int));
 	return o->contributors
 		       ? 0
 		       : orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
@@ -116,9 +130,10 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 	int n_stages = data->work->pipeline->n_stages, code;
 
 	data->n_owned = jobs->first_owner[n_stages];
-	data->owned = calloc((size_t)data->n_owned, sizeof(*data->owned));
-	data->owned_of = calloc((size_t)jobs->n_jobs, sizeof(*data->owned_of));
-	if (!data->owned || !data->owned_of)
+	data->owned =
+		orr_arrays_add(data->work->arrays, (size_t)data->n_owned, sizeof(*data->owned));
+	data->owned_of = orr_arrays_add(data->work->arrays, (size_t)jobs->n_jobs, sizeof(int));
+	if (data->work->arrays->failed)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
 	for (int s = 0; s < n_stages; s++)
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
@@ -151,10 +166,12 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 /* An optimizer may keep nothing, and that, too, is a tensor. */
 static size_t block_bytes(int64_t n)
 {
-	return (size_t)(n ? n : 1) * sizeof(float);
+	int64_t together = together_of(n);
+
+	return (size_t)(n ? (n + together - 1) / together * together : 1) * sizeof(float);
 }
 
-int orr_data_make_block(struct orr_block *block, const struct orr_owned *o, int64_t n,
+int orr_data_make_block(struct orr_resident *block, const struct orr_owned *o, int64_t n,
 			struct orr_error *err)
 {
 	block->at = starpu_malloc_on_node(o->node, block_bytes(n));
@@ -165,7 +182,7 @@ int orr_data_make_block(struct orr_block *block, const struct orr_owned *o, int6
 	return register_floats(&block->handle, (int)o->node, block->at, n, err);
 }
 
-void orr_data_drop_block(struct orr_block *block, const struct orr_owned *o, int64_t n)
+void orr_data_drop_block(struct orr_resident *block, const struct orr_owned *o, int64_t n)
 {
 	if (block->handle)
 		starpu_data_unregister(block->handle);
@@ -173,7 +190,7 @@ void orr_data_drop_block(struct orr_block *block, const struct orr_owned *o, int
 		starpu_free_on_node(o->node, block->at, block_bytes(n));
 }
 
-static int fill_zero(const struct orr_block *block, int64_t n, struct orr_error *err)
+static int fill_zero(const struct orr_resident *block, int64_t n, struct orr_error *err)
 {
 	float *floats;
 	int code = orr_data_acquire(block->handle, STARPU_W, &floats, err);
@@ -344,27 +361,43 @@ static int make_temporaries(struct orr_data *data, int s, int b, struct orr_erro
 	return code;
 }
 
+/* All handles of tensors. */
+enum { N_LISTS = 9 };
+struct list {
+	starpu_data_handle_t **handles;
+	size_t n;
+};
+
+static void find_lists(struct orr_data *data, struct list lists[N_LISTS])
+{
+	const struct orr_work *work = data->work;
+	size_t stages = (size_t)orr_work_at(work, work->pipeline->n_stages, 0);
+	size_t edges = (size_t)orr_work_edge_at(work, work->pipeline->n_edges, 0);
+	size_t jobs = (size_t)work->jobs->n_jobs;
+	const struct list all[N_LISTS] = {
+		{&data->activation, edges}, {&data->gradient, edges}, {&data->stash, stages},
+		{&data->left, stages},      {&data->partial, stages}, {&data->token, stages},
+		{&data->gate, stages},      {&data->ended, jobs},     {&data->fetched, jobs},
+	};
+
+	memcpy(lists, all, sizeof(all));
+}
+
 int orr_data_init(struct orr_data *data, const struct orr_work *work,
 		  const struct orr_policy *policy, int n_state, uint64_t seed, int64_t keep_bytes,
 		  struct orr_error *err)
 {
 	int n_stages = work->pipeline->n_stages, n_microbatches = work->pipeline->n_microbatches;
-	size_t stages = (size_t)n_stages * (size_t)n_microbatches;
-	size_t edges = (size_t)work->pipeline->n_edges * (size_t)n_microbatches;
+	struct list lists[N_LISTS];
 	int code;
 
 	*data = (struct orr_data){.work = work, .n_state = n_state, .keep_bytes = keep_bytes};
-	if ((code = find_owners(data, policy, err)) ||
-	    (code = orr_data_make_handles(&data->activation, edges, err)) ||
-	    (code = orr_data_make_handles(&data->gradient, edges, err)) ||
-	    (code = orr_data_make_handles(&data->stash, stages, err)) ||
-	    (code = orr_data_make_handles(&data->left, stages, err)) ||
-	    (code = orr_data_make_handles(&data->partial, stages, err)) ||
-	    (code = orr_data_make_handles(&data->token, stages, err)) ||
-	    (code = orr_data_make_handles(&data->gate, stages, err)) ||
-	    (code = orr_data_make_handles(&data->ended, (size_t)work->jobs->n_jobs, err)) ||
-	    (code = orr_data_make_handles(&data->fetched, (size_t)work->jobs->n_jobs, err)))
+	if ((code = find_owners(data, policy, err)))
 		return code;
+	find_lists(data, lists);
+	for (int k = 0; k < N_LISTS; k++)
+		if ((code = orr_data_make_handles(lists[k].handles, lists[k].n, err)))
+			return code;
 	for (int i = 0; i < data->n_owned; i++)
 		if ((code = make_owned(data, &data->owned[i], seed, err)))
 			return code;
@@ -378,21 +411,13 @@ int orr_data_init(struct orr_data *data, const struct orr_work *work,
 void orr_data_fini(struct orr_data *data)
 {
 	const struct orr_work *work = data->work;
-	size_t stages, edges;
+	struct list lists[N_LISTS];
 
 	if (!work)
 		return;
-	stages = (size_t)orr_work_at(work, work->pipeline->n_stages, 0);
-	edges = (size_t)work->pipeline->n_edges * (size_t)work->pipeline->n_microbatches;
-	orr_data_forget_handles(data->activation, edges);
-	orr_data_forget_handles(data->gradient, edges);
-	orr_data_forget_handles(data->stash, stages);
-	orr_data_forget_handles(data->left, stages);
-	orr_data_forget_handles(data->partial, stages);
-	orr_data_forget_handles(data->token, stages);
-	orr_data_forget_handles(data->gate, stages);
-	orr_data_forget_handles(data->ended, (size_t)work->jobs->n_jobs);
-	orr_data_forget_handles(data->fetched, (size_t)work->jobs->n_jobs);
+	find_lists(data, lists);
+	for (int k = 0; k < N_LISTS; k++)
+		orr_data_forget_handles(*lists[k].handles, lists[k].n);
 	for (int i = 0; data->owned && i < data->n_owned; i++) {
 		struct orr_owned *o = &data->owned[i];
 		int64_t n_trained = orr_work_n_trained(work, o->s);
@@ -400,8 +425,5 @@ void orr_data_fini(struct orr_data *data)
 		orr_data_drop_block(&o->parameters, o, orr_work_n_parameters(work, o->s));
 		orr_data_drop_block(&o->state, o, orr_data_n_state(data, o));
 		orr_data_drop_block(&o->gradient, o, n_trained);
-		free(o->contributors);
 	}
-	free(data->owned);
-	free(data->owned_of);
 }

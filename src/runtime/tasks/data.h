@@ -9,19 +9,19 @@
 #include <stdint.h>
 #include <starpu.h>
 #include "codelets/optimizer.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "policy.h"
 #include "work.h"
 
 /* Floats that stay on their owner's node; at: StarPU's memory there. */
-struct orr_block {
+struct orr_resident {
 	starpu_data_handle_t handle; /* NULL: not here */
 	uintptr_t at;
 };
 
 /* A version of an owner's parameters, in a schedule without a flush; versions.h. */
 struct orr_version {
-	struct orr_block block;
+	struct orr_resident block;
 	/* the version in it once all submitted tasks have run, from 0 where the pipeline was last
 	 * empty; -1: none. The submitting thread's. */
 	int64_t number;
@@ -34,7 +34,7 @@ struct orr_owned {
 	unsigned node; /* w's memory */
 	/* of a stage that has parameters, and the last two where it is trained; the handle of the
 	 * parameters is that of their latest version (run/version_buffers.h) */
-	struct orr_block parameters, state, gradient;
+	struct orr_resident parameters, state, gradient;
 	/* its replicas and it each keep the state of a part of what is trained */
 	bool sharded;
 	struct orr_extent part; /* that of its state: all, unless it is sharded */
@@ -84,14 +84,14 @@ int orr_data_init(struct orr_data *data, const struct orr_work *work,
 void orr_data_fini(struct orr_data *data); /* nothing may be in flight */
 
 /* Another block of n floats at owner o. */
-int orr_data_make_block(struct orr_block *block, const struct orr_owned *o, int64_t n,
+int orr_data_make_block(struct orr_resident *block, const struct orr_owned *o, int64_t n,
 			struct orr_error *err);
-void orr_data_drop_block(struct orr_block *block, const struct orr_owned *o, int64_t n);
+void orr_data_drop_block(struct orr_resident *block, const struct orr_owned *o, int64_t n);
 
 /* Another temporary, of n floats; orr_data_forget unregisters it where it is not NULL. */
 int orr_data_make_temporary(struct orr_data *data, starpu_data_handle_t *handle, int64_t n,
 			    struct orr_error *err);
-/* The same for somebody who invalidates it after its last reader. */
+/* The same, but the caller invalidates it after its last reader. */
 int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_error *err);
 void orr_data_forget(starpu_data_handle_t handle);
 /* The last reader of a temporary has been submitted. */

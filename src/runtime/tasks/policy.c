@@ -3,16 +3,15 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <starpu.h>
 #include <starpu_scheduler.h>
+#include "base/heap.h"
 #include "compat.h"
 
-/* A logical worker: its ready tasks, a heap by turn. */
+/* A logical worker. */
 struct queue {
-	struct orr_queued **heap;
-	int64_t n, capacity;
-	int64_t next; /* STRICT: the turn that it waits for */
+	struct orr_heap ready; /* tasks by turn: their struct orr_queued; it has room for all */
+	int64_t next;          /* STRICT: the turn that it waits for */
 };
 
 /* A StarPU worker and the logical workers that it serves: first, first + n_servers, ... */
@@ -41,32 +40,6 @@ struct orr_policy {
 };
 
 static struct orr_policy *newest; /* StarPU's init_sched takes no argument of ours */
-
-static void heap_push(struct queue *q, struct orr_queued *queued)
-{
-	int64_t i = q->n++, up;
-
-	for (; i > 0 && q->heap[up = (i - 1) / 2]->turn > queued->turn; i = up)
-		q->heap[i] = q->heap[up];
-	q->heap[i] = queued;
-}
-
-static struct orr_queued *heap_pop(struct queue *q)
-{
-	struct orr_queued *top = q->heap[0], *last = q->heap[--q->n];
-	int64_t i = 0, down;
-
-	while ((down = 2 * i + 1) < q->n) {
-		if (down + 1 < q->n && q->heap[down + 1]->turn < q->heap[down]->turn)
-			down++;
-		if (last->turn <= q->heap[down]->turn)
-			break;
-		q->heap[i] = q->heap[down];
-		i = down;
-	}
-	q->heap[i] = last;
-	return top;
-}
 
 /* Which StarPU worker serves w: the one place that knows. */
 static struct server *server_of(const struct orr_policy *p, int w)
@@ -184,7 +157,8 @@ static int push_task(struct starpu_task *task)
 	starpu_worker_lock(v->id);
 	if (queued && queued->turn != ORR_NO_TURN) {
 		queued->task = task;
-		heap_push(&p->queues[queued->w], queued);
+		(void)orr_heap_push(&p->queues[queued->w].ready, queued->turn, 0, (intptr_t)queued,
+				    NULL);
 	} else {
 		starpu_task_list_push_back(&v->ready, task);
 	}
@@ -213,10 +187,10 @@ static struct starpu_task *pop_task(unsigned context)
 		w += p->n_servers;
 		if (w >= p->n_workers)
 			w = v->first;
-		if (q->n && (any || q->heap[0]->turn == q->next)) {
+		if (q->ready.n && (any || q->ready.entries->key == q->next)) {
 			v->w = w;
 			q->next++;
-			return heap_pop(q)->task;
+			return ((struct orr_queued *)(intptr_t)orr_heap_pop(&q->ready).value)->task;
 		}
 	} while (w != v->w);
 	return NULL;
@@ -269,11 +243,11 @@ int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order ord
 	p->order = order;
 	p->depth = -1;
 	for (int w = 0; w < n_workers; w++) {
-		struct queue *q = &p->queues[w];
+		struct orr_heap *ready = &p->queues[w].ready;
 
-		q->capacity = most_ready[w];
-		q->heap = calloc((size_t)q->capacity + 1, sizeof(struct orr_queued *));
-		if (!q->heap) {
+		ready->room = (int)most_ready[w] + 1;
+		ready->entries = calloc((size_t)ready->room, sizeof(*ready->entries));
+		if (!ready->entries) {
 			code = orr_fail(err, ORR_E_NOMEM,
 					"scheduling policy: no memory for the jobs of worker %d",
 					w);
@@ -294,7 +268,7 @@ void orr_policy_destroy(struct orr_policy *p)
 	if (newest == p)
 		newest = NULL;
 	for (int w = 0; p->queues && w < p->n_workers; w++)
-		free(p->queues[w].heap);
+		orr_heap_fini(&p->queues[w].ready);
 	free(p->queues);
 	free(p->servers);
 	free(p);

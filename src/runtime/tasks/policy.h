@@ -38,8 +38,8 @@ static inline int orr_policy_priority(int64_t turn)
 
 struct orr_policy;
 
-/* most_ready: the tasks with a turn that can be ready on worker w at once, at most. One policy at a
- * time: the one that was made last is what orr_policy_starpu means. */
+/* most_ready: the maximum number of ready tasks with a turn on worker w. One policy at a time:
+ * orr_policy_starpu is the last one made. */
 int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order order,
 		      const int64_t *most_ready, struct orr_error *err);
 void orr_policy_destroy(struct orr_policy *p); /* NULL is fine; after starpu_shutdown */

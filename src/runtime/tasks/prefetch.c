@@ -1,7 +1,7 @@
 #include "prefetch.h"
 
 #include <sched.h>
-#include <stdlib.h>
+#include "base/arrays.h"
 #include "compat.h"
 
 /* A worker has copies of the parameters of other owners for the job that runs and the `depth` jobs
@@ -136,15 +136,16 @@ int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data
 	*prefetch = (struct orr_prefetch){.data = data, .policy = policy, .depth = depth};
 	if (work->jobs->async || starpu_memory_nodes_get_count() < 2)
 		return 0;
-	prefetch->next = calloc(n_workers, sizeof(*prefetch->next));
-	prefetch->copied = calloc(n_workers, sizeof(*prefetch->copied));
-	if (!prefetch->next || !prefetch->copied)
+	prefetch->next = orr_arrays_add(work->arrays, n_workers, sizeof(*prefetch->next));
+	prefetch->copied = orr_arrays_add(work->arrays, n_workers, sizeof(*prefetch->copied));
+	if (work->arrays->failed)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %zu workers", n_workers);
 	for (int w = 0; w < work->pipeline->n_workers; w++)
-		if (orr_work_has(work, w) &&
-		    !(prefetch->copied[w].owned = calloc((size_t)data->n_owned, sizeof(int))))
-			return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners",
-					data->n_owned);
+		if (orr_work_has(work, w))
+			prefetch->copied[w].owned =
+				orr_arrays_add(work->arrays, (size_t)data->n_owned, sizeof(int));
+	if (work->arrays->failed)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
 	if (work->jobs->order == ORR_ORDER_STRICT)
 		orr_policy_look_ahead(policy, depth);
 	orr_policy_on_start(policy, fetch_ahead, prefetch);
@@ -163,12 +164,4 @@ bool orr_prefetch_copies(const struct orr_prefetch *x)
 			if (copied_at(x, w, i, i) >= 0)
 				return true;
 	return false;
-}
-
-void orr_prefetch_fini(struct orr_prefetch *prefetch)
-{
-	for (int w = 0; prefetch->copied && w < prefetch->data->work->pipeline->n_workers; w++)
-		free(prefetch->copied[w].owned);
-	free(prefetch->copied);
-	free(prefetch->next);
 }

@@ -25,7 +25,6 @@ int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data
 		      struct orr_policy *policy, int depth, struct orr_error *err);
 /* Does a worker here have copies of the parameters of another memory? */
 bool orr_prefetch_copies(const struct orr_prefetch *prefetch);
-void orr_prefetch_fini(struct orr_prefetch *prefetch);
 
 /* (the policy's; tests call it from a function of their own) A job has ended: give back what the
  * worker's next jobs do not read. */

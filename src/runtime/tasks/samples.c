@@ -2,7 +2,7 @@
 
 #include "data.h"
 
-static int64_t row_floats(const struct orr_program *program)
+int64_t orr_samples_floats(const struct orr_program *program)
 {
 	int64_t n = 0;
 
@@ -15,7 +15,7 @@ static int64_t row_floats(const struct orr_program *program)
 static int64_t block_floats(const struct orr_work *work, int s, int b)
 {
 	return orr_work_computes(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_F))
-		       ? row_floats(work->programs[s]) * orr_work_samples(work, b)
+		       ? orr_samples_floats(work->programs[s]) * orr_work_samples(work, b)
 		       : 0;
 }
 
@@ -23,41 +23,24 @@ int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
 		     struct orr_error *err)
 {
 	int n_stages = work->pipeline->n_stages, n_microbatches = work->pipeline->n_microbatches;
-	int64_t n = 0;
-	float *at;
-	int code;
+	int code = orr_data_make_handles(&samples->block, (size_t)n_stages * (size_t)n_microbatches,
+					 err);
 
 	for (int s = 0; s < n_stages; s++)
-		for (int b = 0; b < n_microbatches; b++)
-			n += block_floats(work, s, b);
-	samples->bytes = (size_t)n * sizeof(float);
-	if ((code = orr_data_make_handles(&samples->block,
-					  (size_t)n_stages * (size_t)n_microbatches, err)))
-		return code;
-	if (n &&
-	    starpu_malloc_flags((void **)&samples->columns, samples->bytes, STARPU_MALLOC_PINNED))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %lld floats of data",
-				(long long)n);
-	at = samples->columns;
-	for (int s = 0; s < n_stages; s++)
-		for (int b = 0; b < n_microbatches; b++) {
+		for (int b = 0; b < n_microbatches && !code; b++) {
 			int64_t floats = block_floats(work, s, b);
 
-			if (floats &&
-			    (code = orr_data_register(&samples->block[orr_work_at(work, s, b)], at,
-						      floats, err)))
-				return code;
-			at += floats;
+			if (floats)
+				code = orr_data_make_loose(&samples->block[orr_work_at(work, s, b)],
+							   floats, err);
 		}
-	return 0;
+	return code;
 }
 
 void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work)
 {
 	orr_data_forget_handles(samples->block,
 				(size_t)orr_work_at(work, work->pipeline->n_stages, 0));
-	if (samples->columns)
-		starpu_free_flags(samples->columns, samples->bytes, STARPU_MALLOC_PINNED);
 }
 
 int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,

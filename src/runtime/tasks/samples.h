@@ -4,15 +4,13 @@
 #include <stdint.h>
 #include <starpu.h>
 #include "orrery/dataset.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "work.h"
 
 /* Of one step in flight. */
 struct orr_samples {
 	int64_t first;               /* sample of the step, from the start of training */
 	starpu_data_handle_t *block; /* [n_stages * n_microbatches] NULL without inputs here */
-	float *columns;              /* the memory of all blocks */
-	size_t bytes;                /* of it */
 };
 
 int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
@@ -24,6 +22,8 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
 		       struct orr_error *err);
 
+/* Floats of the data that a stage reads of one row. */
+int64_t orr_samples_floats(const struct orr_program *program);
 /* The columns that a stage reads of n rows, input after input. */
 int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
 		     const int64_t *rows, int64_t n, float *to, struct orr_error *err);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 #include <starpu.h>
+#include "base/clock.h"
 
 #ifdef STARPU_SIMGRID
 #define ORR_IS_SIMULATED true
@@ -30,10 +31,7 @@ static inline int orr_condition_wait(starpu_pthread_cond_t *condition,
 /* CLOCK_MONOTONIC, and waiting until a time of it. */
 static inline int64_t orr_clock_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return orr_ns_now(CLOCK_MONOTONIC);
 }
 static inline void orr_condition_init(starpu_pthread_cond_t *condition)
 {

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include "base/arrays.h"
 #include <string.h>
 
 /* Is job j the first of an update that o's gradient is made of? */
@@ -14,6 +15,15 @@ static bool is_first(const struct orr_work *work, const struct orr_owned *o, int
 	return !i || orr_jobs_at(work->jobs, o->contributors[i - 1]).b / n !=
 			     orr_jobs_at(work->jobs, j).b / n;
 }
+
+/* Tasks that follow one another in the order of their submission, which is the same in every step.
+ */
+enum { TASKS = 64 };
+struct orr_batch {
+	struct orr_batch *next;
+	int n; /* tasks of the step so far */
+	struct orr_task tasks[TASKS];
+};
 
 static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, int j)
 {
@@ -57,11 +67,9 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 
 		/* A partial gradient starts over in every step; a sum with its first part. */
 		t->arg.overwrite = !o->in_place || is_first(work, o, j);
-		orr_task_init(&slot->adds[j], submitter, &slot->flight, o->w);
 	}
 }
 
-/* Update i, and the tasks before it. */
 static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot, int i)
 {
 	const struct orr_work *work = slots->data->work;
@@ -76,14 +84,9 @@ static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot,
 	t->arg.own = owned - work->jobs->first_owner[o->s];
 	/* without a flush each replica has brought a minibatch of its own */
 	t->arg.n_averaged = work->jobs->async ? orr_work_replicas(work, o->s) : 1;
-	slot->copies[i] = *t;
-	slot->copies[i].arg.n_floats = orr_work_n_parameters(work, o->s);
-	if (slots->skips)
-		slot->checks[owned] = *t;
 	t->n_updated = &o->version;
-	if (slots->skips)
-		t = &slot->checks[owned];
-	t->arg.wild = &slot->wild[i];
+	if (!slots->skips) /* else a task of its own looks before */
+		t->arg.wild = &slot->wild[i];
 }
 
 int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,
@@ -112,21 +115,18 @@ int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,
 static int allocate(struct orr_slot *slot, const struct orr_data *data, struct orr_error *err)
 {
 	const struct orr_work *work = data->work;
-	size_t n_jobs = (size_t)work->jobs->n_jobs, n_stages = (size_t)work->pipeline->n_stages;
-	size_t n_owned = (size_t)data->n_owned, n_updates = n_owned * (size_t)work->n_updates;
+	size_t n_jobs = (size_t)work->jobs->n_jobs, n_owned = (size_t)data->n_owned;
+	size_t n_updates = n_owned * (size_t)work->n_updates;
 	size_t n_metrics = (size_t)orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
 
-	slot->jobs = calloc(n_jobs, sizeof(*slot->jobs));
-	slot->adds = calloc(n_jobs, sizeof(*slot->adds));
-	slot->joins = calloc(n_stages, sizeof(*slot->joins));
-	slot->updates = calloc(n_updates, sizeof(*slot->updates));
-	slot->copies = calloc(n_updates, sizeof(*slot->copies));
-	slot->checks = calloc(n_owned, sizeof(*slot->checks));
-	slot->submitted = calloc(n_jobs, sizeof(*slot->submitted));
-	slot->n_added = calloc(n_owned, sizeof(*slot->n_added));
-	slot->n_left = calloc(n_stages, sizeof(*slot->n_left));
-	if (!slot->jobs || !slot->adds || !slot->joins || !slot->updates || !slot->copies ||
-	    !slot->checks || !slot->submitted || !slot->n_added || !slot->n_left ||
+	struct orr_arrays *all = work->arrays;
+
+	slot->jobs = orr_arrays_add(all, n_jobs, sizeof(*slot->jobs));
+	slot->updates = orr_arrays_add(all, n_updates, sizeof(*slot->updates));
+	slot->submitted = orr_arrays_add(all, n_jobs, sizeof(*slot->submitted));
+	slot->n_added = orr_arrays_add(all, n_owned, sizeof(*slot->n_added));
+	slot->n_left = orr_arrays_add(all, (size_t)work->pipeline->n_stages, sizeof(int));
+	if (all->failed ||
 	    starpu_malloc_flags((void **)&slot->metrics, n_metrics * sizeof(*slot->metrics),
 				STARPU_MALLOC_PINNED) ||
 	    starpu_malloc_flags((void **)&slot->wild, n_updates * sizeof(*slot->wild),
@@ -147,8 +147,6 @@ static int slot_init(const struct orr_slots *slots, struct orr_slot *slot, struc
 		return code;
 	for (int i = 0; i < work->n_sequence; i++)
 		lay_out_job(slots, slot, work->sequence[i]);
-	for (int s = 0; s < work->pipeline->n_stages; s++)
-		orr_task_init(&slot->joins[s], slots->submitter, &slot->flight, 0);
 	for (int i = 0; i < slots->data->n_owned * work->n_updates; i++)
 		lay_out_update(slots, slot, i);
 	return 0;
@@ -159,9 +157,9 @@ int orr_slots_init(struct orr_slots *slots, struct orr_error *err)
 	const struct orr_work *work = slots->data->work;
 	int code = 0;
 
-	slots->slots = calloc((size_t)work->window, sizeof(*slots->slots));
-	slots->rows = calloc((size_t)work->batch, sizeof(*slots->rows));
-	if (!slots->slots || !slots->rows)
+	slots->slots = orr_arrays_add(work->arrays, (size_t)work->window, sizeof(*slots->slots));
+	slots->rows = orr_arrays_add(work->arrays, (size_t)work->batch, sizeof(*slots->rows));
+	if (work->arrays->failed)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d steps in flight",
 				work->window);
 	for (int k = 0; k < work->window && !code; k++) {
@@ -186,23 +184,12 @@ static void slot_fini(struct orr_slot *slot, const struct orr_data *data)
 				  STARPU_MALLOC_PINNED);
 	orr_samples_fini(&slot->samples, work);
 	orr_timeline_destroy(slot->timeline);
-	free(slot->jobs);
-	free(slot->adds);
-	free(slot->joins);
-	free(slot->updates);
-	free(slot->copies);
-	free(slot->checks);
-	free(slot->submitted);
-	free(slot->n_added);
-	free(slot->n_left);
 }
 
 void orr_slots_fini(struct orr_slots *slots)
 {
 	for (int k = 0; slots->slots && k < slots->data->work->window; k++)
 		slot_fini(&slots->slots[k], slots->data);
-	free(slots->slots);
-	free(slots->rows);
 }
 
 struct orr_slot *orr_slots_at(const struct orr_slots *slots, int64_t n)
@@ -225,6 +212,8 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 		atomic_store_explicit(&slot->jobs[j].state, ORR_STATE_WAITING,
 				      memory_order_relaxed);
 	}
+	for (struct orr_batch *b = slot->last = slot->first; b; b = b->next)
+		b->n = 0;
 	memset(slot->n_added, 0, (size_t)slots->data->n_owned * sizeof(*slot->n_added));
 	memset(slot->metrics, 0, n_metrics * sizeof(*slot->metrics));
 	for (int i = 0; i < slots->data->n_owned * work->n_updates; i++)
@@ -239,4 +228,76 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 	slot->flight.sample = slot->samples.first;
 	orr_watch_begin(&slot->flight, slots->n_submitted++);
 	return 0;
+}
+
+struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w,
+				struct orr_error *err)
+{
+	struct orr_batch *b = slot->last;
+	struct orr_task *t;
+
+	if (!b || b->n == TASKS) {
+		struct orr_batch **next = b ? &b->next : &slot->first;
+
+		if (!*next)
+			*next = orr_arrays_add(slots->data->work->arrays, 1, sizeof(**next));
+		if (!*next) {
+			orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of a step");
+			return NULL;
+		}
+		b = slot->last = *next;
+	}
+	t = &b->tasks[b->n++];
+	orr_task_init(t, slots->submitter, &slot->flight, w);
+	return t;
+}
+
+struct orr_task *orr_slots_open(const struct orr_slots *slots, struct orr_slot *slot, int w,
+				enum orr_codelet codelet, int most, struct orr_buffers *buffers,
+				struct orr_error *err)
+{
+	struct orr_task *t = orr_slots_task(slots, slot, w, err);
+
+	return t && !orr_buffers_init(buffers, codelet, most, err) ? t : NULL;
+}
+
+int orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w,
+		  starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
+		  int64_t offset, int64_t n_floats, struct orr_error *err)
+{
+	struct orr_task *t = orr_slots_task(slots, slot, w, err);
+
+	if (!t)
+		return ORR_E_NOMEM;
+	t->arg.overwrite = overwrite;
+	t->arg.offset = offset;
+	t->arg.n_floats = n_floats;
+	return orr_task_submit_add(slots->submitter, t, partial, sum,
+				   overwrite ? STARPU_W : STARPU_RW, err);
+}
+
+int orr_slots_put(const struct orr_slots *slots, struct orr_slot *slot, int w,
+		  starpu_data_handle_t block, starpu_data_handle_t into, int64_t from, int64_t to,
+		  int64_t n_floats, struct orr_error *err)
+{
+	struct orr_task *t = orr_slots_task(slots, slot, w, err);
+
+	if (!t)
+		return ORR_E_NOMEM;
+	t->arg.overwrite = true;
+	t->arg.offset = from;
+	t->arg.to = to;
+	t->arg.n_floats = n_floats;
+	return orr_task_submit_add(slots->submitter, t, block, into, STARPU_RW, err);
+}
+
+int orr_slots_adds_up(const struct orr_slots *slots, const struct orr_device_group *group)
+{
+	for (int k = 0; k < slots->data->work->window; k++)
+		for (const struct orr_batch *b = slots->slots[k].first; b; b = b->next)
+			for (int i = 0; i < b->n; i++)
+				if (b->tasks[i].arg.group == group->nccl &&
+				    atomic_load(&b->tasks[i].state) == ORR_STATE_STARTED)
+					return b->tasks[i].s;
+	return group->s;
 }

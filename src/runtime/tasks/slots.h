@@ -1,25 +1,31 @@
 #ifndef ORR_SLOTS_H
 #define ORR_SLOTS_H
 /* Steps in flight, or rounds of a schedule without a flush. A slot has all that the tasks of a step
- * need, laid out once and used again by every step that takes the slot. */
+ * need, used again by every step that takes the slot. */
 #include "data.h"
 #include "orrery/timeline.h"
 #include "samples.h"
 #include "task.h"
+
+struct orr_nccl;
+struct orr_batch; /* of tasks */
+
+/* Devices that NCCL joins to add up gradients. */
+struct orr_device_group {
+	int n, *devices;
+	int s;                 /* the first stage that it adds up */
+	struct orr_nccl *nccl; /* NULL: no member is here */
+};
 
 struct orr_slot {
 	int number; /* among the slots */
 	struct orr_flight flight;
 	int64_t round; /* without a flush, since the pipeline was last empty */
 	struct orr_samples samples;
-	struct orr_task *jobs;  /* [n_jobs] */
-	struct orr_task *adds;  /* [n_jobs], of the jobs with a partial gradient */
-	struct orr_task *joins; /* [n_stages] of those that gather: after all Bs of a stage */
-	/* [n_owned * n_updates] update q of owner i at q * n_owned + i; copies: of what it starts
-	 * from, where that is still held */
-	struct orr_task *updates, *copies;
-	struct orr_task *checks;     /* [n_owned] of gradients, where a step may be left out */
-	struct orr_metrics *metrics; /* [n_losses * n_microbatches], in pinned memory */
+	struct orr_task *jobs;    /* [n_jobs] */
+	struct orr_task *updates; /* [n_owned * n_updates] update q of owner i at q * n_owned + i */
+	struct orr_batch *first, *last; /* all other tasks, those of orr_slots_task */
+	struct orr_metrics *metrics;    /* [n_losses * n_microbatches], in pinned memory */
 	int64_t *wild;      /* [n_owned * n_updates] the same: the first float of the gradient whose
 			       square is not finite, or INT64_MAX */
 	bool skipped;       /* its updates were left out */
@@ -38,17 +44,16 @@ struct orr_slots {
 	uint64_t seed;
 	double timeout_s;
 	bool skips; /* steps may be left out */
-	/* (optional) asked every second while the submitting thread waits; not 0: it need not go on
-	 */
-	int (*ask)(void *asked, struct orr_error *err);
-	void *asked;
+	/* asked every second while the submitting thread waits whether one has failed on its own */
+	struct orr_device_group *groups; /* [n_groups]; peers/reduce.c's */
+	int n_groups;
 	/* set by orr_slots_init */
 	struct orr_slot *slots;          /* [work->window] */
 	int64_t *rows;                   /* [batch] */
 	int64_t n_submitted, n_finished; /* steps or rounds */
 };
 
-/* The members of *slots above that line are set. */
+/* The members of *slots above that line are set; groups may come later. */
 int orr_slots_init(struct orr_slots *slots, struct orr_error *err);
 void orr_slots_fini(struct orr_slots *slots);
 
@@ -58,6 +63,28 @@ struct orr_slot *orr_slots_at(const struct orr_slots *slots, int64_t n);
 /* The next step begins in the slot, whose last one has ended; samples.first is set. Until
  * orr_watch_done has been called once for the slot's flight itself, it does not end. */
 int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_error *err);
+
+/* Another task of the slot's step, without a turn, on worker w; it lasts until that step has ended.
+ * NULL: no memory. */
+struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w,
+				struct orr_error *err);
+
+/* The same of a codelet, with room for `most` buffers; to be submitted. */
+struct orr_task *orr_slots_open(const struct orr_slots *slots, struct orr_slot *slot, int w,
+				enum orr_codelet codelet, int most, struct orr_buffers *buffers,
+				struct orr_error *err);
+
+/* Worker w adds n_floats of partial, from offset on, to sum, or writes them over it. */
+int orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w,
+		  starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
+		  int64_t offset, int64_t n_floats, struct orr_error *err);
+/* It writes n_floats of a block, from `from` on, over those of another, from `to` on. */
+int orr_slots_put(const struct orr_slots *slots, struct orr_slot *slot, int w,
+		  starpu_data_handle_t block, starpu_data_handle_t into, int64_t from, int64_t to,
+		  int64_t n_floats, struct orr_error *err);
+
+/* The stage whose gradients a group adds up at the moment, or the first that it can. */
+int orr_slots_adds_up(const struct orr_slots *slots, const struct orr_device_group *group);
 
 /* A timeline with the places of all updates. */
 int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,

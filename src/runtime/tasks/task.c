@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 
 void orr_task_init(struct orr_task *t, const struct orr_submitter *submitter,
 		   struct orr_flight *flight, int w)
@@ -44,11 +45,6 @@ void orr_buffers_add(struct orr_buffers *buffers, starpu_data_handle_t handle,
 	buffers->modes[buffers->n++] = mode;
 }
 
-static int64_t to_ns(const struct timespec *t)
-{
-	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
-}
-
 /* StarPU calls this when a task has finished, in the thread that ran it. */
 static void finished(void *user)
 {
@@ -56,8 +52,8 @@ static void finished(void *user)
 	const struct starpu_profiling_task_info *info = t->task->profiling_info;
 
 	if (t->start_ns && info) {
-		*t->start_ns = to_ns(&info->start_time);
-		*t->end_ns = to_ns(&info->end_time);
+		*t->start_ns = orr_ns_of(info->start_time);
+		*t->end_ns = orr_ns_of(info->end_time);
 	}
 	atomic_store_explicit(&t->state, ORR_STATE_DONE, memory_order_release);
 	if (t->n_updated)
@@ -113,36 +109,15 @@ int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
 }
 
 int orr_task_submit_add(struct orr_submitter *submitter, struct orr_task *t,
-			starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
-			int64_t offset, int64_t n_floats, struct orr_error *err)
+			starpu_data_handle_t from, starpu_data_handle_t to,
+			enum starpu_data_access_mode mode, struct orr_error *err)
 {
 	struct orr_buffers buffers;
 	int code = orr_buffers_init(&buffers, ORR_CODELET_ADD, 2, err);
 
 	if (code)
 		return code;
-	t->arg.overwrite = overwrite;
-	t->arg.offset = offset;
-	t->arg.n_floats = n_floats;
-	orr_buffers_add(&buffers, partial, STARPU_R);
-	orr_buffers_add(&buffers, sum, overwrite ? STARPU_W : STARPU_RW);
-	return orr_task_submit(submitter, t, &buffers, err);
-}
-
-int orr_task_submit_put(struct orr_submitter *submitter, struct orr_task *t,
-			starpu_data_handle_t block, starpu_data_handle_t into, int64_t from,
-			int64_t to, int64_t n_floats, struct orr_error *err)
-{
-	struct orr_buffers buffers;
-	int code = orr_buffers_init(&buffers, ORR_CODELET_ADD, 2, err);
-
-	if (code)
-		return code;
-	t->arg.overwrite = true;
-	t->arg.offset = from;
-	t->arg.to = to;
-	t->arg.n_floats = n_floats;
-	orr_buffers_add(&buffers, block, STARPU_R);
-	orr_buffers_add(&buffers, into, STARPU_RW);
+	orr_buffers_add(&buffers, from, STARPU_R);
+	orr_buffers_add(&buffers, to, mode);
 	return orr_task_submit(submitter, t, &buffers, err);
 }

@@ -1,10 +1,10 @@
 #ifndef ORR_TASK_H
 #define ORR_TASK_H
-/* One task of a step: laid out once, submitted in every step. */
+/* One task of a step. */
 #include <stdatomic.h>
 #include <starpu.h>
 #include "codelets/codelets.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "data.h"
 #include "policy.h"
 #include "watch.h"
@@ -17,6 +17,7 @@ struct orr_task {
 	struct orr_flight *flight;
 	struct starpu_task *task;
 	int64_t *start_ns, *end_ns; /* where the measured times go; NULL: nowhere */
+	int s;                      /* of a collective: the stage whose gradients it adds up */
 	atomic_llong *n_updated;    /* of an update: becomes the number of steps applied; or NULL */
 	/* (optional) the version that it reads; the one that it writes from that, `later` versions
 	 * later; the version that was really there when it ran */
@@ -60,12 +61,9 @@ void orr_buffers_add(struct orr_buffers *buffers, starpu_data_handle_t handle,
 int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
 		    const struct orr_buffers *buffers, struct orr_error *err);
 
-/* n_floats of partial, from offset on, to sum: over it, or added to it. */
+/* A task that adds from one block to another, or writes over it, as t->arg says; mode: of the
+ * second one. */
 int orr_task_submit_add(struct orr_submitter *submitter, struct orr_task *t,
-			starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
-			int64_t offset, int64_t n_floats, struct orr_error *err);
-/* n_floats of one block, from `from` on, over those of another, from `to` on. */
-int orr_task_submit_put(struct orr_submitter *submitter, struct orr_task *t,
-			starpu_data_handle_t block, starpu_data_handle_t into, int64_t from,
-			int64_t to, int64_t n_floats, struct orr_error *err);
+			starpu_data_handle_t from, starpu_data_handle_t to,
+			enum starpu_data_access_mode mode, struct orr_error *err);
 #endif

@@ -1,29 +1,32 @@
 #include "work.h"
 
 #include <stdlib.h>
-#include "orrery/async.h"
+#include "base/arrays.h"
+#include "schedule/async.h"
 #include "orrery/graph.h"
-#include "orrery/traffic.h"
+#include "orrery/figures.h"
 #include "runtime/devices/compile.h"
 
 static int allocate(struct orr_work *work, struct orr_error *err)
 {
 	const struct orr_pipeline *p = work->pipeline;
 	size_t n = (size_t)p->n_stages * (size_t)work->jobs->n_passes;
+	struct orr_arrays *all = work->arrays = calloc(1, sizeof(*all));
 
-	work->first_of = malloc(n * sizeof(*work->first_of));
-	work->last_of = malloc(n * sizeof(*work->last_of));
-	for (size_t i = 0; work->first_of && work->last_of && i < n; i++)
+	if (!all)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory");
+	work->first_of = orr_arrays_add(all, n, sizeof(*work->first_of));
+	work->last_of = orr_arrays_add(all, n, sizeof(*work->last_of));
+	work->programs = orr_arrays_add(all, (size_t)p->n_stages, sizeof(struct orr_program *));
+	work->sequence = orr_arrays_add(all, (size_t)work->jobs->n_jobs, sizeof(int));
+	work->n_readers = orr_arrays_add(all, (size_t)p->n_stages, sizeof(int));
+	work->rank_of = orr_arrays_add(all, (size_t)p->n_workers, sizeof(int));
+	work->losses = orr_arrays_add(all, (size_t)p->graph->n_operators, sizeof(int));
+	if (all->failed)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", work->jobs->n_jobs);
+	for (size_t i = 0; i < n; i++)
 		work->first_of[i] = work->last_of[i] = -1;
-	work->programs = calloc((size_t)p->n_stages, sizeof(struct orr_program *));
-	work->sequence = calloc((size_t)work->jobs->n_jobs, sizeof(*work->sequence));
-	work->n_readers = calloc((size_t)p->n_stages, sizeof(*work->n_readers));
-	work->rank_of = calloc((size_t)p->n_workers, sizeof(*work->rank_of));
-	work->losses = calloc((size_t)p->graph->n_operators, sizeof(*work->losses));
-	if (work->losses && work->programs && work->sequence && work->n_readers && work->rank_of &&
-	    work->first_of && work->last_of)
-		return 0;
-	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", work->jobs->n_jobs);
+	return 0;
 }
 
 /* Of the order of all jobs, those that concern this rank. */
@@ -88,13 +91,9 @@ void orr_work_fini(struct orr_work *work)
 {
 	for (int s = 0; work->programs && s < work->pipeline->n_stages; s++)
 		orr_program_destroy(work->programs[s]);
-	free(work->programs);
-	free(work->losses);
-	free(work->sequence);
-	free(work->n_readers);
-	free(work->rank_of);
-	free(work->first_of);
-	free(work->last_of);
+	if (work->arrays)
+		orr_arrays_free(work->arrays);
+	free(work->arrays);
 }
 
 int orr_work_samples(const struct orr_work *work, int b)

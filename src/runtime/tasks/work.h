@@ -8,11 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "codelets/program.h"
-#include "orrery/error.h"
+#include "orrery/orrery.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 
+struct orr_arrays;
+
 struct orr_work {
+	struct orr_arrays *arrays;   /* owned: of all parts of the run, until orr_work_fini */
 	const struct orr_jobs *jobs; /* borrowed */
 	const struct orr_pipeline *pipeline;
 	struct orr_program **programs; /* [n_stages] */

@@ -14,7 +14,7 @@ import orrery_torch
 import torch
 import torch.distributed as dist
 from models import EXAMPLES, SAMPLES
-from orrery_torch.runner import cut
+from orrery_torch.run.runner import cut
 from torch import Tensor, nn
 
 STEPS, RATE, BOUND = 10, 0.1, 1e-6

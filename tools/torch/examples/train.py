@@ -14,8 +14,8 @@ import orrery_torch
 import torch
 from models import EXAMPLES
 from orrery_torch import command
-from orrery_torch.training import Options, batches
-from orrery_torch.values import CONSTANT
+from peer.training import Options, batches
+from orrery_torch.convert.values import CONSTANT
 from torch import Tensor, nn
 
 STEPS, ROWS, BATCH, BOUND = 50, 80, 16, 1e-4

@@ -9,10 +9,10 @@ import orrery_torch
 import pytest
 import torch
 import torch.nn.functional as F
-from orrery_torch.changes import check_changes
-from orrery_torch.parts import split
-from orrery_torch.plan import plan_of, read_plan
-from orrery_torch.trace import trace
+from orrery_torch.trace.changes import check_changes
+from orrery_torch.trace.parts import split
+from orrery_torch.run.plan import plan_of, read_plan
+from orrery_torch.trace.trace import trace
 from torch import Tensor, nn
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import train
 from models import EXAMPLES
 from orrery_torch.tensors import save_safetensors
-from orrery_torch.training import Options
+from peer.training import Options
 from small_models import GPT, MLP, Batch, OfObjects, digits, tokens
 from torch import Tensor, nn
 from train import Beside, apart

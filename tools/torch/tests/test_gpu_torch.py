@@ -1,4 +1,4 @@
-"""The models of tools/gpu-torch are those of the graphs that they race beside: the same losses and
+"""The models of tools/gpu/gpu-torch are those of the graphs that they race beside: the same losses and
 gradients from the same parameters."""
 
 import re
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from orrery_torch import command
-from orrery_torch.model import Model
+from peer.model import Model
 from torch import Tensor, nn
 
 WIDTH = {"towers": 16, "gpt": 48}
@@ -18,7 +18,7 @@ GRAPHS = {"towers": "large_towers.dot", "gpt": "gpt.dot"}
 
 
 def load() -> Any:
-    loader = SourceFileLoader("gpu_torch", str(command.ROOT / "tools/gpu-torch"))
+    loader = SourceFileLoader("gpu_torch", str(command.ROOT / "tools/gpu/gpu-torch"))
     module = module_from_spec(spec_from_loader(loader.name, loader))  # type: ignore[arg-type]
     loader.exec_module(module)
     return module

@@ -8,10 +8,11 @@ from pathlib import Path
 import orrery_torch
 import pytest
 import torch
-from orrery_torch import command, study
-from orrery_torch.costs import Calls
-from orrery_torch.measure import Clock
-from orrery_torch.price import price
+from orrery_torch import command
+from orrery_torch.costs import study
+from orrery_torch.costs.costs import Calls
+from orrery_torch.costs.measure import Clock
+from orrery_torch.costs.price import price
 from small_models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
 from torch import Tensor, nn
 

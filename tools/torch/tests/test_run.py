@@ -10,10 +10,10 @@ import pytest
 import torch
 import torch.distributed as dist
 from orrery_torch import command
-from orrery_torch.parts import split
-from orrery_torch.plan import read_plan
-from orrery_torch.runner import cut
-from orrery_torch.trace import trace
+from orrery_torch.trace.parts import split
+from orrery_torch.run.plan import read_plan
+from orrery_torch.run.runner import cut
+from orrery_torch.trace.trace import trace
 from small_models import GPT, MLP, Towers, digits, tokens, towers
 from torch import Tensor, nn
 

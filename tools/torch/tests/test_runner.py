@@ -15,12 +15,13 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from orrery_torch import command, post
-from orrery_torch.clock import between
-from orrery_torch.parts import split
-from orrery_torch.plan import Message, read_plan
-from orrery_torch.runner import cut
-from orrery_torch.trace import trace
+from orrery_torch import command
+from orrery_torch.run import post
+from orrery_torch.run.clock import between
+from orrery_torch.trace.parts import split
+from orrery_torch.run.plan import Message, read_plan
+from orrery_torch.run.runner import cut
+from orrery_torch.trace.trace import trace
 from small_models import MLP, digits
 from torch import Tensor, nn
 

@@ -8,7 +8,7 @@ import orrery_torch
 import pytest
 import torch
 import torch.nn.functional as F
-from orrery_torch.training import Options
+from peer.training import Options
 from torch import Tensor, nn
 from train import Beside, apart
 

@@ -1,0 +1,252 @@
+/* Windows over images as rows of a matrix, so that a convolution is a product; the largest and the
+ * mean of what a window sees, channel by channel. */
+#include "kernels.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "loops.h"
+#include "shapes.h"
+#include "vector.h"
+
+/* A row of the window at v, which lies in the image's row y: `side` pixels at `to`. */
+static inline void take_row(const struct orr_window *w, const struct orr_view *v, int64_t y,
+			    const float *x, float *to)
+{
+	int64_t before = v->column - v->x, seen = v->column_end - v->column;
+	const float *pixel = x + (y * w->width + v->column) * w->channels + w->first;
+
+	memset(to, 0, (size_t)(before * w->count) * sizeof(*to));
+	to += before * w->count;
+	if (w->count == w->channels)
+		memcpy(to, pixel, (size_t)(seen * w->count) * sizeof(*to));
+	for (int64_t i = 0; i < seen && w->count < w->channels; i++)
+		memcpy(to + i * w->count, pixel + i * w->channels, (size_t)w->count * sizeof(*to));
+	to += seen * w->count;
+	memset(to, 0, (size_t)((w->side - before - seen) * w->count) * sizeof(*to));
+}
+
+static void unfold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
+		   float *rows)
+{
+	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w);
+	int64_t row = w->side * w->count;
+
+	for (int64_t s = 0; s < n; s++, x += orr_window_image(w))
+		for (int64_t r = 0; r < n_rows; r++)
+			for (int64_t c = 0; c < n_columns; c++) {
+				struct orr_view v = orr_window_view(w, r, c);
+
+				for (int64_t y = v.y; y < v.y + w->side; y++, rows += row)
+					if (y >= v.row && y < v.row_end)
+						take_row(w, &v, y, x, rows);
+					else
+						memset(rows, 0, (size_t)row * sizeof(*rows));
+			}
+}
+
+static inline void add_run(int64_t count, const float *restrict from, float *restrict to)
+{
+	for (int64_t i = 0; i < count; i++)
+		to[i] += from[i];
+}
+
+/* Add what the window sees at v to the pixels there. */
+static inline void add_view(const struct orr_window *w, const struct orr_view *v,
+			    const float *restrict seen, float *restrict x)
+{
+	for (int64_t y = v->row; y < v->row_end; y++) {
+		float *pixel = x + (y * w->width + v->column) * w->channels + w->first;
+		const float *from = seen + ((y - v->y) * w->side + v->column - v->x) * w->count;
+
+		if (w->count == w->channels) {
+			add_run((v->column_end - v->column) * w->count, from, pixel);
+			continue;
+		}
+		for (int64_t i = v->column; i < v->column_end; i++) {
+			add_run(w->count, from, pixel);
+			from += w->count;
+			pixel += w->channels;
+		}
+	}
+}
+
+static void clear(const struct orr_window *w, float *x)
+{
+	int64_t pixels = w->height * w->width;
+
+	if (w->count == w->channels) {
+		memset(x, 0, (size_t)(pixels * w->channels) * sizeof(*x));
+		return;
+	}
+	for (int64_t i = 0; i < pixels; i++)
+		memset(x + i * w->channels + w->first, 0, (size_t)w->count * sizeof(*x));
+}
+
+ORR_VECTOR static void fold_image(const struct orr_window *w, const float *restrict rows,
+				  float *restrict x)
+{
+	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w);
+
+	for (int64_t r = 0; r < n_rows; r++)
+		for (int64_t c = 0; c < n_columns; c++, rows += orr_window_seen(w)) {
+			struct orr_view v = orr_window_view(w, r, c);
+
+			add_view(w, &v, rows, x);
+		}
+}
+
+static void fold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *rows,
+		 float *x)
+{
+	for (int64_t s = 0; s < n; s++) {
+		clear(w, x);
+		fold_image(w, rows, x);
+		rows += orr_window_places(w) * orr_window_seen(w);
+		x += orr_window_image(w);
+	}
+}
+
+static void turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
+		 float *y)
+{
+	for (int64_t k = 0; k < n; k++, x += rows * columns, y += rows * columns)
+		for (int64_t c = 0; c < columns; c++)
+			for (int64_t r = 0; r < rows; r++)
+				y[c * rows + r] = x[r * columns + c];
+}
+
+/* ---- pools ---- */
+
+static inline void larger(int64_t count, float number, const float *restrict x, float *restrict y,
+			  float *restrict at)
+{
+	for (int64_t c = 0; c < count; c++) {
+		bool wins = x[c] > y[c] || x[c] != x[c];
+
+		y[c] = wins ? x[c] : y[c];
+		at[c] = wins ? number : at[c];
+	}
+}
+
+ORR_VECTOR static void max_pool(const struct orr_window *w, const float *restrict x,
+				float *restrict y, float *restrict at)
+{
+	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), n = w->channels;
+
+	for (int64_t r = 0; r < n_rows; r++)
+		for (int64_t c = 0; c < n_columns; c++, y += n, at += n) {
+			struct orr_view v = orr_window_view(w, r, c);
+
+			for (int64_t i = 0; i < n; i++)
+				y[i] = -INFINITY,
+				at[i] = (float)((v.row - v.y) * w->side + v.column - v.x);
+			for (int64_t i = v.row; i < v.row_end; i++)
+				for (int64_t j = v.column; j < v.column_end; j++)
+					larger(n, (float)((i - v.y) * w->side + j - v.x),
+					       x + (i * w->width + j) * n, y, at);
+		}
+}
+
+static void max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			     const float *x, float *y, float *at)
+{
+	int64_t image = orr_window_image(w), out = orr_window_places(w) * w->channels;
+
+	for (int64_t s = 0; s < n; s++)
+		max_pool(w, x + s * image, y + s * out, at + s * out);
+}
+
+static void max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			      const float *at, const float *dy, float *dx)
+{
+	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), m = w->channels;
+
+	memset(dx, 0, (size_t)(n * orr_window_image(w)) * sizeof(*dx));
+	for (int64_t s = 0; s < n; s++, dx += orr_window_image(w))
+		for (int64_t r = 0; r < n_rows; r++)
+			for (int64_t c = 0; c < n_columns; c++, at += m, dy += m)
+				for (int64_t i = 0; i < m; i++) {
+					int64_t k = (int64_t)at[i];
+					int64_t row = r * w->stride - w->padding + k / w->side;
+					int64_t column = c * w->stride - w->padding + k % w->side;
+
+					dx[(row * w->width + column) * m + i] += dy[i];
+				}
+}
+
+static inline void add_share(int64_t count, float share, const float *restrict from,
+			     float *restrict to)
+{
+	for (int64_t i = 0; i < count; i++)
+		to[i] += share * from[i];
+}
+
+static inline float share_of(const struct orr_window *w)
+{
+	return 1.0f / (float)(w->side * w->side);
+}
+
+ORR_VECTOR static void mean_pool(const struct orr_window *w, const float *restrict x,
+				 float *restrict y)
+{
+	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), n = w->channels;
+	float share = share_of(w);
+
+	for (int64_t r = 0; r < n_rows; r++)
+		for (int64_t c = 0; c < n_columns; c++, y += n) {
+			struct orr_view v = orr_window_view(w, r, c);
+
+			for (int64_t i = 0; i < n; i++)
+				y[i] = 0;
+			for (int64_t i = v.row; i < v.row_end; i++)
+				for (int64_t j = v.column; j < v.column_end; j++)
+					add_run(n, x + (i * w->width + j) * n, y);
+			for (int64_t i = 0; i < n; i++)
+				y[i] *= share;
+		}
+}
+
+static void mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			      const float *x, float *y)
+{
+	for (int64_t s = 0; s < n; s++)
+		mean_pool(w, x + s * orr_window_image(w),
+			  y + s * orr_window_places(w) * w->channels);
+}
+
+ORR_VECTOR static void mean_pool_back(const struct orr_window *w, const float *restrict dy,
+				      float *restrict dx)
+{
+	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), n = w->channels;
+	float share = share_of(w);
+
+	for (int64_t r = 0; r < n_rows; r++)
+		for (int64_t c = 0; c < n_columns; c++, dy += n) {
+			struct orr_view v = orr_window_view(w, r, c);
+
+			for (int64_t i = v.row; i < v.row_end; i++)
+				for (int64_t j = v.column; j < v.column_end; j++)
+					add_share(n, share, dy, dx + (i * w->width + j) * n);
+		}
+}
+
+static void mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+			       const float *dy, float *dx)
+{
+	memset(dx, 0, (size_t)(n * orr_window_image(w)) * sizeof(*dx));
+	for (int64_t s = 0; s < n; s++)
+		mean_pool_back(w, dy + s * orr_window_places(w) * w->channels,
+			       dx + s * orr_window_image(w));
+}
+
+const struct orr_image_kernels orr_images_cpu = {
+	.unfold = unfold,
+	.fold = fold,
+	.turn = turn,
+	.max_pool_forward = max_pool_forward,
+	.max_pool_backward = max_pool_backward,
+	.mean_pool_forward = mean_pool_forward,
+	.mean_pool_backward = mean_pool_backward,
+};

@@ -1,0 +1,97 @@
+#include "input_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "read_at.h"
+
+#define MOST_BYTES (INT64_C(1) << 30) /* of what is read whole */
+
+static int (*on_seen)(const char *path, struct orr_error *err);
+
+void orr_input_watch(int (*seen)(const char *path, struct orr_error *err))
+{
+	on_seen = seen;
+}
+
+int orr_input_name(const char *path, struct orr_error *err)
+{
+	return on_seen ? on_seen(path, err) : 0;
+}
+
+int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure,
+		   struct orr_error *err)
+{
+	struct stat about;
+	int code;
+
+	*fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (*fd < 0 || fstat(*fd, &about))
+		code = orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s: name %s", path,
+				strerror(errno), cure);
+	else if (S_ISDIR(about.st_mode))
+		code = orr_fail(err, ORR_E_INPUT, "%s: a directory: name a file in it", path);
+	else if (!S_ISREG(about.st_mode))
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: no file but a FIFO or a device, which may never end: write it "
+				"to a file, and name that",
+				path);
+	else if (!(code = orr_input_name(path, err))) {
+		*n_bytes = about.st_size;
+		return 0;
+	}
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+	return code;
+}
+
+int orr_input_read(char **bytes, size_t *length, const char *path, const char *cure,
+		   struct orr_error *err)
+{
+	char *all = NULL;
+	int64_t n;
+	int fd, code = orr_input_open(&fd, &n, path, cure, err);
+
+	if (code)
+		return code;
+	if (n > MOST_BYTES)
+		code = orr_fail(err, ORR_E_INPUT, "%s: more than 1 GiB: name %s", path, cure);
+	else if (!(all = malloc((size_t)n + 1)))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+	else if ((code = orr_read_at(fd, all, (size_t)n, 0)))
+		code = orr_fail(err, ORR_E_IO, "%s: could not be read: %s", path,
+				code < 0 ? strerror(errno) : "it became shorter meanwhile");
+	else if (!length && memchr(all, '\0', (size_t)n))
+		code = orr_fail(err, ORR_E_INPUT, "%s: a binary file: name %s", path, cure);
+	(void)close(fd);
+	if (code) {
+		free(all);
+		return code;
+	}
+	all[n] = '\0';
+	*bytes = all;
+	if (length)
+		*length = (size_t)n;
+	return 0;
+}
+
+int orr_input_within(char **real, const char *folder, const char *path)
+{
+	char *place = realpath(folder, NULL);
+	size_t length = place ? strlen(place) : 0;
+
+	*real = place ? realpath(path, NULL) : NULL;
+	if (*real && (strncmp(*real, place, length) ||
+		      ((*real)[length] != '/' && place[length - 1] != '/'))) {
+		free(*real);
+		*real = NULL;
+		errno = EXDEV;
+	}
+	free(place);
+	return *real ? 0 : -1;
+}

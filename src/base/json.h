@@ -1,0 +1,53 @@
+#ifndef ORR_JSON_H
+#define ORR_JSON_H
+/* JSON without a check at each step: where one fails, for want of memory or since a name is no
+ * UTF-8, all of the object or array is freed and becomes NULL, stays so, and is checked once, at
+ * the end. Values are taken. */
+#include <jansson.h>
+#include <math.h>
+#include <stdint.h>
+#include "orrery/orrery.h"
+
+ORR_BEGIN
+
+static inline void orr_json_keep(json_t **json, int failed)
+{
+	if (!failed)
+		return;
+	json_decref(*json);
+	*json = NULL;
+}
+
+static inline void orr_json_set(json_t **object, const char *key, json_t *value)
+{
+	orr_json_keep(object, json_object_set_new(*object, key, value));
+}
+
+static inline void orr_json_append(json_t **array, json_t *value)
+{
+	orr_json_keep(array, json_array_append_new(*array, value));
+}
+
+/* null where there is none: JSON has no NaN and no infinity. */
+static inline json_t *orr_json_number(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* Seconds, or units in a study. */
+static inline json_t *orr_json_time(int64_t ns)
+{
+	return json_real((double)ns / 1e9);
+}
+
+static inline json_t *orr_json_integers(const int *values, int n)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; i < n; i++)
+		orr_json_append(&array, json_integer(values[i]));
+	return array;
+}
+
+ORR_END
+#endif

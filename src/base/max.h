@@ -1,0 +1,27 @@
+#ifndef ORR_MAX_H
+#define ORR_MAX_H
+/* Of two integers. */
+#include <stdint.h>
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The greatest common divisor; 0 has every number for a divisor. */
+static inline int64_t common_divisor(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+#endif

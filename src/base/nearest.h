@@ -1,0 +1,26 @@
+#ifndef ORR_NEAREST_H
+#define ORR_NEAREST_H
+/* Suggestions for misspelt words: the word of a list that is nearest to one that is not in it. */
+#include "orrery/orrery.h"
+
+ORR_BEGIN
+
+struct orr_nearest {
+	const char *word; /* borrowed: the misspelt word */
+	char meant[48];   /* the nearest so far; "": nothing is near */
+	int distance; /* of it: letters to change, to add, to leave out, or to swap with the next */
+};
+
+struct orr_nearest orr_nearest_to(const char *word);
+/* Consider a word of the list, or another spelling of the word `means` (NULL: of itself). Of
+ * equally near words the first is kept. Case does not count, and - equals _. */
+void orr_nearest_try(struct orr_nearest *n, const char *spelling, const char *means);
+/* Each word of a text, separated by blanks, commas or bars. */
+void orr_nearest_try_all(struct orr_nearest *n, const char *words);
+
+/* " (did you mean forward?)", to be put behind the word in a message, or "". */
+#define ORR_HINT 72
+const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n);
+
+ORR_END
+#endif

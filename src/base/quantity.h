@@ -1,0 +1,45 @@
+#ifndef ORR_QUANTITY_H
+#define ORR_QUANTITY_H
+/* Durations, sizes and rates as people write them: 1.2ms, 12MB, 25GB/s. Decimal prefixes (kB, MB,
+ * GB, TB = powers of 1000) and binary ones (KiB, MiB, GiB, TiB). Read and printed here and nowhere
+ * else. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "orrery/orrery.h"
+
+ORR_BEGIN
+
+/* what: the place for the message, such as "file.dot:3: node a: forward". 0 or ORR_E_INPUT.
+ * Negative values and overflow are refused. A plain number is a unit of time (one second) and sets
+ * *units. */
+int orr_duration_parse(int64_t *ns, bool *units, const char *text, const char *what,
+		       struct orr_error *err);
+/* A plain number is bytes. */
+int orr_size_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err);
+/* The memory of a worker: a size above 0, with its unit. */
+int orr_memory_parse(int64_t *bytes, const char *text, const char *what, struct orr_error *err);
+/* Bytes per second: "25GB/s". */
+int orr_rate_parse(double *bytes_per_s, const char *text, const char *what, struct orr_error *err);
+/* A whole number in [low, high]. */
+int orr_count_parse(int64_t *value, const char *text, int64_t low, int64_t high, const char *what,
+		    struct orr_error *err);
+/* The first of "8,16,32", each as above; *list moves to the rest, NULL after the last. */
+int orr_count_next(int64_t *value, const char **list, char separator, int64_t low, int64_t high,
+		   const char *what, struct orr_error *err);
+/* A finite number in [low, high]. */
+int orr_real_parse(double *value, const char *text, double low, double high, const char *what,
+		   struct orr_error *err);
+
+/* "1.2 ms", or "12.5" in a study with units. Returns buffer. */
+const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units);
+/* "57.3 GB". Returns buffer. */
+const char *orr_size_print(char *buffer, size_t size, int64_t bytes);
+/* The same where a line shows several: in the thread's own memory, until 16 more are asked for. */
+const char *orr_duration_text(int64_t ns, bool units);
+const char *orr_size_text(int64_t bytes);
+/* "8GB", to the byte and as orr_size_parse() reads it. Returns buffer. */
+const char *orr_size_exact(char *buffer, size_t size, int64_t bytes);
+
+ORR_END
+#endif

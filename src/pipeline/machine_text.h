@@ -1,0 +1,22 @@
+#ifndef ORR_MACHINE_TEXT_H
+#define ORR_MACHINE_TEXT_H
+/* What reports say of a machine whose workers differ; of others nothing. */
+#include <stddef.h>
+#include <stdio.h>
+#include <jansson.h>
+#include "orrery/orrery.h"
+
+ORR_BEGIN
+
+struct orr_machine;
+
+#define ORR_WORKER_TEXT 48
+/* " gpu.0 x2": a worker's name and speed, behind its number, or "". Returns text. */
+const char *orr_worker_print(char *text, size_t size, const struct orr_machine *m, int w);
+/* A line of what its workers are, after the heading. */
+void orr_machine_write(FILE *file, const struct orr_machine *m, const char *heading);
+/* Add name, node, speed and memory to the objects of an array, worker by worker; -1: no memory. */
+int orr_workers_json(json_t *workers, const struct orr_machine *m);
+
+ORR_END
+#endif

@@ -1,0 +1,432 @@
+/* A placement is looked at in three ways, each dearer than the one before: by a bound, by the
+ * orders that a search starts from, and by the search itself, which only those see that did well.
+ */
+#include "placements.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arrays.h"
+#include "base/random.h"
+#include "base/set.h"
+#include "order/place.h"
+#include "orrery/search.h"
+
+#define MOST_PLACES 3000 /* are tried, every one of them, where there are no more */
+#define MOST_JOBS 600000 /* of placements that are tried, all together */
+#define POOL 72          /* placements that a search improves, */
+#define POOL_AT_LEAST 4
+#define JOBS_OF_POOL 20000 /* of all of them together: fewer where steps are long */
+#define N_SEEDS 12         /* searches of each, */
+#define FEW_SEEDS 2        /* or, where there are few jobs, which have few orders: */
+#define FEW_JOBS 30
+#define MOST_KICKS 1000 /* from the best placement to one nearby */
+
+struct candidate {
+	int64_t makespan_ns; /* INT64_MAX: none yet */
+	int64_t bound_ns;
+	int *worker;
+};
+
+struct searching {
+	const struct orr_places *places;
+	const struct orr_pipeline *p;
+	int n_stages, n_workers, n_jobs;
+	bool alike; /* workers may change their names */
+	uint64_t random;
+	int *seen;        /* [n_seen()] a set of rows */
+	int *rows;        /* [most * n_stages] the placements that were tried */
+	int n_rows, most; /* most: placements that may be tried */
+	int n_left;
+	int64_t least_bound_ns;           /* of all that were tried or left out */
+	struct candidate pool[POOL];      /* ascending */
+	int64_t best_ns;                  /* of a whole search, or what is known */
+	int *best;                        /* its placement */
+	int64_t *best_n, *n;              /* [n_jobs] its order, and room for another */
+	int *now, *named, *placed, *kept; /* [n_stages] room */
+	bool found;
+	struct orr_error *err;
+	struct orr_arrays all;
+};
+
+static int64_t draw(struct searching *x, int range)
+{
+	return orr_random_below(&x->random, range);
+}
+
+/* Those that differ in the names of workers alone are one. */
+static void name(const struct searching *x, int *named, const int *worker)
+{
+	int next = 0;
+
+	for (int s = 0; s < x->n_stages; s++) {
+		int t = 0;
+
+		while (x->alike && t < s && worker[t] != worker[s])
+			t++;
+		named[s] = !x->alike ? worker[s] : t < s ? named[t] : next++;
+	}
+}
+
+static size_t n_seen(const struct searching *x)
+{
+	return 4 * (size_t)x->most + 7;
+}
+
+/* Has this placement been tried? If not, it is from now on. */
+static bool is_seen(struct searching *x, const int *named)
+{
+	size_t n = (size_t)x->n_stages, bytes = n * sizeof(*named);
+	int *place = orr_set_find(x->seen, n_seen(x), x->rows, named, bytes);
+
+	if (*place)
+		return true;
+	memcpy(x->rows + (size_t)x->n_rows * n, named, bytes);
+	*place = ++x->n_rows;
+	return false;
+}
+
+/* The order that a search of this effort finds on x->now is in x->n. *makespan_ns INT64_MAX:
+ * nothing fits. */
+static int look(struct searching *x, const int *worker, int64_t effort, int64_t seed,
+		int64_t *makespan_ns, int64_t *bound_ns)
+{
+	struct orr_search_options options = {.memory_bytes = x->places->memory_bytes,
+					     .placement = ORR_PLACEMENT_GIVEN,
+					     .worker = worker,
+					     .effort = effort,
+					     .seed = seed};
+	struct orr_search_result result = {0};
+	int code = orr_search(x->placed, x->n, &result, x->p, &options, x->err);
+
+	*makespan_ns = code ? INT64_MAX : result.makespan_ns;
+	*bound_ns = code ? INT64_MAX : result.bound_ns;
+	return code == ORR_E_INPUT ? 0 : code; /* it does not fit */
+}
+
+static void take(struct searching *x, const int *worker, int64_t makespan_ns)
+{
+	if (makespan_ns >= x->best_ns)
+		return;
+	x->best_ns = makespan_ns;
+	x->found = true;
+	memcpy(x->best, worker, (size_t)x->n_stages * sizeof(*worker));
+	memcpy(x->best_n, x->n, (size_t)x->n_jobs * sizeof(*x->n));
+}
+
+static void add_to_pool(struct searching *x, const int *worker, int64_t makespan_ns,
+			int64_t bound_ns)
+{
+	int at = POOL - 1, *last = x->pool[at].worker;
+
+	if (makespan_ns >= x->pool[at].makespan_ns)
+		return;
+	for (; at > 0 && makespan_ns < x->pool[at - 1].makespan_ns; at--)
+		x->pool[at] = x->pool[at - 1];
+	memcpy(last, worker, (size_t)x->n_stages * sizeof(*worker));
+	x->pool[at] = (struct candidate){makespan_ns, bound_ns, last};
+}
+
+/* m microbatches of the busiest worker's work. */
+static int64_t load_ns(const struct searching *x, const int *worker)
+{
+	int64_t most = 0;
+
+	for (int w = 0; w < x->n_workers; w++) {
+		int64_t sum = 0;
+
+		for (int s = 0; s < x->n_stages; s++)
+			for (int b = 0; b < x->p->n_microbatches && worker[s] == w; b++)
+				for (int d = 0; d < ORR_N_PASSES; d++)
+					if (orr_pipeline_has_pass(x->p, s, (enum orr_pass)d, true))
+						sum += orr_pipeline_job_ns(
+							x->p, s, b, (enum orr_pass)d, w, true);
+		most = sum > most ? sum : most;
+	}
+	return most;
+}
+
+/* Try a placement that is new. *value: its makespan by the orders that a search starts from, or
+ * INT64_MAX. */
+static int visit(struct searching *x, const int *worker, int64_t *value)
+{
+	int64_t bound_ns, least_ns;
+	int code;
+
+	*value = INT64_MAX;
+	name(x, x->named, worker);
+	if (x->n_left <= 0 || is_seen(x, x->named))
+		return 0;
+	x->n_left--;
+	least_ns = load_ns(x, x->named);
+	if (least_ns >= x->best_ns)
+		return 0;
+	if ((code = look(x, x->named, 0, 1, value, &bound_ns)))
+		return code;
+	if (*value == INT64_MAX) /* what was not found may be there */
+		bound_ns = least_ns;
+	x->least_bound_ns = bound_ns < x->least_bound_ns ? bound_ns : x->least_bound_ns;
+	if (*value == INT64_MAX || bound_ns >= x->best_ns)
+		return 0;
+	take(x, x->named, *value);
+	add_to_pool(x, x->named, *value, bound_ns);
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+/* The placements of the stages, at most MOST_PLACES + 1: Stirling's numbers, where workers are
+ * alike. */
+static int count_places(const struct searching *x)
+{
+	int n = x->n_stages, k = x->n_workers < n ? x->n_workers : n, sum = 0;
+	int64_t count[2][64] = {{1}};
+
+	if (k > 63)
+		k = 63;
+	for (int s = 1; s <= n; s++)
+		for (int j = 0; j <= k; j++) {
+			int64_t to_old = (x->alike ? j : x->n_workers) * count[(s - 1) % 2][j],
+				to_new = x->alike && j ? count[(s - 1) % 2][j - 1] : 0;
+
+			to_old += to_new;
+			count[s % 2][j] = to_old > MOST_PLACES ? MOST_PLACES + 1 : to_old;
+		}
+	for (int j = 0; j <= k; j++)
+		sum = sum > MOST_PLACES ? sum : sum + (int)count[n % 2][j];
+	return sum;
+}
+
+/* The placement after this one; false: it was the last. */
+static bool next_place(const struct searching *x, int *worker)
+{
+	for (int s = x->n_stages - 1; s >= 0; s--) {
+		int most = x->alike ? 0 : x->n_workers - 1;
+
+		for (int t = 0; t < s && x->alike; t++)
+			most = worker[t] + 1 > most ? worker[t] + 1 : most;
+		if (most > x->n_workers - 1)
+			most = x->n_workers - 1;
+		if (worker[s] < most) {
+			worker[s]++;
+			return true;
+		}
+		worker[s] = 0;
+	}
+	return false;
+}
+
+static int try_all(struct searching *x)
+{
+	int64_t value;
+	int code;
+
+	memset(x->now, 0, (size_t)x->n_stages * sizeof(*x->now));
+	do {
+		if ((code = visit(x, x->now, &value)))
+			return code;
+	} while (next_place(x, x->now));
+	return 0;
+}
+
+/* ---- some of them ---- */
+
+/* One move or swap of stages of x->now, number i of an order that a stride decides. */
+static void change(const struct searching *x, int *worker, int i)
+{
+	int n_moves = x->n_stages * x->n_workers, a, b, w;
+
+	if (i < n_moves) {
+		worker[i / x->n_workers] = i % x->n_workers;
+		return;
+	}
+	a = (i - n_moves) / x->n_stages;
+	b = (i - n_moves) % x->n_stages;
+	w = worker[a];
+	worker[a] = worker[b];
+	worker[b] = w;
+}
+
+/* Take every change that helps, until none does. x->now has the value; it is better then. */
+static int descend(struct searching *x, int64_t *value)
+{
+	int n = x->n_stages * (x->n_workers + x->n_stages), *worker = x->now;
+	size_t size = (size_t)x->n_stages * sizeof(*worker);
+	int64_t changed;
+	int code;
+
+	for (int i = 0, at = (int)draw(x, n); i < n && x->n_left > 0; i++) {
+		memcpy(x->kept, worker, size);
+		change(x, worker, at);
+		at = at + 1 < n ? at + 1 : 0;
+		if ((code = visit(x, worker, &changed)))
+			return code;
+		if (changed < *value) {
+			*value = changed;
+			i = -1;
+		} else {
+			memcpy(worker, x->kept, size);
+		}
+	}
+	return 0;
+}
+
+/* Number i of the placements to start from; false: there are no more. */
+static int start_at(struct searching *x, int i, bool *any)
+{
+	*any = i < 4;
+	if (i == 0 && x->places->from)
+		memcpy(x->now, x->places->from, (size_t)x->n_stages * sizeof(*x->now));
+	else if (i < 3)
+		orr_place_in_turn(x->now, x->p, i == 2);
+	return i == 3 ? orr_place_evenly(x->now, x->p, ORR_PLACE_STEPS, x->err) : 0;
+}
+
+static int try_some(struct searching *x)
+{
+	int code = 0;
+	bool any = true;
+
+	for (int i = 0; any && !code && x->n_left > 0; i++) {
+		int64_t value;
+
+		if ((code = start_at(x, i, &any)) || !any || (code = visit(x, x->now, &value)))
+			break;
+		code = descend(x, &value);
+	}
+	for (int i = 0; i < MOST_KICKS && !code && x->n_left > 0 && x->found; i++) {
+		int64_t value = INT64_MAX;
+
+		memcpy(x->now, x->pool[draw(x, 3)].worker, (size_t)x->n_stages * sizeof(*x->now));
+		for (int k = 0; k < 3; k++)
+			change(x, x->now, (int)draw(x, x->n_stages * (x->n_workers + x->n_stages)));
+		if (!(code = visit(x, x->now, &value)))
+			code = descend(x, &value);
+	}
+	return code;
+}
+
+/* ---- the best of them ---- */
+
+/* Search the order of the first n of the pool, each time from another seed. */
+static int improve(struct searching *x, int n, int round)
+{
+	int64_t seed = (x->places->seed - 1) * N_SEEDS + round + 1;
+	struct candidate pool[POOL];
+	int code = 0;
+
+	/* in the order of their makespans before; those that change are sorted in again */
+	memcpy(pool, x->pool, sizeof(pool));
+	for (int i = 0; i < POOL; i++)
+		x->pool[i] = (struct candidate){INT64_MAX, 0, NULL};
+	for (int i = 0; i < POOL && !code; i++) {
+		int64_t value = pool[i].makespan_ns, bound_ns = 0;
+		int at = i;
+
+		if (i < n && value < INT64_MAX && pool[i].bound_ns < x->best_ns &&
+		    !(code = look(x, pool[i].worker, 1, seed, &value, &bound_ns)))
+			take(x, pool[i].worker, value);
+		value = value < pool[i].makespan_ns ? value : pool[i].makespan_ns;
+		for (; at > 0 && value < x->pool[at - 1].makespan_ns; at--)
+			x->pool[at] = x->pool[at - 1];
+		x->pool[at] = (struct candidate){value, pool[i].bound_ns, pool[i].worker};
+	}
+	return code;
+}
+
+static int search(struct searching *x, struct orr_places_found *found)
+{
+	int n_places = count_places(x), n = JOBS_OF_POOL / x->n_jobs, code;
+
+	n = n < POOL_AT_LEAST ? POOL_AT_LEAST : n > POOL ? POOL : n;
+	found->all = n_places <= MOST_PLACES && n_places <= x->most;
+	if ((code = found->all ? try_all(x) : try_some(x)))
+		return code;
+	found->n_tried = x->most - x->n_left;
+	for (int round = 0; round < (x->n_jobs > FEW_JOBS ? N_SEEDS : FEW_SEEDS) && !code; round++)
+		code = improve(x, round == 0 ? n : round < 4 ? n / 2 : n / 12 + 1, round);
+	return code;
+}
+
+/* ---- a bound on all placements ---- */
+
+/* What each of the workers does on an average. */
+static int64_t bound_of_all(const struct orr_pipeline *p)
+{
+	double speeds = orr_machine_speeds(&p->machine), sum = 0;
+
+	if (p->machine.cluster) /* what a job takes is another time on each */
+		return 0;
+	for (int s = 0; s < p->n_stages; s++)
+		for (int b = 0; b < p->n_microbatches; b++)
+			for (int d = 0; d < ORR_N_PASSES; d++)
+				if (orr_pipeline_has_pass(p, s, (enum orr_pass)d, true))
+					sum += (double)orr_pipeline_job_ns(
+						p, s, b, (enum orr_pass)d, 0, true);
+	return (int64_t)(sum / speeds * (1 - 1e-12));
+}
+
+static int searching_init(struct searching *x, const struct orr_places *places,
+			  struct orr_error *err)
+{
+	const struct orr_pipeline *p = places->p;
+	size_t n_stages = (size_t)p->n_stages,
+	       n_jobs = n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
+	int *workers;
+
+	*x = (struct searching){.places = places,
+				.p = p,
+				.n_stages = p->n_stages,
+				.n_workers = p->n_workers,
+				.n_jobs = (int)n_jobs,
+				.alike = !p->machine.cluster && p->machine.levels.n < 2,
+				.random = (uint64_t)places->seed,
+				.least_bound_ns = INT64_MAX,
+				.best_ns = places->known_ns ? places->known_ns : INT64_MAX,
+				.most = (int)(MOST_JOBS / n_jobs) + 1,
+				.err = err};
+	x->most = x->most < MOST_PLACES ? x->most : MOST_PLACES;
+	x->n_left = x->most;
+	x->seen = orr_arrays_add(&x->all, n_seen(x), sizeof(*x->seen));
+	x->rows = orr_arrays_add(&x->all, (size_t)x->most * n_stages, sizeof(*x->rows));
+	x->best_n = orr_arrays_add(&x->all, n_jobs, sizeof(*x->best_n));
+	x->n = orr_arrays_add(&x->all, n_jobs, sizeof(*x->n));
+	workers = orr_arrays_add(&x->all, (POOL + 5) * n_stages, sizeof(*workers));
+	x->best = workers;
+	if (x->all.failed)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu jobs", n_jobs);
+	x->now = workers + n_stages;
+	x->named = workers + 2 * n_stages;
+	x->placed = workers + 3 * n_stages;
+	x->kept = workers + 4 * n_stages;
+	for (size_t i = 0; i < POOL; i++)
+		x->pool[i] = (struct candidate){INT64_MAX, 0, workers + (5 + i) * n_stages};
+	return 0;
+}
+
+int orr_places_search(int *worker, int64_t *n, struct orr_places_found *found,
+		      const struct orr_places *places, struct orr_error *err)
+{
+	const struct orr_pipeline *p = places->p;
+	struct searching x;
+	int code = searching_init(&x, places, err);
+
+	*found = (struct orr_places_found){0};
+	if (code || (code = search(&x, found)))
+		goto out;
+	found->bound_ns = bound_of_all(p);
+	if (found->all) { /* those that were left out are no shorter than the best */
+		int64_t least = x.least_bound_ns < x.best_ns ? x.least_bound_ns : x.best_ns;
+
+		found->bound_ns = least > found->bound_ns ? least : found->bound_ns;
+	}
+	if (x.found) {
+		found->makespan_ns = x.best_ns;
+		memcpy(worker, x.best, (size_t)p->n_stages * sizeof(*worker));
+		memcpy(n, x.best_n, (size_t)x.n_jobs * sizeof(*n));
+	}
+out:
+	orr_arrays_free(&x.all);
+	return code;
+}

@@ -1,0 +1,563 @@
+#include "compared.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare.h"
+#include "base/json.h"
+#include "orrery/machine.h"
+#include "simulate/noise.h"
+#include "pipeline/parameter_cost.h"
+#include "base/quantity.h"
+#include "stages.h"
+
+/* ---- text ---- */
+
+#define CELL 40
+enum {
+	NAME,
+	STAGES,
+	MAKESPAN,
+	PER_MICROBATCH,
+	BUBBLE,
+	SPAN_BUBBLE,
+	STASH,
+	MEMORY,
+	RECEIVED,
+	LOWER_BOUND,
+	ABOVE,
+	MEDIAN,
+	P95,
+	WORST,
+	GREEDY_MEDIAN,
+	GREEDY_P95,
+	GREEDY_WORST,
+	NOT_TESTED,
+	N_COLUMNS
+};
+
+static bool leaves_out(const struct orr_contender *x, const struct orr_untested *untested)
+{
+	for (int i = 0; i < x->n_untested; i++)
+		if (!strcmp(x->untested[i].what, untested->what) &&
+		    !strcmp(x->untested[i].why, untested->why))
+			return true;
+	return false;
+}
+
+static bool all_leave_out(const struct orr_comparison *c, const struct orr_untested *untested)
+{
+	for (int i = 0; i < c->n_fitting; i++)
+		if (!leaves_out(&c->contenders[i], untested))
+			return false;
+	return true;
+}
+
+/* What this row does not test, and others do. */
+static void fill_not_tested(char cell[CELL], const struct orr_comparison *c,
+			    const struct orr_contender *x)
+{
+	size_t used = 0;
+
+	*cell = '\0';
+	for (int i = 0; i < x->n_untested && used < CELL; i++)
+		if (!all_leave_out(c, &x->untested[i]))
+			used += (size_t)snprintf(cell + used, CELL - used, "%s%s", used ? ", " : "",
+						 x->untested[i].what);
+}
+
+static void fill_stash(char cell[CELL], const struct orr_comparison *c,
+		       const struct orr_contender *x)
+{
+	size_t used = (size_t)snprintf(cell, CELL, "%d", x->peak_stash);
+
+	if (c->several_cuts)
+		used += (size_t)snprintf(cell + used, CELL - used, "/%d", x->n_stages);
+	if (c->bytes)
+		(void)snprintf(cell + used, CELL - used, " (%s)",
+			       orr_size_text(x->peak_stash_bytes));
+}
+
+/* A schedule that has no greedy run has a dash in its place. */
+static void fill_noise(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
+		       const struct orr_contender *x)
+{
+	const struct orr_noisy *noisy = &x->noisy;
+	const int64_t ns[] = {noisy->strict.median_ns, noisy->strict.p95_ns,
+			      noisy->strict.worst_ns,  noisy->greedy.median_ns,
+			      noisy->greedy.p95_ns,    noisy->greedy.worst_ns};
+
+	for (int i = 0; i < 6 && c->noisy; i++)
+		if (i < 3 || noisy->has_greedy)
+			orr_noise_duration(row[MEDIAN + i], CELL, ns[i], c->units);
+		else
+			(void)snprintf(row[MEDIAN + i], CELL, "-");
+}
+
+/* A path that is too long keeps its end, by which it is known. */
+static void fill_name(char cell[CELL], const struct orr_contender *x)
+{
+	size_t n = strlen(x->schedule);
+	const char *at = x->schedule;
+	char mark = x->on_front ? '*' : ' ';
+
+	if (n <= 36 || !strchr(at, '/')) {
+		(void)snprintf(cell, CELL, "%c %.36s", mark, at);
+		return;
+	}
+	for (at += n - 33; (*at & 0xC0) == 0x80; at++) /* inside of a character */
+		;
+	(void)snprintf(cell, CELL, "%c ...%.33s", mark, at);
+}
+
+static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
+		     const struct orr_contender *x)
+{
+	memset(row, 0, N_COLUMNS * sizeof(*row));
+	fill_name(row[NAME], x);
+	if (c->several_cuts)
+		(void)snprintf(row[STAGES], CELL, "%d", x->n_stages);
+	orr_duration_print(row[MAKESPAN], CELL, x->makespan_ns, c->units);
+	if (x->period_microbatches)
+		orr_duration_print(row[PER_MICROBATCH], CELL, x->period_ns / x->period_microbatches,
+				   c->units);
+	(void)snprintf(row[BUBBLE], CELL, "%.1f%%", 100 * x->bubble);
+	(void)snprintf(row[SPAN_BUBBLE], CELL, "%.1f%%", 100 * x->span_bubble);
+	fill_stash(row[STASH], c, x);
+	orr_size_print(row[MEMORY], CELL, x->memory_bytes);
+	orr_size_print(row[RECEIVED], CELL, x->received_bytes);
+	orr_duration_print(row[LOWER_BOUND], CELL, x->lower_bound_ns, c->units);
+	if (x->makespan_ns == x->lower_bound_ns)
+		(void)snprintf(row[ABOVE], CELL, "reached");
+	else if (x->lower_bound_ns)
+		(void)snprintf(row[ABOVE], CELL, "+%.1f%%",
+			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
+	fill_noise(row, c, x);
+	fill_not_tested(row[NOT_TESTED], c, x);
+}
+
+/* Columns without a width are left out. */
+static void write_row(FILE *file, char row[N_COLUMNS][CELL], const int *width)
+{
+	fprintf(file, "%-*s", width[0], row[0]);
+	for (int i = 1; i < NOT_TESTED; i++)
+		if (width[i])
+			fprintf(file, "  %*s", width[i], row[i]);
+	if (*row[NOT_TESTED])
+		fprintf(file, "  %s", row[NOT_TESTED]);
+	fprintf(file, "\n");
+}
+
+/* Each thing that any row does not test, with its reason. */
+static void write_not_tested(FILE *file, const struct orr_comparison *c)
+{
+	struct orr_untested all[4 * ORR_MOST_UNTESTED];
+	char text[512];
+	int n = 0;
+
+	for (int i = 0; i < c->n_fitting; i++)
+		for (int k = 0; k < c->contenders[i].n_untested; k++) {
+			const struct orr_untested *untested = &c->contenders[i].untested[k];
+			bool seen = false;
+
+			for (int j = 0; j < n && !seen; j++)
+				seen = !strcmp(all[j].what, untested->what);
+			if (!seen && n < (int)(sizeof(all) / sizeof(*all)))
+				all[n++] = *untested;
+		}
+	if (n)
+		fprintf(file, "%s\n", orr_untested_print(text, sizeof(text), all, n));
+}
+
+static void write_legend(FILE *file, const struct orr_compared *comparison, const int *width)
+{
+	const struct orr_comparison *c = comparison->rows;
+	char cost[96], title[ORR_NOISE_TITLE];
+
+	fprintf(file,
+		"\n*: nothing is both faster and smaller.\n"
+		"per microbatch: step after step; pipedream does not flush between them.\n"
+		"peak stash%s: of the worker that needs most%s.\n%s",
+		width[MEMORY] ? ", memory" : "",
+		c->several_cuts ? "; a count of stage stashes / stages of the cut" : "",
+		width[RECEIVED] ? "received: by all workers in a step.\n" : "");
+	if (width[MEMORY])
+		fprintf(file, "memory: %s.\n",
+			orr_parameter_cost_print(cost, sizeof(cost), &c->numerics));
+	if (comparison->front)
+		fprintf(file,
+			"auto with a memory: in up to %d of them on a cut, from the least in which "
+			"it finds an order to\nenough for as many stashes as any schedule "
+			"holds%s%s%s; "
+			"those that gain nothing are left out.\n",
+			ORR_MOST_FRONT, comparison->within_ns ? ", close to where " : "",
+			comparison->within_ns ? comparison->within_by : "",
+			comparison->within_ns ? " is decided" : "");
+	if (comparison->noise)
+		fprintf(file, "%s: of makespans.\n", orr_noise_title(title, comparison->noise));
+	write_not_tested(file, c);
+	fprintf(file, "%s defines the other figures.\n", comparison->defined_by);
+}
+
+/* Columns that have nothing to say are left out. */
+static void write_table(FILE *file, const struct orr_compared *comparison)
+{
+	const struct orr_comparison *c = comparison->rows;
+	char heading[2][N_COLUMNS][CELL] = {
+		{"  schedule", "stages", "makespan", "per micro-", "bubble", "span", "peak",
+		 "memory", "received", "lower", "above", "strict", "strict", "strict", "greedy",
+		 "greedy", "greedy", "not"},
+		{"", "", "", "batch", "", "bubble", "stash", "", "", "bound", "it", "median", "p95",
+		 "worst", "median", "p95", "worst", "tested"}};
+	char row[N_COLUMNS][CELL];
+	int width[N_COLUMNS] = {0};
+	bool memory = false, received = false, untested = false;
+
+	if (c->units)
+		(void)snprintf(heading[1][MAKESPAN], CELL, "units");
+	for (int i = -2; i < c->n_fitting; i++) {
+		if (i >= 0)
+			fill_row(row, c, &c->contenders[i]);
+		for (int k = 0; k < N_COLUMNS; k++) {
+			int length = (int)strlen(i < 0 ? heading[i + 2][k] : row[k]);
+
+			width[k] = length > width[k] ? length : width[k];
+		}
+		untested = untested || (i >= 0 && *row[NOT_TESTED]);
+	}
+	/* no bytes were given */
+	for (int i = 0; i < c->n_fitting; i++) {
+		memory = memory ||
+			 c->contenders[i].memory_bytes != c->contenders[i].peak_stash_bytes;
+		received = received || c->contenders[i].received_bytes;
+	}
+	width[STAGES] = c->several_cuts ? width[STAGES] : 0;
+	width[MEMORY] = memory ? width[MEMORY] : 0;
+	width[RECEIVED] = received ? width[RECEIVED] : 0;
+	for (int k = MEDIAN; k <= GREEDY_WORST; k++)
+		width[k] = c->noisy ? width[k] : 0;
+	for (int i = 0; i < 2; i++) {
+		if (!untested)
+			*heading[i][NOT_TESTED] = '\0';
+		write_row(file, heading[i], width);
+	}
+	for (int i = 0; i < c->n_fitting; i++) {
+		fill_row(row, c, &c->contenders[i]);
+		write_row(file, row, width);
+	}
+	write_legend(file, comparison, width);
+}
+
+static void print_memory(char cell[CELL], const struct orr_comparison *c,
+			 const struct orr_contender *x)
+{
+	if (c->bytes)
+		orr_size_print(cell, CELL, x->memory_bytes);
+	else
+		(void)snprintf(cell, CELL, "%d stage stash%s", x->peak_stash,
+			       x->peak_stash == 1 ? "" : "es");
+}
+
+static void write_within(FILE *file, const struct orr_compared *comparison)
+{
+	const struct orr_comparison *c = comparison->rows;
+	const struct orr_contender *x = orr_comparison_within(c, comparison->within_ns);
+	const char *unit = c->units ? " units" : "";
+	const char *within = orr_duration_text(comparison->within_ns, c->units);
+	char name[ORR_CONTENDER_NAME], memory[CELL];
+
+	if (!x) {
+		fprintf(file, "\nwithin %s%s: nothing\n", within, unit);
+		return;
+	}
+	print_memory(memory, c, x);
+	fprintf(file, "\nwithin %s%s: %s on the worker that needs most, %s%s, %s\n", within, unit,
+		memory, orr_duration_text(x->makespan_ns, c->units), unit,
+		orr_contender_print(name, c, x));
+}
+
+void orr_compared_write(FILE *file, const struct orr_compared *comparison)
+{
+	const struct orr_comparison *c = comparison->rows;
+	char name[ORR_CONTENDER_NAME];
+	int width = 0;
+
+	fprintf(file, "%s\n\n", comparison->title);
+	if (c->n_fitting)
+		write_table(file, comparison);
+	if (comparison->within_ns)
+		write_within(file, comparison);
+	for (int i = c->n_fitting; i < c->n; i++) {
+		int length = (int)strlen(orr_contender_print(name, c, &c->contenders[i]));
+
+		width = length > width ? length : width;
+	}
+	if (width)
+		fprintf(file, "%sThese do not fit:\n", c->n_fitting ? "\n" : "");
+	for (int i = c->n_fitting; i < c->n; i++)
+		fprintf(file, "  %-*s  %s\n", width,
+			orr_contender_print(name, c, &c->contenders[i]), c->contenders[i].reason);
+}
+
+/* ---- JSON ---- */
+
+/* Of a microbatch, step after step; false: it was not found. */
+static bool find_period(double *seconds, const struct orr_contender *x)
+{
+	if (!x->period_microbatches)
+		return false;
+	*seconds = (double)x->period_ns / 1e9 / (double)x->period_microbatches;
+	return true;
+}
+
+static void set_figures(json_t **json, const struct orr_contender *x, const struct orr_compared *of)
+{
+	double period;
+	json_t *figures = json_pack(
+		"{s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b, s:o}", "makespan",
+		(double)x->makespan_ns / 1e9, "bubble", x->bubble, "span_bubble", x->span_bubble,
+		"lower_bound", (double)x->lower_bound_ns / 1e9, "peak_stash", x->peak_stash,
+		"peak_stash_bytes", (json_int_t)x->peak_stash_bytes, "memory_bytes",
+		(json_int_t)x->memory_bytes, "received_bytes", (json_int_t)x->received_bytes,
+		"on_front", x->on_front, "per_microbatch",
+		find_period(&period, x) ? json_real(period) : json_null());
+
+	orr_json_keep(json, json_object_update_new(*json, figures));
+	if (of->noise)
+		orr_json_set(json, "noise", orr_noisy_json(&x->noisy));
+	orr_json_keep(json, orr_untested_report(*json, x->untested, x->n_untested, NULL));
+}
+
+/* null: no limit. */
+static json_t *limit_json(double limit, bool whole)
+{
+	return limit <= 0 ? json_null()
+	       : whole    ? json_integer((json_int_t)limit)
+			  : json_real(limit);
+}
+
+/* Where it is in the array, at the end if it was not there; takes the reference. -1: no memory. */
+static int find_or_append(json_t *array, json_t *value)
+{
+	int n = (int)json_array_size(array), i = 0;
+
+	while (i < n && !json_equal(json_array_get(array, (size_t)i), value))
+		i++;
+	if (i < n)
+		json_decref(value);
+	else if (json_array_append_new(array, value))
+		return -1;
+	return i;
+}
+
+/* What the rows are of, each once; and the rows. within: of each table. */
+struct lists {
+	json_t *microbatches, *memories, *cuts, *fitting, *refused, *within;
+};
+
+/* The number of the cut that row i was tried on, -1 for none; cut[] has those before it. */
+static int find_cut(int *cut, int i, const struct lists *lists, const struct orr_comparison *c,
+		    struct orr_error *err)
+{
+	const struct orr_pipeline *pipeline = c->contenders[i].pipeline;
+	json_t *stages;
+
+	cut[i] = -1;
+	if (!pipeline)
+		return 0;
+	for (int k = 0; k < i; k++)
+		if (c->contenders[k].pipeline == pipeline) {
+			cut[i] = cut[k];
+			return 0;
+		}
+	if ((stages = orr_stages_cut_json(pipeline, err)))
+		cut[i] = find_or_append(lists->cuts, json_pack("{s:o}", "stages", stages));
+	return cut[i] < 0 ? ORR_E_NOMEM : 0;
+}
+
+/* Memory that x had to fit. */
+static int64_t limit_of(const struct orr_contender *x, const struct orr_compared *of)
+{
+	return x->limit_bytes ? x->limit_bytes : of->limit_bytes;
+}
+
+static int add_row(const struct lists *lists, const struct orr_contender *x,
+		   const struct orr_compared *of, int cut)
+{
+	json_t *json =
+		json_pack("{s:s, s:o, s:o, s:i, s:o}", "schedule", x->schedule, "stages",
+			  x->pipeline ? json_integer(x->n_stages) : json_null(), "cut",
+			  x->pipeline ? json_integer(cut) : json_null(), "microbatches",
+			  of->n_microbatches, "memory", limit_json((double)limit_of(x, of), true));
+
+	if (x->reason)
+		orr_json_set(&json, "reason", json_string(x->reason));
+	else
+		set_figures(&json, x, of);
+	return json_array_append_new(x->reason ? lists->refused : lists->fitting, json);
+}
+
+/* The number of its row; null where there is none. */
+static int add_within(const struct lists *lists, const struct orr_compared *table)
+{
+	const struct orr_contender *x = orr_comparison_within(table->rows, table->within_ns);
+	json_int_t row = (json_int_t)json_array_size(lists->fitting) - table->rows->n_fitting;
+
+	return json_array_append_new(
+		lists->within, x ? json_integer(row + (x - table->rows->contenders)) : json_null());
+}
+
+static int add_table(const struct lists *lists, const struct orr_compared *table,
+		     struct orr_error *err)
+{
+	const struct orr_comparison *c = table->rows;
+	int *cut = calloc((size_t)c->n, sizeof(*cut)), code = 0;
+
+	if (!cut || find_or_append(lists->microbatches, json_integer(table->n_microbatches)) < 0 ||
+	    find_or_append(lists->memories, limit_json((double)table->limit_bytes, true)) < 0)
+		code = ORR_E_NOMEM;
+	for (int i = 0; i < c->n && !code; i++)
+		if (!(code = find_cut(cut, i, lists, c, err)))
+			code = add_row(lists, &c->contenders[i], table, cut[i]);
+	if (!code && table->within_ns)
+		code = add_within(lists, table);
+	free(cut);
+	return code;
+}
+
+/* How it was found; with a makespan, the rows that hold least within it. */
+static json_t *front_json(const struct orr_compared *table, const struct lists *lists)
+{
+	return json_pack("{s:i, s:o, s:O}", "most_memories", ORR_MOST_FRONT, "within",
+			 table->within_ns ? json_real((double)table->within_ns / 1e9) : json_null(),
+			 "least_within", lists->within);
+}
+
+/* What holds for all rows. */
+static json_t *common_json(const struct lists *lists, const struct orr_compared *table,
+			   const char *graph, const struct orr_machine *machine)
+{
+	json_t *json = json_pack(
+		"{s:s, s:s, s:s, s:i, s:s?, s:O, s:o, s:f, s:O, s:O, s:O, s:O}", "graph", graph,
+		"model", graph, "unit", table->rows->units ? "units" : "seconds", "workers",
+		machine->n_workers, "machine", machine->cluster ? machine->cluster->name : NULL,
+		"memory", lists->memories, "bandwidth",
+		limit_json(machine->bandwidth_bytes_per_s, false), "latency",
+		(double)machine->latency_ns / 1e9, "microbatches", lists->microbatches, "cuts",
+		lists->cuts, "schedules", lists->fitting, "refused", lists->refused);
+
+	if (table->front)
+		orr_json_set(&json, "front", front_json(table, lists));
+	if (table->noise)
+		orr_json_set(&json, "noise", orr_noise_json(table->noise));
+	orr_json_keep(&json, orr_parameter_cost_json(json, &table->rows->numerics));
+	return json;
+}
+
+json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
+			  const struct orr_machine *machine, struct orr_error *err)
+{
+	struct lists lists = {json_array(), json_array(), json_array(),
+			      json_array(), json_array(), json_array()};
+	json_t *json = NULL;
+	int code = 0;
+
+	(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
+	for (int t = 0; t < n && !code; t++)
+		code = add_table(&lists, &tables[t], err);
+	if (!code)
+		json = common_json(&lists, &tables[0], graph, machine);
+	json_decref(lists.microbatches);
+	json_decref(lists.memories);
+	json_decref(lists.cuts);
+	json_decref(lists.fitting);
+	json_decref(lists.refused);
+	json_decref(lists.within);
+	return json;
+}
+
+/* ---- CSV ---- */
+
+/* Keys of the JSON object of a row, but for the workers, which are the report's. */
+static const char *const figures[] = {
+	"schedule",         "stages",         "workers",        "microbatches", "memory",
+	"makespan",         "per_microbatch", "bubble",         "span_bubble",  "peak_stash",
+	"peak_stash_bytes", "memory_bytes",   "received_bytes", "lower_bound",  "on_front",
+	"not_tested",       "reason"};
+static const char *const orders[] = {"strict", "greedy"}, *const spreads[] = {"median", "p95",
+									      "worst"};
+enum { N_FIGURES = sizeof(figures) / sizeof(*figures), N_SPREADS = 3 };
+
+static void write_text(FILE *file, const char *text)
+{
+	for (; *text; text++)
+		fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+}
+
+static void write_cell(FILE *file, const json_t *value, int digits)
+{
+	const json_t *text;
+	size_t i;
+
+	if (json_is_integer(value))
+		fprintf(file, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value))
+		fprintf(file, "%.*g", digits, json_real_value(value));
+	else if (json_is_boolean(value))
+		fprintf(file, "%d", json_is_true(value));
+	else if (json_is_string(value) || json_is_array(value)) {
+		fputc('"', file);
+		if (json_is_string(value))
+			write_text(file, json_string_value(value));
+		json_array_foreach(value, i, text)
+		{
+			fputs(i ? ", " : "", file);
+			write_text(file, json_string_value(text));
+		}
+		fputc('"', file);
+	}
+}
+
+/* row NULL: the headings. */
+static void write_line(FILE *file, const json_t *row, const json_t *report, bool noise)
+{
+	for (int i = 0; i < N_FIGURES; i++) {
+		const json_t *of = strcmp(figures[i], "workers") ? row : report;
+
+		fputs(i ? "," : "", file);
+		if (row)
+			write_cell(file, json_object_get(of, figures[i]),
+				   strstr(figures[i], "bubble") ? 6 : 12);
+		else
+			fputs(figures[i], file);
+	}
+	for (int i = 0; noise && i < 2 * N_SPREADS; i++) {
+		const char *order = orders[i / N_SPREADS], *spread = spreads[i % N_SPREADS];
+		const json_t *of = json_object_get(json_object_get(row, "noise"), order);
+
+		fputc(',', file);
+		if (row)
+			write_cell(file, json_object_get(of, spread), 12);
+		else
+			fprintf(file, "%s_%s", order, spread);
+	}
+	fputc('\n', file);
+}
+
+int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared *tables, int n,
+		     struct orr_error *err)
+{
+	const json_t *rows[] = {json_object_get(report, "refused"),
+				json_object_get(report, "schedules")};
+	size_t at[] = {0, 0};
+
+	write_line(file, NULL, NULL, tables[0].noise);
+	for (int t = 0; t < n; t++)
+		for (int i = 0; i < tables[t].rows->n; i++) {
+			bool fits = i < tables[t].rows->n_fitting;
+
+			write_line(file, json_array_get(rows[fits], at[fits]++), report,
+				   tables[0].noise);
+		}
+	return ferror(file) ? orr_fail(err, ORR_E_IO, "compare: the CSV could not be written") : 0;
+}

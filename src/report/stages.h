@@ -1,0 +1,37 @@
+#ifndef ORR_STAGES_H
+#define ORR_STAGES_H
+/* The list of stages, with operators, workers and costs, as text and as JSON. */
+#include <stddef.h>
+#include <stdio.h>
+#include <jansson.h>
+#include "orrery/orrery.h"
+
+ORR_BEGIN
+
+struct orr_jobs;
+struct orr_pipeline;
+
+/* One row per stage, and what stages share; the middle of a long list is left out. */
+int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err);
+/* An array of objects: operators, worker (null where several compute it), workers, owners, frozen,
+ * recompute, forward, backward, weight (null where it is no pass of its own), update,
+ * parameter_bytes; of a graph that was split part, an object: stage, worker, workers, level. Times
+ * are those of a pass under this schedule, in seconds or units. New
+ * reference; NULL with err filled. */
+json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err);
+/* The same of a cut that no schedule has dealt out: operators, frozen, forward, backward, weight
+ * (null where the costs do not tell it apart: backward is then both), update, parameter_bytes,
+ * stash_bytes; times and stash are a microbatch's, the first one's where they differ. New
+ * reference; NULL with err filled. */
+json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err);
+/* An array of objects, one for each set of parameters that stages have in common: stages, owners,
+ * bytes, frozen. New reference; NULL: no memory. */
+json_t *orr_tied_json(const struct orr_jobs *jobs);
+/* "units" or "seconds". */
+const char *orr_stages_unit(const struct orr_pipeline *p);
+
+/* Workers: "3", "4-7" or "0,4,8"; truncated to size. Returns buffer. */
+const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n);
+
+ORR_END
+#endif

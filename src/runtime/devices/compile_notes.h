@@ -1,0 +1,67 @@
+#ifndef ORR_COMPILE_NOTES_H
+#define ORR_COMPILE_NOTES_H
+/* (private to compile.c) What is known of the operators of a graph while a stage of it is compiled.
+ */
+#include "codelets/program_layout.h"
+#include "orrery/graph.h"
+#include "orrery/pipeline.h"
+
+/* What is known of an operator while its stage is compiled. */
+struct orr_note {
+	bool learns;  /* it or something before it has parameters that are trained with it */
+	bool matters; /* a loss comes after it, from which a gradient comes back */
+	bool data;    /* an input that the stage reads */
+	bool read;    /* by the stage at hand or, of its own operators, by the edge at hand */
+	bool stashed; /* the backward of this stage reads its output, */
+	bool left;    /* W among it */
+	bool slope;   /* only a loss here reads it, which leaves its slope in its place, and there
+			 the gradient is, too */
+	bool returns; /* a gradient of it comes back over the edge at hand */
+	int reader;   /* the last operator there whose gradient comes back, or -1 */
+	bool written; /* a turn before has written its gradient */
+	int layer;    /* its layer, or -1 */
+	struct orr_tensor value, gradient;
+	struct orr_tensor received; /* its value, as it comes over an edge */
+};
+
+/* A gradient that comes back over an edge, at its reader's turn. */
+struct orr_arrival {
+	int reader, operator;
+	struct orr_tensor from;
+};
+
+struct orr_compiler {
+	const struct orr_pipeline *pipeline;
+	const struct orr_graph *graph;
+	int s;
+	struct orr_program *program;
+	struct orr_note *notes; /* [n_operators] */
+	struct orr_arrival *arrivals;
+	int n_arrivals;
+};
+
+static inline bool is_here(const struct orr_compiler *c, int k)
+{
+	return c->pipeline->stage_of[k] == c->s;
+}
+
+static inline bool is_active(const struct orr_compiler *c, int k)
+{
+	return c->notes[k].learns && c->notes[k].matters;
+}
+
+static inline bool is_trained(const struct orr_operator *o)
+{
+	return o->n_parameters > 0 && !o->frozen;
+}
+
+/* Can operator k be computed? */
+int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err);
+
+/* Which operators learn, matter to a loss, are data that the stage reads, and whose outputs the
+ * backward of the stage reads. Refuses what cannot be computed. */
+int orr_compile_study(struct orr_compiler *c, struct orr_error *err);
+/* Mark the outputs of stage `from` that stage `to` reads. Gradients go back as the pipeline says:
+ * zeros where nothing before has parameters. */
+void orr_compile_mark_edge(struct orr_compiler *c, int from, int to);
+#endif

@@ -1,0 +1,14 @@
+#ifndef ORR_FUNCTIONS_H
+#define ORR_FUNCTIONS_H
+#include "orrery/orrery.h"
+
+struct orr_groups;
+struct orr_jobs;
+struct orr_pipeline;
+struct orr_schedule;
+
+/* orr_jobs_create_at() of the stages as they are, whether or not the graph was split. */
+int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
+		      const struct orr_schedule *schedule, const int *home, struct orr_error *err);
+void orr_groups_destroy(struct orr_groups *groups); /* NULL is fine */
+#endif

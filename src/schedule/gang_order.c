@@ -1,0 +1,159 @@
+#include "gang_order.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/sort.h"
+#include "gathers.h"
+#include "orrery/schedule.h"
+
+int orr_gangs_order(int64_t *n, const struct orr_jobs *jobs, struct orr_error *err)
+{
+	size_t n_jobs = (size_t)jobs->n_jobs;
+	int *order = malloc(n_jobs * sizeof(*order));
+	int *around = malloc((orr_jobs_most_around(jobs) + 1) * sizeof(*around));
+	int64_t *start = calloc(n_jobs, sizeof(*start));
+	struct orr_keyed *keyed = malloc(n_jobs * sizeof(*keyed));
+	int code;
+
+	if (!order || !around || !start || !keyed) {
+		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %zu jobs", n_jobs);
+		goto out;
+	}
+	if ((code = orr_jobs_sequence(jobs, order, err)))
+		goto out;
+	for (int i = 0; i < jobs->n_jobs; i++) {
+		int j = order[i], n_after = orr_jobs_successors(jobs, j, around);
+		int64_t end = start[j] + jobs->duration_ns[j];
+		int next = jobs->order == ORR_ORDER_STRICT && orr_jobs_has(jobs, j)
+				   ? orr_jobs_beside(jobs, j, 0, 1)
+				   : -1;
+
+		if (next >= 0)
+			around[n_after++] = next;
+		for (int k = 0; k < n_after; k++)
+			start[around[k]] = end > start[around[k]] ? end : start[around[k]];
+		keyed[i] = (struct orr_keyed){start[j], j};
+	}
+	if ((code = orr_sort(keyed, jobs->n_jobs, err))) /* which is stable */
+		goto out;
+	for (int i = 0; i < jobs->n_jobs; i++)
+		n[keyed[i].value] = i;
+out:
+	free(order);
+	free(around);
+	free(start);
+	free(keyed);
+	return code;
+}
+
+/* Where the pipeline has each stage, whatever the schedule says. */
+static void settle(const struct orr_jobs *jobs, int *worker)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int b = 0; b < p->n_microbatches; b++)
+		for (int d = 0; d < jobs->n_passes; d++)
+			orr_pipeline_settle(p,
+					    worker + orr_jobs_index(jobs, 0, b, (enum orr_pass)d),
+					    jobs->n_passes);
+}
+
+int orr_gangs_settle(struct orr_jobs *jobs, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	size_t n = (size_t)jobs->n_jobs, n_listed = 0;
+
+	for (int s = 0; s < p->n_stages; s++) {
+		int n_at = orr_pipeline_n_at(p, s);
+
+		jobs->most_at = n_at > jobs->most_at ? n_at : jobs->most_at;
+		n_listed += n / (size_t)p->n_stages * (size_t)n_at;
+	}
+	free(jobs->by_worker);
+	free(jobs->position);
+	jobs->by_worker = calloc(n_listed, sizeof(*jobs->by_worker));
+	jobs->position = calloc(n * (size_t)jobs->most_at, sizeof(*jobs->position));
+	if (!jobs->by_worker || !jobs->position)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %zu jobs", n_listed);
+	settle(jobs, jobs->compute);
+	if (jobs->weights != jobs->compute)
+		settle(jobs, jobs->weights);
+	return 0;
+}
+
+/* Marks the stages before t that wait for its gradient. */
+static void mark_upstream(const struct orr_pipeline *p, int t, bool *marked)
+{
+	for (int s = t; s >= 0; s--) {
+		marked[s] = s == t;
+		for (int i = 0; s < t && i < p->stages[s].n_out; i++) {
+			int after = orr_stage_after(p, s, i);
+
+			marked[s] = marked[s] || (!p->edges[p->stages[s].out[i]].detached &&
+						  after <= t && marked[after]);
+		}
+	}
+}
+
+/* Stage t gathers. */
+static int check_upstream(const struct orr_jobs *jobs, int t, bool *marked, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	mark_upstream(p, t, marked);
+	for (int s = 0; s < t; s++)
+		if (marked[s] && jobs->cap[s] && jobs->cap[s] < p->n_microbatches)
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule %s deadlocks: stage %d gathers the minibatch "
+					"(gather=), and stage %d before it may have %d of the %d "
+					"microbatches in flight (in_flight()): take at most %d "
+					"([microbatches]), or a schedule without such a cap: gpipe "
+					"or auto",
+					jobs->schedule, t, s, jobs->cap[s], p->n_microbatches,
+					jobs->cap[s]);
+	return 0;
+}
+
+int orr_gathers_check(const struct orr_jobs *jobs, const struct orr_schedule *schedule,
+		      struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	bool *marked = calloc((size_t)p->n_stages, sizeof(*marked));
+	int code = marked ? 0 : orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
+
+	for (int s = 0; s < p->n_stages && !code; s++) {
+		if (!p->stages[s].gather)
+			continue;
+		if (schedule->asynchronous)
+			code = orr_fail(err, ORR_E_INPUT,
+					"schedule %s: stage %d gathers the minibatch (gather=), "
+					"and without a flush there is none: take a schedule that "
+					"flushes",
+					schedule->name, s);
+		else if (jobs->cap)
+			code = check_upstream(jobs, s, marked, err);
+	}
+	free(marked);
+	return code;
+}
+
+int orr_gathers_check_trained(const struct orr_jobs *jobs, struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int first = orr_jobs_index(jobs, job.s, 0, job.d);
+
+		if (p->stages[job.s].gather && job.d != ORR_PASS_W && orr_jobs_has(jobs, j) &&
+		    jobs->compute[j] != jobs->compute[first])
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule %s: workers %d and %d both compute stage %d, "
+					"which gathers the minibatch (gather=), and train has one "
+					"worker for it: take gpipe or auto",
+					jobs->schedule, jobs->compute[first], jobs->compute[j],
+					job.s);
+	}
+	return 0;
+}

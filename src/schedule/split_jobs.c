@@ -1,0 +1,328 @@
+/* Jobs of a pipeline whose graph was split: the schedule, which knows groups of workers, evaluated.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "functions.h"
+#include "orrery/jobs.h"
+#include "orrery/schedule.h"
+
+/* ---- the machine whose workers are groups ---- */
+
+/* Groups of t workers each, as the levels join them; where they do not, as if they did. */
+static void join_levels(struct orr_levels *levels, int t)
+{
+	for (int l = 0; l < levels->n && t > 1; l++) {
+		int n = levels->workers[l];
+
+		levels->workers[l] = n % t == 0 ? n / t : 1;
+		t = n % t == 0 ? 1 : (t + n - 1) / n;
+	}
+}
+
+static int64_t smaller_memory(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+/* A group is as fast and has as much room as the least of its workers, and sends as its first one
+ * does. */
+static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int n_groups,
+			struct orr_error *err)
+{
+	int t = m->n_workers / n_groups, n = 0;
+	size_t n_pairs = (size_t)n_groups * (size_t)(n_groups - 1) / 2;
+
+	c->n_workers = n_groups;
+	c->n_groups = 1;
+	c->n_pairs = (int)n_pairs;
+	c->workers = calloc((size_t)n_groups, sizeof(*c->workers));
+	c->groups = calloc(1, sizeof(*c->groups));
+	c->pairs = calloc(n_pairs + 1, sizeof(*c->pairs));
+	if (!c->workers || !c->groups || !c->pairs)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", n_groups);
+	c->groups[0].parent = -1;
+	for (int g = 0; g < n_groups; g++) {
+		struct orr_cluster_worker *group = &c->workers[g];
+
+		*group = (struct orr_cluster_worker){.speed = orr_machine_speed(m, g * t)};
+		for (int w = g * t; w < (g + 1) * t; w++) {
+			double speed = orr_machine_speed(m, w);
+
+			group->speed = speed < group->speed ? speed : group->speed;
+			group->memory_bytes =
+				smaller_memory(group->memory_bytes, orr_machine_memory(m, w));
+		}
+		for (int h = g + 1; h < n_groups; h++)
+			c->pairs[n++] =
+				(struct orr_cluster_pair){g, h, orr_machine_link(m, g * t, h * t)};
+	}
+	return 0;
+}
+
+/* Of workers that groups of them make; *c is zero, and the caller's to free_cluster(). */
+static int join_machine(struct orr_machine *out, struct orr_cluster *c, const struct orr_machine *m,
+			int n_groups, struct orr_error *err)
+{
+	*out = *m;
+	out->n_workers = n_groups;
+	join_levels(&out->levels, m->n_workers / n_groups);
+	if (!m->cluster)
+		return 0;
+	*c = (struct orr_cluster){.name = m->cluster->name,
+				  .text = m->cluster->text,
+				  .units = m->cluster->units,
+				  .ports = m->cluster->ports,
+				  .half_duplex = m->cluster->half_duplex};
+	out->cluster = c;
+	return join_cluster(c, m, n_groups, err);
+}
+
+static void free_cluster(struct orr_cluster *c)
+{
+	free(c->workers);
+	free(c->groups);
+	free(c->pairs);
+	*c = (struct orr_cluster){0};
+}
+
+/* ---- the schedule on groups ---- */
+
+static void widen(struct orr_groups *x, int group, int width)
+{
+	x->first[group + 1] = width > x->first[group + 1] ? width : x->first[group + 1];
+}
+
+/* As many workers as the widest stage that the schedule puts there; of one that has none, 1. */
+static int number_workers(struct orr_groups *x, const struct orr_split *split,
+			  struct orr_error *err)
+{
+	free(x->first);
+	x->first = calloc((size_t)x->n + 1, sizeof(*x->first));
+	if (!x->first)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", x->n);
+	for (int j = 0; j < x->jobs->n_jobs; j++) {
+		int width = split->width[orr_jobs_at(x->jobs, j).s];
+
+		widen(x, x->jobs->compute[j], width);
+		widen(x, x->jobs->weights[j], width);
+	}
+	for (int g = 0; g < x->n; g++) {
+		widen(x, g, 1);
+		x->first[g + 1] += x->first[g];
+	}
+	return 0;
+}
+
+static bool is_home(const int *home, const struct orr_groups *x)
+{
+	const struct orr_pipeline *whole = &x->pipeline;
+
+	for (int i = 0; home && i < whole->n_stages * whole->n_microbatches; i++)
+		if (home[i] >= x->n)
+			return false;
+	return home != NULL;
+}
+
+static int evaluate_groups(struct orr_groups *x, const struct orr_pipeline *p, int n,
+			   const struct orr_schedule *schedule, const int *home,
+			   struct orr_error *err)
+{
+	struct orr_schedule strict = *schedule;
+	int code;
+
+	if (schedule->order == ORR_ORDER_BOUNDED) /* room is that of the parts */
+		strict.order = ORR_ORDER_STRICT;
+	orr_jobs_destroy(x->jobs);
+	x->jobs = NULL;
+	free_cluster(&x->cluster);
+	x->n = n;
+	x->pipeline = *p->split->whole;
+	x->pipeline.n_workers = n;
+	x->pipeline.n_microbatches = p->n_microbatches;
+	x->pipeline.numerics = p->numerics;
+	x->pipeline.prefetch = p->prefetch;
+	if ((code = join_machine(&x->pipeline.machine, &x->cluster, &p->machine, n, err)) ||
+	    (code = orr_jobs_evaluate(&x->jobs, &x->pipeline, &strict,
+				      is_home(home, x) ? home : NULL, err)))
+		return code;
+	return number_workers(x, p->split, err);
+}
+
+static int least_width(const struct orr_split *split)
+{
+	int least = split->width[0];
+
+	for (int S = 0; S < split->whole->n_stages; S++)
+		least = split->width[S] < least ? split->width[S] : least;
+	return least > 1 ? least : 1;
+}
+
+/* The most groups that the workers are enough for. Where all stages are as wide that is a division;
+ * else it depends on where the schedule puts which, and with fewer groups it may refuse less. */
+static int find_groups(struct orr_groups *x, const struct orr_pipeline *p,
+		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
+	int least = least_width(p->split), widest = orr_pipeline_widest(p);
+	int most = p->n_workers / least, needs = 0, code = 0, n = most;
+	struct orr_error first = {""}, why = {""};
+
+	while (n > 0) {
+		int over = 0;
+
+		if (!(code = evaluate_groups(x, p, n, schedule, home, &why)))
+			over = x->first[n] - p->n_workers;
+		else if (n == most || code != ORR_E_INPUT)
+			first = why;
+		if (!code && over <= 0)
+			return 0;
+		if (!code)
+			needs = x->first[n];
+		if (least == widest || (code && code != ORR_E_INPUT))
+			break;
+		n -= over > widest ? over / widest : 1; /* at least one group less */
+	}
+	if (!needs || (code && code != ORR_E_INPUT))
+		return orr_fail(err, code,
+				"%s (where a worker is a group of %d, since the graph is split)",
+				first.msg, widest);
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s: %d workers, and in groups that are as wide as their stages "
+			"it needs %d: set [workers] %d, or split less (split=)",
+			schedule->name, p->n_workers, needs, needs);
+}
+
+/* ---- the jobs of the parts ---- */
+
+/* The job of the stage before that job (s,b,d) takes the place of: its own pass, or that in which
+ * the whole stage does the same. */
+static int whole_job(const struct orr_groups *x, const struct orr_pipeline *p, int s, int b,
+		     enum orr_pass d)
+{
+	static const enum orr_pass instead[ORR_N_PASSES][ORR_N_PASSES] = {
+		{ORR_PASS_F, ORR_PASS_F, ORR_PASS_F},
+		{ORR_PASS_B, ORR_PASS_W, ORR_PASS_F},
+		{ORR_PASS_W, ORR_PASS_B, ORR_PASS_F}};
+	int S = p->split->stage[s];
+
+	for (int i = 0; i < ORR_N_PASSES; i++) {
+		int j = orr_jobs_index(x->jobs, S, b, instead[d][i]);
+
+		if ((int)instead[d][i] < x->jobs->n_passes && orr_jobs_has(x->jobs, j))
+			return j;
+	}
+	return orr_jobs_index(x->jobs, S, b, ORR_PASS_F);
+}
+
+/* Within the place of a whole job: F by level; B against it, and then W. */
+static int64_t place_within(const struct orr_split *split, int s, enum orr_pass d)
+{
+	int back = split->n_levels - 1 - split->level[s];
+
+	return d == ORR_PASS_F ? split->level[s] : d == ORR_PASS_B ? back : split->n_levels + back;
+}
+
+static int place_parts(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		       struct orr_error *err)
+{
+	const struct orr_groups *x = data;
+	const struct orr_split *split = p->split;
+	int n_passes = x->jobs->n_passes, n_jobs = p->n_stages * p->n_microbatches * n_passes;
+
+	(void)err;
+	for (int j = 0; j < n_jobs; j++) {
+		int s = j / n_passes % p->n_stages, b = j / n_passes / p->n_stages;
+		enum orr_pass d = (enum orr_pass)(j % n_passes);
+		int whole = whole_job(x, p, s, b, d);
+
+		out->worker[j] = x->first[x->jobs->compute[whole]] + split->shard[s];
+		out->n[j] = (int64_t)orr_jobs_position(x->jobs, whole, 0) * 2 * split->n_levels +
+			    place_within(split, s, d);
+	}
+	return 0;
+}
+
+static int weights_of_part(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			   const void *data)
+{
+	const struct orr_groups *x = data;
+
+	return x->first[x->jobs->weights[whole_job(x, p, s, b, d)]] + p->split->shard[s];
+}
+
+static int in_flight_of_part(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct orr_groups *x = data;
+
+	return orr_jobs_cap(x->jobs, p->split->stage[s]);
+}
+
+static bool recompute_of_part(const struct orr_pipeline *p, int s, const void *data)
+{
+	const struct orr_groups *x = data;
+
+	return x->jobs->recompute[p->split->stage[s]];
+}
+
+static int check(const struct orr_schedule *schedule, struct orr_error *err)
+{
+	if (!schedule->asynchronous)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s never flushes, and the graph is split among workers, which "
+			"would be at different versions: take a schedule that flushes, or no split",
+			schedule->name);
+}
+
+/* The schedule is evaluated on the stages before the
+ * split, whose workers are groups, one behind the other: as many as there is room for. A group has
+ * as many workers as the widest stage that the schedule puts there. A job of worker i of a stage is
+ * on number i of its group, and takes the place of the job of the whole stage, forward passes level
+ * by level and backward passes the other way round. home is of the stages before the split, and of
+ * groups.
+ *
+ * A strict order of them cannot deadlock where that of the schedule cannot: take an order of all
+ * jobs of the stages before which extends their dependencies and the order on every group, and put
+ * in place of each job those of its parts, F by ascending level, B by descending level, and W after
+ * any B that is in the same place. Parts of a stage exchange forward from lower to higher levels
+ * and gradients from higher to lower ones, and what else a part waits for is a part of what its
+ * whole waits for. So it extends all dependencies of the parts, and the order on every worker. */
+static int create(struct orr_jobs **out, const struct orr_pipeline *p,
+		  const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
+	struct orr_groups *x = calloc(1, sizeof(*x));
+	const struct orr_schedule parts = {
+		.name = schedule->name,
+		.order = schedule->order,
+		.split_backward = schedule->split_backward,
+		.place = place_parts,
+		.weights = schedule->weights ? weights_of_part : NULL,
+		.in_flight = schedule->in_flight ? in_flight_of_part : NULL,
+		.recompute = recompute_of_part,
+		.data = x,
+	};
+	int code;
+
+	if (!x)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
+	if (!(code = check(schedule, err)) && !(code = find_groups(x, p, schedule, home, err)) &&
+	    !(code = orr_jobs_evaluate(out, p, &parts, NULL, err))) {
+		(*out)->groups = x;
+		x = NULL;
+	}
+	orr_groups_destroy(x);
+	return code;
+}
+
+int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, struct orr_error *err)
+{
+	return orr_jobs_create_at(out, p, schedule, NULL, err);
+}
+
+int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
+		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
+	return p->split ? create(out, p, schedule, home, err)
+			: orr_jobs_evaluate(out, p, schedule, home, err);
+}

@@ -1,0 +1,146 @@
+/* Interleaved 1F1B as a building block: v stages a worker, s mod P, one microbatch every 3v cells,
+ * which are v groups of an F and a whole B. Between two stages of a worker lie k groups: Fs need
+ * P/3, one cell a worker, and Bs 2P/3. Counting a group later as often as k and v share a divisor,
+ * no two meet. [Qi24, appendices G and H] draws two such blocks and does not list them; this is
+ * derived. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/max.h"
+#include "order/block.h"
+#include "direct.h"
+
+static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+{
+	(void)data;
+	if (p->n_stages % p->n_workers == 0)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"interleaving needs as many stages on each worker: %d stages are no "
+			"multiple of %d workers "
+			"([workers], [stages])",
+			p->n_stages, p->n_workers);
+}
+
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	(void)b, (void)d, (void)data;
+	return s % p->n_workers;
+}
+
+/* The group of a worker's c-th stage. */
+static int64_t group(int64_t k, int64_t v, int64_t c)
+{
+	return k * c + c / (v / common_divisor(v, k));
+}
+
+static int create_block(struct orr_block **out, const struct orr_pipeline *p, int64_t k,
+			struct orr_error *err)
+{
+	int64_t P = p->n_workers, v = p->n_stages / P;
+	int code = orr_block_create(out, p, false, 1, 3 * v, err);
+
+	for (int s = 0; !code && s < p->n_stages; s++) {
+		int64_t i = s % P, c = s / P;
+
+		(*out)->worker[s] = (int)i;
+		(*out)->start[orr_block_at(*out, s, 0, ORR_PASS_F)] = 3 * group(k, v, c) + i;
+		(*out)->start[orr_block_at(*out, s, 0, ORR_PASS_B)] =
+			3 * group(k, v, v - 1) + P + 2 * (P - 1 - i) + 3 * group(k, v, v - 1 - c);
+	}
+	return code;
+}
+
+/* What interleaved 1F1B holds on its first worker: its warm-up and one more. */
+static int64_t published_peak(const struct orr_pipeline *p)
+{
+	return p->n_stages + p->n_workers - 1;
+}
+
+/* P groups apart, in the published memory: interleaved-uniform. */
+static int lay_out_published(const struct orr_pipeline *p, int64_t *n, int64_t *makespan_ns,
+			     struct orr_error *err)
+{
+	struct orr_block *block = NULL;
+	int code = create_block(&block, p, p->n_workers, err);
+
+	if (!code)
+		code = orr_block_lay_out(block, published_peak(p), n, makespan_ns, err);
+	orr_block_destroy(block);
+	return code;
+}
+
+/* Interleaved 1F1B with microbatches at equal intervals instead of groups of P [Qi24, appendix G]:
+ * the same memory and bubble, for any number of microbatches. */
+static int place_uniform(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+			 struct orr_error *err)
+{
+	(void)data;
+	return lay_out_published(p, out->n, NULL, err);
+}
+
+const struct orr_schedule orr_schedule_interleaved_uniform = {
+	.name = "interleaved-uniform",
+	.summary = "interleaved with microbatches at equal intervals: same memory and bubble, any "
+		   "number of them",
+	.paper = "Qi et al. 2024 (Controllable Memory), appendix G",
+	.order = ORR_ORDER_STRICT,
+	.check = check,
+	.compute = compute,
+	.place = place_uniform,
+};
+
+/* Interleaved 1F1B with its bubble in less memory [Qi24, appendix H]: about vP stage stashes
+ * instead of vP + P - 1. The block has the stages of a worker as close as Bs allow, or as close as
+ * interleaved-uniform has them; warm-up and cool-down get the least memory with which they end as
+ * early. */
+#define MARGIN 6 /* stashes above one microbatch a stage that are tried one by one */
+
+/* The first that is no longer than bound_ns replaces n. */
+static int find_least(const struct orr_pipeline *p, int64_t k, int64_t bound_ns, int64_t *tried,
+		      int64_t *n, bool *found, struct orr_error *err)
+{
+	size_t size = (size_t)p->n_stages * (size_t)p->n_microbatches * 2 * sizeof(*n);
+	struct orr_block *block = NULL;
+	int64_t makespan_ns, published = published_peak(p);
+	int code = create_block(&block, p, k, err);
+
+	for (int64_t peak = p->n_stages;
+	     !code && !*found && peak < p->n_stages + MARGIN && peak < published; peak++) {
+		code = orr_block_lay_out(block, peak, tried, &makespan_ns, err);
+		if (!code && makespan_ns <= bound_ns && (*found = true))
+			memcpy(n, tried, size);
+	}
+	orr_block_destroy(block);
+	return code;
+}
+
+static int place_low_memory(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+			    struct orr_error *err)
+{
+	int64_t *tried =
+		calloc((size_t)p->n_stages * (size_t)p->n_microbatches * 2, sizeof(*tried));
+	int64_t bound_ns;
+	bool found = false;
+	int code;
+
+	(void)data;
+	if (!tried)
+		return orr_fail(err, ORR_E_NOMEM, "interleaved-low-memory: no memory");
+	if (!(code = lay_out_published(p, out->n, &bound_ns, err)) &&
+	    !(code = find_least(p, (2 * p->n_workers + 2) / 3, bound_ns, tried, out->n, &found,
+				err)))
+		code = find_least(p, p->n_workers, bound_ns, tried, out->n, &found, err);
+	free(tried);
+	return code;
+}
+
+const struct orr_schedule orr_schedule_interleaved_low_memory = {
+	.name = "interleaved-low-memory",
+	.summary = "interleaved with the same bubble in less memory",
+	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
+	.order = ORR_ORDER_STRICT,
+	.check = check,
+	.compute = compute,
+	.place = place_low_memory,
+};

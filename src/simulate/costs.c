@@ -1,0 +1,143 @@
+/* What jobs took in a step that was measured while all workers were busy: alone they share neither
+ * caches nor memory with others, and take less. */
+#include "gaps.h"
+
+#include <stdlib.h>
+
+#include "base/sort.h"
+#include "orrery/jobs.h"
+#include "orrery/pipeline.h"
+
+static int64_t mean(int64_t sum, int n)
+{
+	return n ? sum / n : 0;
+}
+
+/* Do all the jobs that job j waits for, or the update -1 - j, run on worker w, and have they ended
+ * by then? */
+static bool is_ready(const struct orr_timeline *t, int j, int w, int64_t by_ns, int *around)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int n = j < 0 ? jobs->pipeline->n_microbatches * jobs->n_passes
+		      : orr_jobs_predecessors(jobs, j, around);
+
+	for (int k = 0; k < n; k++) {
+		int i = j < 0 ? orr_jobs_index(jobs, t->updates[-1 - j].s, k / jobs->n_passes,
+					       (enum orr_pass)(k % jobs->n_passes))
+			      : around[k];
+
+		if (orr_jobs_has(jobs, i) && (jobs->compute[i] != w || t->end_ns[i] > by_ns))
+			return false;
+	}
+	return true;
+}
+
+/* The jobs and updates of worker w in the order of their starts; returns their number. */
+static int list(struct orr_keyed *items, const struct orr_timeline *t, int w)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int n = 0;
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
+		items[n++] =
+			(struct orr_keyed){t->start_ns[jobs->by_worker[i]], jobs->by_worker[i]};
+	for (int u = 0; u < t->n_updates; u++)
+		if (t->updates[u].w == w)
+			items[n++] = (struct orr_keyed){t->updates[u].start_ns, -1 - u};
+	return n;
+}
+
+int orr_timeline_gaps(int64_t *gaps, int *n_gaps, const struct orr_timeline *t,
+		      struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	struct orr_keyed *items =
+		calloc((size_t)jobs->n_jobs + (size_t)t->n_updates + 1, sizeof(*items));
+	int *around = calloc(orr_jobs_most_around(jobs), sizeof(*around)), code = 0;
+
+	*n_gaps = 0;
+	if (!items || !around)
+		code = orr_fail(err, ORR_E_NOMEM, "no memory for the gaps between %d jobs",
+				jobs->n_jobs);
+	/* without a flush a round's jobs have those of others between them */
+	for (int w = 0; w < jobs->pipeline->n_workers && !jobs->async && !code; w++) {
+		int n = list(items, t, w);
+
+		code = orr_sort(items, n, err);
+		for (int i = 1; i < n && !code; i++) {
+			int before = items[i - 1].value;
+			int64_t end_ns =
+				before < 0 ? t->updates[-1 - before].end_ns : t->end_ns[before];
+
+			if (is_ready(t, items[i].value, w, end_ns, around))
+				gaps[(*n_gaps)++] = items[i].key - end_ns;
+		}
+	}
+	free(items);
+	free(around);
+	return code;
+}
+
+/* The mean of the gaps, which every job has before it. */
+static int find_overhead(int64_t *overhead_ns, const struct orr_timeline *t, struct orr_error *err)
+{
+	int64_t *gaps = calloc((size_t)t->jobs->n_jobs + (size_t)t->n_updates + 1, sizeof(*gaps)),
+		sum = 0;
+	int n = 0, code = gaps ? orr_timeline_gaps(gaps, &n, t, err)
+			       : orr_fail(err, ORR_E_NOMEM, "no memory for the gaps between jobs");
+
+	for (int i = 0; i < n; i++)
+		sum += gaps[i];
+	free(gaps);
+	*overhead_ns = sum > 0 ? mean(sum, n) : 0;
+	return code;
+}
+
+static void write_stage(const struct orr_timeline *t, struct orr_stage *stage, int s)
+{
+	int64_t sum[3] = {0}, update = 0;
+	int n_updates = 0, m = t->jobs->pipeline->n_microbatches;
+
+	for (int b = 0; b < m; b++)
+		for (int d = 0; d < t->jobs->n_passes; d++) {
+			int j = orr_jobs_index(t->jobs, s, b, (enum orr_pass)d);
+
+			if (orr_jobs_has(t->jobs, j))
+				sum[d] += t->end_ns[j] - t->start_ns[j];
+		}
+	for (int u = 0; u < t->n_updates; u++)
+		if (t->updates[u].s == s) {
+			update += t->updates[u].end_ns - t->updates[u].start_ns;
+			n_updates++;
+		}
+	stage->forward_ns = mean(sum[ORR_PASS_F], m);
+	stage->backward_ns = mean(sum[ORR_PASS_B], m);
+	stage->weight_ns = mean(sum[ORR_PASS_W], m);
+	stage->update_ns = mean(update, n_updates);
+	/* B has run F again, and the simulator counts that by itself. */
+	if (t->jobs->recompute[s] && stage->backward_ns > stage->forward_ns)
+		stage->backward_ns -= stage->forward_ns;
+	else if (t->jobs->recompute[s])
+		stage->backward_ns = 0;
+	if (stage->has_input_gradient)
+		return;
+	stage->weight_ns += stage->backward_ns; /* all of its B is that */
+	stage->backward_ns = 0;
+}
+
+int orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p, struct orr_error *err)
+{
+	int64_t overhead_ns;
+	int code = find_overhead(&overhead_ns, t, err);
+
+	if (code)
+		return code;
+	for (int s = 0; s < p->n_stages; s++)
+		write_stage(t, &p->stages[s], s);
+	orr_pipeline_set_overhead(p, overhead_ns);
+	orr_pipeline_free_microbatches(p->microbatches); /* all are as the mean */
+	p->microbatches = NULL;
+	p->has_weight = true;
+	p->units = false;
+	return 0;
+}

@@ -1,0 +1,299 @@
+#include "checkpoints.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "orrery/checkpoint.h"
+#include "command.h"
+#include "evaluations.h"
+#include "session.h"
+#include "progress.h"
+#include "orrery/run.h"
+
+static void report_damaged(const char *line)
+{
+	char text[640];
+
+	(void)snprintf(text, sizeof(text), "%s; the one before it is tried", line);
+	command_say(text);
+}
+
+/* Where there is no other checkpoint: is the best one of a training that has ended early? */
+static int check_best(const struct checkpoints_options *o, struct orr_error *err)
+{
+	const char *best = checkpoints_best(o);
+	int64_t newest;
+	int code = orr_checkpoint_prepare(best, &newest, err);
+
+	if (code || newest < 0)
+		return code;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: has the best of another training, of step %lld: give --checkpoint "
+			"%.120s --resume to go on from it, or another folder",
+			best, (long long)newest, best);
+}
+
+/* Called on one process; the result is shared with all ranks. */
+static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		      struct orr_error *err)
+{
+	int64_t newest;
+	int code;
+
+	if (o->resume && (code = orr_checkpoint_open(out, o->folder, -1, report_damaged, err)))
+		return code;
+	if ((code = orr_checkpoint_lock(o->folder, err)) ||
+	    (code = orr_checkpoint_prepare(o->folder, &newest, err)))
+		return code;
+	if (newest >= 0 && !o->resume)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: has checkpoints, up to step %lld: give --resume to go on from "
+				"them, or another folder",
+				o->folder, (long long)newest);
+	return newest >= 0 || !o->best ? 0 : check_best(o, err);
+}
+
+/* Of one process, as open_first: the best so far, if there is one. */
+static int open_best(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		     struct orr_error *err)
+{
+	int64_t newest;
+	int code = orr_checkpoint_prepare(checkpoints_best(o), &newest, err);
+
+	if (code || newest < 0 || !o->resume)
+		return code;
+	code = orr_checkpoint_open(out, checkpoints_best(o), -1, report_damaged, err);
+	if (code != ORR_E_INPUT)
+		return code;
+	return orr_fail(err, code,
+			"%s: no checkpoint there is whole: move that folder away, and --resume "
+			"keeps the best from here on",
+			checkpoints_best(o));
+}
+
+/* Rank 0 has opened a checkpoint in the folder, or none: the others open the same. */
+static int share(struct orr_checkpoint **out, const char *folder, int code, struct session *s)
+{
+	int64_t step = *out ? orr_checkpoint_step(*out) : -1;
+
+	if ((code = session_agree(s, code)) || (code = session_max(s, &step)))
+		return code;
+	if (s->rank && step >= 0)
+		code = orr_checkpoint_open(out, folder, step, NULL, &s->err);
+	return session_agree(s, code);
+}
+
+const char *checkpoints_best(const struct checkpoints_options *o)
+{
+	static char path[PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/best", o->folder);
+	return path;
+}
+
+int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
+		     const struct checkpoints_options *o, struct session *s)
+{
+	int code;
+
+	if (!o->folder)
+		return 0;
+	/* a limit on the size of files is to be an error of write() as a full disk is */
+	signal(SIGXFSZ, SIG_IGN);
+	code = s->rank ? 0 : open_first(out, o, &s->err);
+	if ((code = share(out, o->folder, code, s)) || !o->best)
+		return code;
+	code = s->rank ? 0 : open_best(best, o, &s->err);
+	return share(best, checkpoints_best(o), code, s);
+}
+
+/* The first step after this one at which a checkpoint is due. */
+static int64_t next_checkpoint(const struct checkpoints_options *o, int64_t step, int64_t end)
+{
+	int64_t stop = step + o->every - step % o->every;
+
+	return o->folder && stop < end ? stop : end;
+}
+
+/* ---- signals ---- */
+
+static const int signals[] = {SIGINT, SIGTERM};
+enum { N_SIGNALS = sizeof(signals) / sizeof(*signals) };
+
+static struct orr_run *running;
+static volatile sig_atomic_t asked; /* the signal that asked to stop; 0: none */
+static const char *notice;          /* the message for it; NULL: it came to another rank */
+
+/* A second signal has its default effect. */
+static void ask_to_stop(int number)
+{
+	ssize_t n;
+
+	if (asked) {
+		signal(number, SIG_DFL);
+		raise(number);
+		return;
+	}
+	asked = number;
+	orr_run_stop(running);
+	if (notice) {
+		n = write(STDERR_FILENO, notice, strlen(notice));
+		(void)n;
+	}
+}
+
+/* What is ignored, as under nohup, stays so. */
+static void catch_signals(struct orr_run *run, const struct progress *progress,
+			  struct sigaction *old)
+{
+	static const char text[] =
+		"\nstopping after the steps under way; a second signal ends at once\n";
+	struct sigaction mine = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
+
+	running = run;
+	notice = progress->silent ? NULL : progress->terminal ? text : text + 1;
+	for (int i = 0; i < N_SIGNALS; i++)
+		if (!sigaction(signals[i], NULL, &old[i]) && old[i].sa_handler != SIG_IGN)
+			sigaction(signals[i], &mine, NULL);
+}
+
+/* handled: the signal of one of the ranks, or 0. */
+static void release_signals(const struct sigaction *old, int handled)
+{
+	for (int i = 0; i < N_SIGNALS; i++)
+		sigaction(signals[i], &old[i], NULL);
+	if (asked && !handled) /* too late to stop a step */
+		raise(asked);
+}
+
+static void tell_stop(const struct checkpoints_options *o, const struct checkpoints_end *r,
+		      int64_t step, int64_t end, const struct session *s)
+{
+	char kept[1024];
+
+	if (!o->folder)
+		(void)snprintf(kept, sizeof(kept), "without --checkpoint nothing is kept");
+	else if (r->unsaved)
+		(void)snprintf(kept, sizeof(kept), "no checkpoint of it: %s", r->why.msg);
+	else
+		(void)snprintf(kept, sizeof(kept),
+			       "%s has a checkpoint of it: --resume goes on from there", o->folder);
+	session_say(s, "%s: stopped after step %lld of %lld; %s",
+		    s->signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)step, (long long)end,
+		    kept);
+}
+
+/* ---- training ---- */
+
+/* The cure, and the checkpoints that are left. */
+static void explain_divergence(const struct checkpoints_options *o, const struct orr_run *run,
+			       int64_t saved, struct orr_error *err)
+{
+	int n_skipped = orr_run_skipped_last(run);
+	int64_t good = orr_run_step(run) - (n_skipped ? n_skipped : 1); /* the last step that was */
+	size_t length = strlen(err->msg), room = sizeof(err->msg) - length;
+	int n = snprintf(err->msg + length, room,
+			 ": lower --lr, or scale the inputs (scale= in the graph)");
+
+	if (!o->folder || n < 0 || (size_t)n >= room)
+		return;
+	if (saved > 0)
+		snprintf(err->msg + length + n, room - (size_t)n,
+			 "; the last checkpoint is of step %lld%s", (long long)saved,
+			 saved < good ? ": --resume with a lower --lr goes on from there"
+				      : ", which leads here with any --lr: remove it, and --resume "
+					"with a lower --lr goes on from the one before");
+	else
+		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
+}
+
+/* Train to where a checkpoint or an evaluation is due. */
+static int train_to_stop(struct checkpoints_end *r, const struct checkpoints_options *o,
+			 struct orr_run *run, int64_t end, struct progress *progress,
+			 struct evaluations *e, struct orr_error *err)
+{
+	int64_t step = orr_run_step(run), checkpoint = next_checkpoint(o, step, end),
+		evaluation = evaluations_next(e, step, end),
+		stop = r->due                    ? step + 1
+		       : checkpoint < evaluation ? checkpoint
+						 : evaluation;
+	int code = orr_run_train(run, stop - step, progress->silent ? NULL : progress_visit,
+				 progress, err);
+	int n_skipped = orr_run_skipped_last(run);
+
+	step = orr_run_step(run);
+	r->due = o->folder && (r->due || step == checkpoint || orr_run_stopped(run));
+	if (!code && (orr_run_stopped(run) || step == end) && n_skipped &&
+	    n_skipped == step - progress->first)
+		return orr_fail(err, ORR_E_DIVERGED,
+				"training diverged: the updates of all steps, %d, were left out, "
+				"since losses or gradients were not finite",
+				n_skipped);
+	return code;
+}
+
+/* Parameters with which the last step was left out may be no good: a checkpoint of them is put off
+ * to the first step that is not, but for the end of training; and without an update there is none.
+ */
+static int save(struct checkpoints_end *r, const struct checkpoints_options *o, struct orr_run *run,
+		int64_t end, const struct progress *progress, struct session *s)
+{
+	int64_t step = orr_run_step(run);
+	bool at_end = orr_run_stopped(run) || step == end;
+
+	if (!r->due || (orr_run_skipped_last(run) && !at_end))
+		return 0;
+	r->due = false;
+	if (!(r->unsaved = orr_run_save(run, o->folder, o->keep, &r->why)))
+		r->saved = step;
+	if (r->unsaved == ORR_E_DIVERGED) {
+		s->err = r->why;
+		return r->unsaved;
+	}
+	if (r->unsaved && !at_end) {
+		if (progress->terminal)
+			fputc('\n', stderr);
+		session_say(s, "no checkpoint of step %lld: %s; training goes on", (long long)step,
+			    r->why.msg);
+	}
+	return 0;
+}
+
+int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
+		      struct progress *progress, struct evaluations *e, struct checkpoints_end *r,
+		      struct session *s)
+{
+	struct sigaction old[N_SIGNALS];
+	int64_t number;
+	int code = 0;
+
+	*r = (struct checkpoints_end){.saved = orr_run_step(run)};
+	catch_signals(run, progress, old);
+	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end) {
+		if ((code = train_to_stop(r, o, run, end, progress, e, &s->err)))
+			break;
+		if (!orr_run_stopped(run) && evaluations_is_due(e, orr_run_step(run), end))
+			code = evaluations_take(e, run, progress, s);
+		if (!code)
+			code = save(r, o, run, end, progress, s);
+	}
+	number = asked;
+	if (code == ORR_E_DIVERGED)
+		explain_divergence(o, run, r->saved, &s->err);
+	else if (!code && !(code = session_max(s, &number)))
+		s->signal = (int)number;
+	release_signals(old, s->signal);
+	if (!code && s->signal)
+		tell_stop(o, r, orr_run_step(run), end, s);
+	return code;
+}
+
+int checkpoints_check(const struct checkpoints_end *r, struct orr_error *err)
+{
+	if (!r->unsaved)
+		return 0;
+	return orr_fail(err, r->unsaved, "no checkpoint of the last step: %s", r->why.msg);
+}

@@ -1,0 +1,90 @@
+/* orrery show: a model before scheduling. */
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "options_read.h"
+#include "base/input_file.h"
+#include "orrery/graph.h"
+#include "report/model.h"
+#include "output.h"
+#include "plan/plan_file.h"
+#include "rewrite/rewrite.h"
+
+/* Each with what it may be told, and the value that it has otherwise. */
+static int list_operators(void)
+{
+	char text[256];
+	const char *op;
+
+	for (int i = 0; (op = orr_graph_op(i, text, sizeof(text))); i++)
+		printf(*text ? "%-22s %s\n" : "%s\n", op, text);
+	return command_end(0, NULL);
+}
+
+/* A plan has none of its own to show. */
+static int read_model(struct orr_graph **graph, const char *source, struct orr_error *err)
+{
+	int code = orr_graph_read(graph, source, err);
+
+	return code == ORR_E_INPUT && orr_plan_is(source)
+		       ? orr_fail(err, code,
+				  "%s: a plan, and no model: show the model that it names, or "
+				  "simulate the plan",
+				  source)
+		       : code;
+}
+
+/* Data in a FIFO, a device or a folder: the line of train, which reads it. Without data a model has
+ * all to show. */
+static int check_data(const struct orr_graph *g, struct orr_error *err)
+{
+	struct stat about;
+	int64_t n_bytes;
+	int fd, code;
+
+	if (!g->data || stat(g->data, &about) || S_ISREG(about.st_mode))
+		return 0;
+	if ((code = orr_graph_check_data(g, err)) ||
+	    (code = orr_input_open(&fd, &n_bytes, g->data, "", err)))
+		return code;
+	(void)close(fd);
+	return 0;
+}
+
+int cmd_show(int argc, char **argv)
+{
+	const struct options options =
+		options_read(VERB_SHOW, "GRAPH",
+			     "Show the operators of a model, its encoders, parameters, operations "
+			     "(FLOP) and sizes. GRAPH is a DOT file, a PipeDream "
+			     "profile, or a study such as chain:8 or towers:3,3/2.",
+			     argc, argv);
+	struct orr_graph *graph = NULL;
+	struct orr_error err = {""};
+	json_t *json = NULL;
+	int code;
+
+	if (options.operators)
+		return list_operators();
+	if ((code = read_model(&graph, options.open.source, &err)) ||
+	    (code = check_data(graph, &err)) ||
+	    (code = orr_graph_split(&graph, graph, options.open.splits, &err)))
+		goto out;
+	if (options.dot) {
+		code = orr_graph_write_dot(graph, stdout, &err);
+	} else if (!options.output.json) {
+		code = orr_graph_report_write(stdout, graph, &err);
+	} else if (!(json = orr_graph_report_json(graph, &err))) {
+		code = ORR_E_NOMEM;
+	} else if (json_dumpf(json, stdout, JSON_INDENT(2) | OUTPUT_JSON_DIGITS) ||
+		   putchar('\n') == EOF) {
+		code = orr_fail(&err, ORR_E_IO, "%s: its JSON could not be written: is there room?",
+				graph->name);
+	}
+out:
+	json_decref(json);
+	orr_graph_destroy(graph);
+	return command_end(code, &err);
+}

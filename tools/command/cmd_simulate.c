@@ -1,0 +1,294 @@
+/* orrery simulate: file -> graph -> pipeline -> jobs -> timeline -> report. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "options_read.h"
+#include "simulate/noise.h"
+#include "report/diagram.h"
+#include "export.h"
+#include "orrery/figures.h"
+#include "orrery/graph.h"
+#include "report/html.h"
+#include "base/json.h"
+#include "simulate/measured.h"
+#include "output.h"
+#include "orrery/pipeline.h"
+#include "progress.h"
+#include "base/quantity.h"
+#include "report/replay.h"
+#include "report/report.h"
+#include "simulate/simulate.h"
+#include "orrery/timeline.h"
+#include "report/untested.h"
+#include "schedule/gathers.h"
+#include "work.h"
+
+/* Of a step that ran elsewhere; none without --measured. */
+struct measured {
+	struct orr_timeline *timeline;
+	struct orr_figures *figures;
+};
+
+/* Was orr_cut() alone to say which operators make a stage? */
+static bool was_cut(const struct orr_opened *x)
+{
+	int n_computing = 0;
+
+	for (int i = 0; i < x->graph->n_operators; i++) {
+		if (x->graph->operators[i].stage >= 0)
+			return false;
+		n_computing += !orr_operator_is_input(&x->graph->operators[i]);
+	}
+	return !x->plan && !x->choice.plan && x->pipeline->n_stages < n_computing;
+}
+
+/* A cut follows one order of the operators, so a small branch may be all that a worker has. */
+static void print_uneven(const struct orr_opened *x, const struct orr_figures *f)
+{
+	int64_t sum = 0;
+	int least = 0;
+
+	for (int w = 0; w < f->n_workers; w++) {
+		sum += f->worker[w].busy_ns;
+		least = f->worker[w].busy_ns < f->worker[least].busy_ns ? w : least;
+	}
+	sum /= f->n_workers;
+	if (f->worker[least].busy_ns < sum / 2 && was_cut(x))
+		printf("\nuneven: worker %d is busy for %s, and the mean is %s: `orrery plan` "
+		       "balances stages better\n",
+		       least, orr_duration_text(f->worker[least].busy_ns, x->pipeline->units),
+		       orr_duration_text(sum, x->pipeline->units));
+}
+
+/* A schedule that deals out stages in another way than the plan keeps its own workers. */
+static void print_moved(const struct orr_opened *x)
+{
+	const struct orr_jobs *jobs = x->tried.jobs;
+
+	/* of a graph that was split a home is a group's */
+	for (int j = 0; x->home && !jobs->groups && j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int planned = x->home[j / jobs->n_passes];
+
+		if (jobs->compute[j] == planned)
+			continue;
+		printf("\nplaced: by %s, not as planned: %d%c%d is on worker %d, and the plan has "
+		       "it on %d\n",
+		       jobs->schedule, job.s, orr_pass_letter(job.d), job.b, jobs->compute[j],
+		       planned);
+		return;
+	}
+}
+
+/* A simulated microbatch is as large as train's first ones. */
+static void print_samples(const struct orr_opened *x)
+{
+	int batch = x->settled.batch, m = x->settled.n_microbatches;
+
+	if (!orr_operator_is_study(&x->graph->operators[0]) && batch % m)
+		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others "
+		       "%d; here all have %d\n",
+		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);
+}
+
+/* Of a model that could be trained under another schedule. */
+static void print_untrained(const struct orr_opened *x)
+{
+	struct orr_error err;
+
+	if (!orr_operator_is_study(&x->graph->operators[0]) &&
+	    orr_gathers_check_trained(x->tried.jobs, &err))
+		printf("\nnot trained: %s\n", err.msg);
+}
+
+static int read_measured(struct measured *m, const char *path, const struct orr_opened *x,
+			 struct orr_error *err)
+{
+	int code = path ? orr_measured_read(&m->timeline, x->tried.jobs, path, err) : 0;
+
+	return code || !path ? code : orr_figures_create(&m->figures, m->timeline, err);
+}
+
+/* The JSON object; NULL: err says why. */
+static json_t *report_json(const struct orr_opened *x, const struct orr_noise *noise,
+			   const struct orr_noisy *noisy, const struct measured *measured,
+			   struct orr_error *err)
+{
+	struct orr_untested untested[ORR_MOST_UNTESTED];
+	int n = orr_untested_find(untested, x->tried.jobs);
+	json_t *json = orr_report_json(x->tried.timeline, x->tried.figures, err), *own;
+
+	if (!json)
+		return NULL;
+	orr_json_keep(&json, orr_untested_report(json, untested, n, err));
+	if (noise) {
+		own = orr_noise_json(noise);
+		orr_json_keep(&own, json_object_update_new(own, orr_noisy_json(noisy)));
+		orr_json_set(&json, "noise", own);
+	}
+	if (measured->timeline)
+		orr_json_set(&json, "measured",
+			     orr_report_json(measured->timeline, measured->figures, err));
+	if (!json)
+		(void)orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the report");
+	return json;
+}
+
+static int print_measured(const struct measured *m, const struct orr_figures *simulated,
+			  struct orr_error *err)
+{
+	int code;
+
+	printf("\nMeasured: %s, %.2f times the simulated makespan.\n",
+	       orr_duration_text(m->figures->makespan_ns, false),
+	       (double)m->figures->makespan_ns / (double)simulated->makespan_ns);
+	if ((code = orr_diagram_text(stdout, m->timeline, output_columns(), output_wants_colour(),
+				     err)))
+		return code;
+	printf("\n");
+	return output_report(m->timeline, m->figures, err);
+}
+
+/* *report: the JSON object, where an output has it. */
+static int print(json_t **report, const struct options *a, const struct orr_opened *x,
+		 const struct measured *measured, struct orr_error *err)
+{
+	const struct orr_timeline *t = x->tried.timeline;
+	const struct orr_figures *f = x->tried.figures;
+	const struct orr_noise *noise = options_noise(a);
+	struct orr_untested untested[ORR_MOST_UNTESTED];
+	struct orr_noisy noisy;
+	int n = orr_untested_find(untested, t->jobs), code;
+	char text[256];
+
+	progress_doing(noise ? "drawing noise" : "writing the report", NULL);
+	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
+		return code;
+	if ((a->output.json || a->output.html) &&
+	    !(*report = report_json(x, noise, &noisy, measured, err)))
+		return ORR_E_NOMEM;
+	if (a->output.json)
+		return output_json(json_incref(*report), err);
+	if ((code = orr_diagram_text(stdout, t, output_columns(), output_wants_colour(), err)))
+		return code;
+	printf("\n");
+	code = output_report(t, f, err);
+	if (!code && noise)
+		orr_noise_write(stdout, noise, &noisy, x->pipeline->units);
+	if (!code) {
+		print_uneven(x, f);
+		print_samples(x);
+		print_moved(x);
+		print_untrained(x);
+	}
+	if (!code && measured->timeline)
+		code = print_measured(measured, f, err);
+	if (!code && n)
+		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
+	return code;
+}
+
+static int write_plan(const struct options *a, const struct orr_opened *x, struct orr_error *err)
+{
+	bool embed = x->settled.given.costs || orr_opened_is_embedded(x) ||
+		     (!x->plan && !x->choice.plan &&
+		      strcmp(x->graph->name, x->settled.source)); /* no path as JSON has it */
+	json_t *json;
+	int code;
+
+	if (!a->out)
+		return 0;
+	if (x->tried.jobs->groups)
+		return orr_fail(err, ORR_E_INPUT,
+				"-o %s: the graph is split among workers, of which a plan that "
+				"simulate writes says nothing: take --csv, and --split again to "
+				"read it",
+				a->out);
+	if (!(json = orr_replay_json(x->tried.timeline, x->tried.figures, x->settled.batch,
+				     orr_open_samples(&x->settled), embed, err)))
+		return ORR_E_NOMEM;
+	code = output_file(a->out, output_write_json, json, err);
+	json_decref(json);
+	return code;
+}
+
+static int write_timelines(const struct output_options *o, const struct orr_try *tried,
+			   const struct orr_timeline *measured, json_t *report,
+			   struct orr_error *err)
+{
+	const struct orr_timeline *const timelines[] = {tried->timeline, measured};
+	const char *const names[] = {measured ? "predicted" : tried->jobs->schedule, "measured"};
+	int n = measured ? 2 : 1;
+	const struct orr_page page = {.command = "simulate",
+				      .report = report,
+				      .timelines = timelines,
+				      .names = names,
+				      .n_timelines = n};
+	int code = output_timelines(o, timelines, names, n, err);
+
+	return code ? code : output_html(o, &page, err);
+}
+
+/* Before the work: what is read is kept, and what is written can be. */
+static int check_files(const struct options *a, struct orr_error *err)
+{
+	int code;
+
+	if ((code = output_protect(a->measured, err)) ||
+	    (code = output_check_file("-o", a->out, err)))
+		return code;
+	return output_check(&a->output, err);
+}
+
+static const char about[] =
+	"Simulate a schedule exactly: its timeline and figures.\v"
+	"The figures, here and of train:\n"
+	"  bubble        1 - time busy / (workers x makespan)\n"
+	"  span bubble   1 - time busy of the busiest worker / longest time from a\n"
+	"                worker's first start to its last end, which may be staggered\n"
+	"  span          that longest time, with its bound, where a schedule seeks the\n"
+	"                shortest one: auto:objective=span\n"
+	"  lower bound   no order of these jobs on these workers is shorter, within the\n"
+	"                schedule's limits where it says so; another placement may be\n"
+	"  throughput    microbatches through a stage per worker in the time of one\n"
+	"  peak stash    most stage stashes that a worker held at once\n"
+	"  not tested    what took no time or memory for want of sizes or links\n"
+	"and of a schedule that never flushes:\n"
+	"  start-up      until the input stages start their first backward\n"
+	"  steady        what comes in between start-up and drain, without end\n"
+	"  drain         from the end of the last forward at the input\n"
+	"  staleness     updates between the version that F reads and the one that\n"
+	"                its gradient is applied to, in the steady part\n"
+	"  versions      most that a replica holds at once";
+
+int cmd_simulate(int argc, char **argv)
+{
+	const struct options a = options_read(VERB_SIMULATE, "GRAPH", about, argc, argv);
+	struct measured measured = {0};
+	struct orr_opened x = {0};
+	struct orr_error err = {""};
+	json_t *report = NULL;
+	int code;
+
+	if ((code = check_files(&a, &err)) ||
+	    (code = work_choose(&x, &a, &err)) ||   /* text -> schedule, or plan */
+	    (code = orr_open_graph(&x, &err)) ||    /* file -> graph */
+	    (code = orr_open_pipeline(&x, &err)) || /* graph, machine -> pipeline */
+	    (code = work_place(&x, &err)) ||        /* pipeline, schedule -> jobs */
+	    (code = output_check_jobs(&a.output, x.tried.jobs, &err)) ||
+	    (code = orr_try_run(&x.tried, &err)) || /* jobs -> timeline, figures */
+	    (code = orr_opened_check_memory(&x, &err)) ||
+	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, x.tried.timeline,
+					  &err)) ||
+	    (code = read_measured(&measured, a.measured, &x, &err)) ||
+	    (code = print(&report, &a, &x, &measured, &err)) || (code = write_plan(&a, &x, &err)))
+		goto out;
+	code = write_timelines(&a.output, &x.tried, measured.timeline, report, &err);
+out:
+	orr_figures_destroy(measured.figures);
+	orr_timeline_destroy(measured.timeline);
+	json_decref(report);
+	orr_opened_fini(&x);
+	return command_end(code, &err);
+}

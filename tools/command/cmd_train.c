@@ -1,0 +1,432 @@
+/* orrery train: file -> graph -> pipeline -> jobs -> run -> report, with the simulator's prediction
+ * beside; on every rank that mpirun has started. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "across.h"
+#include "orrery/jobs.h"
+#include "orrery/checkpoint.h"
+#include "command.h"
+#include "hardware.h"
+#include "checkpoints.h"
+#include "evaluations.h"
+#include "options_read.h"
+#include "orrery/dataset.h"
+#include "orrery/figures.h"
+#include "orrery/run.h"
+#include "simulate/simulate.h"
+#include "orrery/timeline.h"
+#include "base/utf8.h"
+#include "progress.h"
+#include "session.h"
+#include "train_options.h"
+#include "trained.h"
+#include "work.h"
+
+struct training {
+	struct session session;
+	struct options options;
+	struct orr_opened opened;
+	struct orr_dataset *data;
+	struct orr_checkpoint *checkpoint; /* to go on from; NULL: there is none */
+	struct orr_checkpoint *best;       /* the best before that; NULL: there is none */
+	struct orr_run *run;
+	struct progress progress;
+	struct evaluations evaluations;
+	struct trained result;
+	struct checkpoints_end end;
+	int64_t steps;   /* of all of the training */
+	double old_rate; /* the learning rate of the checkpoint */
+	int n_devices;
+};
+
+/* A schedule's own bound holds for the costs that it was given: check it by those, and forget it,
+ * since costs are measured anew. */
+static int check_bound(struct orr_opened *x, struct orr_error *err)
+{
+	struct orr_figures *figures = NULL;
+	struct orr_timeline *timeline = NULL;
+	int code;
+
+	if (!x->tried.jobs->bound_ns)
+		return 0;
+	if (!(code = orr_simulate(&timeline, x->tried.jobs, err)))
+		code = orr_figures_create(&figures, timeline, err);
+	x->tried.jobs->bound_ns = 0;
+	orr_figures_destroy(figures);
+	orr_timeline_destroy(timeline);
+	return code;
+}
+
+/* The jobs, and the hardware that will compute them. */
+static int open_work(struct training *t, struct orr_error *err)
+{
+	struct options *o = &t->options;
+	bool given = o->open.machine.n_workers > 0 || o->open.machine_file;
+	int code;
+
+	if ((code = train_options_check(o, err)))
+		return code;
+	o->open.default_workers = train_options_workers(o, &t->session);
+	if ((code = work_init(&t->opened, o, err)) ||
+	    (code = output_check_jobs(&o->output, t->opened.tried.jobs, err)) ||
+	    (code = train_options_settle(o, &t->opened, err)) ||
+	    (code = hardware_find(&o->run, &t->n_devices, err)))
+		return code;
+	if (given || orr_opened_table(&t->opened))
+		o->train.workers = NULL;
+	if (!t->session.rank)
+		work_tell_profiled(t->opened.graph,
+				   t->n_devices ? ORR_HARDWARE_CUDA : ORR_HARDWARE_CPU,
+				   o->run.precision);
+	return check_bound(&t->opened, err);
+}
+
+/* The steps, which the learning rate goes by. */
+static int settle_steps(struct training *t, struct orr_error *err)
+{
+	struct options *o = &t->options;
+	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run);
+
+	t->steps =
+		o->train.steps >= 0
+			? o->train.steps
+			: ((o->train.epochs ? o->train.epochs : 10) * t->data->n_train + samples -
+			   1) / samples;
+	evaluations_init(&t->evaluations, &o->evaluate, t->data->n_train, samples,
+			 o->keep.best ? checkpoints_best(&o->keep) : NULL);
+	if (!t->steps)
+		o->run.decay = ORR_DECAY_NONE;
+	if (o->run.decay == ORR_DECAY_NONE)
+		return 0;
+	o->run.decay_steps = t->steps;
+	if (o->run.warmup < t->steps)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"--warmup %lld: there are %lld steps, and none is left for --decay: take a "
+			"shorter warm-up, or more steps",
+			(long long)o->run.warmup, (long long)t->steps);
+}
+
+/* ---- data ---- */
+
+static struct {
+	const char *path;
+	char line[1024];
+	off_t n_bytes;
+	struct sigaction before;
+} mapped;
+
+/* A mapped file that was cut is not there any more. Any other cause comes again when this returns.
+ */
+static void tell_cut(int number)
+{
+	struct stat now;
+	ssize_t n;
+
+	if (!stat(mapped.path, &now) && now.st_size < mapped.n_bytes) {
+		n = write(STDERR_FILENO, mapped.line, strlen(mapped.line));
+		(void)n;
+		_exit(1);
+	}
+	sigaction(number, &mapped.before, NULL);
+}
+
+static void watch_mapped(const char *path)
+{
+	struct sigaction mine = {.sa_handler = tell_cut};
+	struct stat about;
+	char shown[800];
+
+	if (stat(path, &about))
+		return;
+	mapped.path = path;
+	mapped.n_bytes = about.st_size;
+	(void)snprintf(mapped.line, sizeof(mapped.line),
+		       "orrery: %s: became shorter while it was read: training ends; put all of it "
+		       "there, and --resume from the last checkpoint\n",
+		       orr_utf8_print(shown, sizeof(shown), path));
+	sigaction(SIGBUS, &mine, &mapped.before);
+}
+
+/* As much of the data as this rank reads. */
+static int find_data(struct training *t, struct orr_error *err)
+{
+	const struct orr_graph *g = t->opened.graph;
+	const char *given = t->options.train.data, *path = given ? given : g->data;
+	struct orr_data_columns *columns;
+	int n, code;
+
+	if (orr_operator_is_study(&g->operators[0]))
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: has costs and nothing to compute: simulate it, or train a "
+				"model whose nodes have an op",
+				g->name);
+	if (!path)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: names no data: give --data FILE, or write data=\"file.csv\" "
+				"in the graph",
+				g->name);
+	if ((!given && (code = orr_graph_check_data(g, err))) ||
+	    (code = orr_run_columns(&columns, &n, t->opened.tried.jobs, &t->options.run, err)))
+		return code;
+	watch_mapped(path);
+	code = orr_dataset_read(&t->data, path, columns, n, err);
+	free(columns);
+	return code ? code : settle_steps(t, err);
+}
+
+/* Of a device: data beyond it moves to main memory. 0: no limit. */
+static int64_t least_memory(const struct orr_pipeline *p)
+{
+	int64_t least = 0;
+
+	for (int w = 0; w < p->n_workers; w++) {
+		int64_t bytes = orr_machine_memory(&p->machine, w);
+
+		least = bytes && (!least || bytes < least) ? bytes : least;
+	}
+	return least;
+}
+
+/* On CPU cores --memory holds for what the simulator counts, before anything is allocated. */
+static int check_memory(struct training *t, struct orr_error *err)
+{
+	int code;
+
+	t->options.run.memory_bytes = least_memory(t->opened.pipeline);
+	/* costs are measured where the jobs run: the speeds of --machine have had their say */
+	for (int w = 0; t->opened.cluster && w < t->opened.cluster->n_workers; w++)
+		t->opened.cluster->workers[w].speed = 1;
+	if (t->session.rank || t->n_devices)
+		return 0;
+	code = orr_try_run(&t->opened.tried, err);
+	return code ? code : orr_opened_check_memory(&t->opened, err);
+}
+
+/* With the weights of a file. */
+static int begin(struct training *t, struct orr_error *err)
+{
+	const struct options *o = &t->options;
+	char text[512];
+	int code;
+
+	if (!o->train.init)
+		return 0;
+	code = orr_run_begin(t->run, o->train.init, o->train.init_partly, text, sizeof(text), err);
+	if (!code && *text)
+		session_say(&t->session, "%s", text);
+	return code;
+}
+
+/* Go on from the checkpoint, if there is one. What does not fit, fits on no rank. */
+static int resume(struct training *t, struct orr_error *err)
+{
+	const struct options *o = &t->options;
+	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run), code;
+	/* to evaluate it, no learning rate is needed */
+	double *rate = o->train.has_lr || !t->steps ? &t->old_rate : NULL;
+
+	if (!t->session.rank)
+		hardware_tell(&o->run);
+	if ((code = begin(t, err)))
+		return code;
+	t->old_rate = o->run.learning_rate;
+	if (t->best && (code = evaluations_resume(&t->evaluations, t->run, t->best, rate, err)))
+		return code;
+	if (t->checkpoint && (code = orr_run_load(t->run, t->checkpoint, rate, err)))
+		return code;
+	t->result = (struct trained){
+		.output = &o->output,
+		.n_ranks = t->session.n_ranks,
+		.workers = o->train.workers,
+		.step_samples = samples,
+		.jobs = t->opened.tried.jobs,
+		.predicted = &t->opened.tried,
+		.steps = t->steps,
+		.first = orr_run_step(t->run),
+		.evaluations = &t->evaluations,
+	};
+	return 0;
+}
+
+static int train(struct training *t, struct orr_error *err)
+{
+	const struct options *o = &t->options;
+	int64_t first = t->result.first, end = t->result.steps;
+	int code, ended;
+
+	if (first >= end) /* the checkpoint has them all */
+		return 0;
+	if ((code = progress_init(&t->progress, t->run, t->opened.graph, end, t->session.rank > 0,
+				  err)))
+		return code;
+	if (t->old_rate != o->run.learning_rate)
+		session_say(&t->session,
+			    "--lr %.15g from step %lld on; the checkpoint is of --lr %.15g",
+			    o->run.learning_rate, (long long)first + 1, t->old_rate);
+	t->progress.norms = o->run.clip > 0;
+	t->progress.evaluates = t->evaluations.every > 0;
+	t->progress.history.wanted = o->output.html && !t->session.rank;
+	if ((code = progress_write(&t->progress, o->train.losses, err)))
+		return code;
+	code = checkpoints_train(&o->keep, t->run, end, &t->progress, &t->evaluations, &t->end,
+				 &t->session);
+	if (code && code != ORR_E_DIVERGED)
+		return code;
+	ended = progress_end(&t->progress, code ? NULL : err); /* losses are kept up to there */
+	return code ? code : ended;
+}
+
+/* The stages' times are those that the jobs of the measured step had on average, while all workers
+ * were busy: alone they share neither caches nor memory with others, and take less. */
+static int predict(struct training *t, const struct orr_timeline *measured, struct orr_error *err)
+{
+	int code;
+
+	if (t->session.rank || !measured)
+		return 0;
+	if ((code = orr_timeline_costs(measured, t->opened.pipeline, err)))
+		return code;
+	orr_jobs_renew(t->opened.tried.jobs);
+	return orr_try_run(&t->opened.tried, err);
+}
+
+/* Of every stage, where the schedule does not flush. */
+static int gather_versions(struct orr_run_versions **out, const struct orr_jobs *jobs,
+			   struct orr_run *run, struct orr_error *err)
+{
+	struct orr_run_versions *stages;
+	int code;
+
+	if (!jobs->async)
+		return 0;
+	if (!(stages = calloc((size_t)jobs->pipeline->n_stages, sizeof(*stages))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the versions");
+	if ((code = orr_run_versions(run, stages, err)))
+		free(stages);
+	else
+		*out = stages;
+	return code;
+}
+
+/* What training came to, gathered from all ranks by rank 0. */
+static int gather(struct training *t, struct orr_error *err)
+{
+	struct trained *r = &t->result;
+	int code;
+
+	r->skipped = orr_run_skipped(t->run);
+	r->losses = t->progress.history.losses;
+	r->step_seconds = t->session.rank ? 0 : progress_median(&t->progress);
+	if (!(r->measured = progress_timeline(&t->progress)))
+		r->measured = orr_run_timeline(t->run);
+	if ((code = predict(t, r->measured, err)) ||
+	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
+	    (code = gather_versions(&r->versions, r->jobs, t->run, err)) ||
+	    (code = hardware_init(&r->hardware, t->run, t->opened.pipeline->n_workers, err)))
+		return code;
+	if (r->n_ranks == 1 || t->session.rank)
+		return 0;
+	return across_predict(r->ranks, r->n_ranks, r->predicted->timeline, &t->options.run, err);
+}
+
+/* What is written of a model. */
+struct weights {
+	const struct orr_graph *graph;
+	const float *parameters;
+};
+
+static int write_weights(FILE *file, const void *what, struct orr_error *err)
+{
+	const struct weights *w = what;
+
+	return orr_weights_write(file, w->graph, w->parameters, err);
+}
+
+/* Gathered from all ranks by rank 0. */
+static int save_weights(struct training *t, struct orr_error *err)
+{
+	struct weights w = {.graph = t->opened.graph};
+	float *parameters = NULL;
+	int64_t n = orr_run_n_parameters(t->run);
+	int code = 0;
+
+	if (!t->options.train.weights)
+		return 0;
+	if (!t->session.rank && !(parameters = malloc((size_t)(n + 1) * sizeof(*parameters))))
+		code = orr_fail(err, ORR_E_NOMEM, "no memory for %lld parameters", (long long)n);
+	if (!(code = session_agree(&t->session, code)) &&
+	    !(code = orr_run_parameters(t->run, parameters, err)) && !t->session.rank) {
+		w.parameters = parameters;
+		code = output_file(t->options.train.weights, write_weights, &w, err);
+	}
+	free(parameters);
+	return code;
+}
+
+/* What diverged is no model, and says so. */
+static int check_loss(double loss, struct orr_error *err)
+{
+	if (isfinite(loss))
+		return 0;
+	return orr_fail(err, ORR_E_RUNTIME,
+			"training diverged: the test loss is no finite number; lower --lr, or "
+			"scale the inputs (scale= in the graph)");
+}
+
+/* Without a timeline where the checkpoint had all the steps, or the pipeline was drained before its
+ * first round was whole. */
+static int report(struct training *t, struct orr_error *err)
+{
+	struct trained *r = &t->result;
+	int code;
+
+	if ((code = orr_run_evaluate(t->run, true, &r->scores, err)) ||
+	    (r->first < r->steps && (code = gather(t, err))) || t->session.rank ||
+	    (code = check_loss(r->scores.loss, err)))
+		return code;
+	return r->measured ? trained_print(r, err) : trained_print_short(r, err);
+}
+
+static void training_fini(struct training *t)
+{
+	trained_fini(&t->result);
+	progress_fini(&t->progress);
+	evaluations_fini(&t->evaluations);
+	orr_run_destroy(t->run);
+	orr_checkpoint_close(t->checkpoint);
+	orr_checkpoint_close(t->best);
+	orr_dataset_destroy(t->data);
+	orr_opened_fini(&t->opened);
+}
+
+int cmd_train(int argc, char **argv)
+{
+	struct training t = {
+		.options = options_read(VERB_TRAIN, "GRAPH",
+					"Train a model under a schedule, as StarPU tasks.", argc,
+					argv)};
+	struct session *s = &t.session;
+	struct orr_error *err = &s->err;
+	int code;
+
+	if ((code = session_join(s)) || (code = session_agree(s, open_work(&t, err))) ||
+	    (code = session_agree(s, find_data(&t, err))) ||
+	    (code = checkpoints_open(&t.checkpoint, &t.best, &t.options.keep, s)) ||
+	    (code = session_agree(s, check_memory(&t, err))) ||
+	    (code = session_check(s, orr_run_create(&t.run, t.opened.tried.jobs, t.data,
+						    &t.options.run, err))) ||
+	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||
+	    (code = session_check(s, save_weights(&t, err))) ||
+	    (code = session_check(s, report(&t, err))))
+		goto out;
+	code = checkpoints_check(&t.end, err);
+out:
+	training_fini(&t);
+	return session_end(s, code);
+}

@@ -1,0 +1,410 @@
+#include "option_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/quantity.h"
+#include "schedule/versions.h"
+
+enum {
+	STEP = 1,
+	STUDIES,
+	MACHINE,
+	COMPARISON,
+	PLANNING,
+	TRAINING,
+	LINKS,
+	NOISE,
+	CHECKPOINTS,
+	OUTPUT
+};
+const char *const option_groups[] = {
+	[0] = NULL,
+	[STEP] = "Model and step:",
+	[STUDIES] = "Studies (chain:8, towers:3,3/2, nodes without op):",
+	[MACHINE] = "Machine:",
+	[COMPARISON] = "Comparison:",
+	[PLANNING] = "Planning:",
+	[TRAINING] = "Training:",
+	[LINKS] = "Links:",
+	[NOISE] = "Noise:",
+	[CHECKPOINTS] = "Checkpoints:",
+	[OUTPUT] =
+		"Output (FILE may be -, standard output; the report then goes to standard error):"};
+const int n_option_groups = OUTPUT + 1;
+
+#define SHOW VERB_SHOW
+#define SIMULATE VERB_SIMULATE
+#define COMPARE VERB_COMPARE
+#define PROFILE VERB_PROFILE
+#define PLAN VERB_PLAN
+#define TRAIN VERB_TRAIN
+#define SCHEDULED (SIMULATE | COMPARE | TRAIN)
+#define PLANNED (SCHEDULED | PLAN)
+#define ALL (PLANNED | PROFILE)
+#define AT(field) offsetof(struct options, field)
+#define TRILLION 1e12
+
+/* ---- values that no kind reads ---- */
+
+static int read_sync(struct options *o, const char *text, struct orr_error *err)
+{
+	o->open.versions = "[sync]";
+	return orr_sync_parse(&o->open.sync, text, err);
+}
+
+static int read_accumulate(struct options *o, const char *text, struct orr_error *err)
+{
+	int64_t value = 0;
+	int code = orr_count_parse(&value, text, 1, 1 << 20, "--accumulate", err);
+
+	o->open.versions = "[accumulate]";
+	o->open.accumulate = (int)value;
+	return code;
+}
+
+static int read_costs(struct options *o, const char *text, struct orr_error *err)
+{
+	return orr_study_costs_parse(&o->open.costs, text, "--costs", err);
+}
+
+static int read_optimizer(struct options *o, const char *text, struct orr_error *err)
+{
+	return orr_optimizer_parse(&o->open.numerics.optimizer, text, "--optimizer", err);
+}
+
+static int read_precision(struct options *o, const char *text, struct orr_error *err)
+{
+	return orr_precision_parse(&o->open.numerics.precision, text, "--precision", err);
+}
+
+static int read_jitter(struct options *o, const char *text, struct orr_error *err)
+{
+	return orr_noise_parse(&o->jitter.noise, text, "--jitter", err);
+}
+
+static int read_within(struct options *o, const char *text, struct orr_error *err)
+{
+	int code = orr_duration_parse(&o->compare.within_ns, &o->compare.within_units, text,
+				      "--within", err);
+
+	return code || o->compare.within_ns
+		       ? code
+		       : orr_fail(err, ORR_E_INPUT, "--within: a step takes longer than 0");
+}
+
+static int read_search(struct options *o, const char *text, struct orr_error *err)
+{
+	o->plan.search = true;
+	return text ? orr_count_parse(&o->plan.seconds, text, 1, 1 << 20, "--search", err) : 0;
+}
+
+static int read_checkpoint(struct options *o, const char *text, struct orr_error *err)
+{
+	o->keep.folder = text;
+	return *text ? 0 : orr_fail(err, ORR_E_INPUT, "--checkpoint '': name a folder");
+}
+
+/* "100", "1epoch", "2epochs". */
+static int read_evaluate(struct options *o, const char *text, struct orr_error *err)
+{
+	static const char *const units[] = {"epochs", "epoch"};
+	char *number = strdup(text);
+	size_t n = strlen(text);
+	int code;
+
+	if (!number)
+		return orr_fail(err, ORR_E_NOMEM, "--evaluate-every: no memory");
+	o->evaluate.epochs = false;
+	for (int i = 0; i < 2 && !o->evaluate.epochs; i++)
+		if (n > strlen(units[i]) && !strcmp(text + n - strlen(units[i]), units[i])) {
+			o->evaluate.epochs = true;
+			number[n - strlen(units[i])] = '\0';
+		}
+	code = orr_count_parse(&o->evaluate.every, number, 1, 1000000000, "--evaluate-every", err);
+	free(number);
+	return code;
+}
+
+/* how a value is read, and where to */
+#define HOW(kind, to, low, high, words, read) \
+	{ \
+		KIND_##kind, to, low, high, words, read \
+	}
+#define FLAG(field) HOW(FLAG, AT(field), 0, 0, NULL, NULL)
+#define TEXT(field) HOW(TEXT, AT(field), 0, 0, NULL, NULL)
+#define INT(field, low, high) HOW(INT, AT(field), low, high, NULL, NULL)
+#define COUNT(field, low, high) HOW(COUNT, AT(field), low, high, NULL, NULL)
+#define REAL(field, low, high) HOW(REAL, AT(field), low, high, NULL, NULL)
+#define SIZE(field) HOW(SIZE, AT(field), 0, 0, NULL, NULL)
+#define MEMORY(field) HOW(MEMORY, AT(field), 0, 0, NULL, NULL)
+#define WORD(field, words) HOW(WORD, AT(field), 0, 0, words, NULL)
+#define COUNTS(field, high) HOW(COUNTS, AT(field), 1, high, NULL, NULL)
+#define MEMORIES(field) HOW(MEMORIES, AT(field), 0, 0, NULL, NULL)
+#define READ(read) HOW(READ, 0, 0, 0, NULL, read)
+#define MAY_READ(read) HOW(MAY_READ, 0, 0, 0, NULL, read)
+#define ALIAS HOW(ALIAS, 0, 0, 0, NULL, NULL)
+
+const struct row option_rows[] = {
+	{"schedule", "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN", 's', STEP, SCHEDULED, PLAN | PROFILE,
+	 TEXT(open.schedule), AT(open.given.schedule), "`orrery schedules` lists them (1f1b)"},
+	{"workers", "N|4x2", 'w', STEP, ALL, 0, TEXT(machine.workers), 0,
+	 "workers, as 4x2 level by level from the innermost outwards: 4 in a group, 2 groups (one "
+	 "a stage; train: one a core; plan: to be given)"},
+	{"microbatches", "B", 'm', STEP, ALL & ~COMPARE, 0, INT(open.n_microbatches, 1, 1 << 30), 0,
+	 "microbatches in a minibatch (what the schedule's file has, or 8)"},
+	{"microbatches", "B,..", 'm', COMPARISON, COMPARE, 0, COUNTS(compare.microbatches, 1 << 30),
+	 0, "microbatches in a minibatch, a table for each (what the schedule's file has, or 8)"},
+	{"split", "N", 0, STEP, PLANNED, PROFILE, TEXT(open.splits), 0,
+	 "split every operator among N workers; 2,image=1: those of encoders otherwise; 2:copied: "
+	 "not by rows; plan: any, what is shortest (what the graph says)"},
+	{"split", "N", 0, 0, SHOW, 0, TEXT(open.splits), 0,
+	 "Show the graph as it is split among N workers, or trunk=2,image=1 by encoders"},
+	{"stages", "N", 0, STEP, SIMULATE | TRAIN, PLAN | PROFILE, INT(open.n_stages, 1, 1 << 20),
+	 0, "stages to cut a model without pins into (one per worker)"},
+	{"stages", "N,..", 0, COMPARISON, COMPARE, 0, COUNTS(compare.stages, 1 << 20), 0,
+	 "stages to cut a model without pins into, a row for every number (one and two a worker, "
+	 "with a row for the better)"},
+	{"recompute", "all|none|0,3,5", 0, STEP, SCHEDULED, PLAN | PROFILE, TEXT(open.recompute), 0,
+	 "stages whose B runs F again, keeping their input alone until then (none but what the "
+	 "schedule asks for)"},
+	{"order", "strict|greedy", 0, STEP, SCHEDULED, PLAN | PROFILE,
+	 WORD(open.order, "|strict|greedy"), 0,
+	 "a worker waits for the next job of its order, or takes the first one that is ready, "
+	 "never holding more stashes than it would in strict order (as the schedule says)"},
+	{"sync", "WAY", 0, STEP, SCHEDULED, PLAN | PROFILE, READ(read_sync), 0,
+	 "versions of the parameters under a schedule that never flushes, such as pipedream: "
+	 "stashing (a microbatch reads one in a stage), vertical (one in all stages) or none "
+	 "(whatever is the latest) (stashing)"},
+	{"accumulate", "K", 0, STEP, SCHEDULED, PLAN | PROFILE, READ(read_accumulate), 0,
+	 "microbatches on each replica in an update, of a schedule that never flushes (1)"},
+	{"batch", "N", 0, STEP, ALL, 0, INT(open.batch, 1, 1 << 30), AT(open.given.batch),
+	 "samples in a minibatch (96)"},
+	{"lengths", "N,N,...|FILE", 0, STEP, PLANNED, PROFILE, TEXT(open.lengths), 0,
+	 "lengths of the microbatches, one each: costs grow with them, as length_exponent in the "
+	 "graph says (all alike; train: for the order alone)"},
+	{"microbatch-costs", "FILE.csv", 0, STEP, SCHEDULED, PLAN | PROFILE,
+	 TEXT(open.microbatch_costs), 0,
+	 "what single jobs cost, with the columns stage, microbatch, pass, duration, bytes and "
+	 "stash (as the stage; train: for the order alone)"},
+	{"timeout", "SECONDS", 0, STEP, SCHEDULED, 0, REAL(timeout_s, 0.01, 1e9), 0,
+	 "end with a line when a plug-in has not answered, or training has made no progress, for "
+	 "so long (60)"},
+	{"costs", "F,B[,W]", 0, STUDIES, PLANNED & ~TRAIN, PROFILE | TRAIN, READ(read_costs),
+	 AT(open.given.costs),
+	 "durations of a stage's passes: units, or 12.96ms (1,1); with W, B is the input gradient"},
+	{"activation", "SIZE", 0, STUDIES, PLANNED & ~TRAIN, PROFILE | TRAIN,
+	 SIZE(open.costs.activation_bytes), AT(open.given.costs),
+	 "what every edge carries per microbatch (0)"},
+	{"stash", "SIZE", 0, STUDIES, PLANNED & ~TRAIN, PROFILE | TRAIN,
+	 SIZE(open.costs.stash_bytes), AT(open.given.costs),
+	 "what a stage keeps of a microbatch (0)"},
+	{"parameters", "SIZE", 0, STUDIES, PLANNED & ~TRAIN, PROFILE | TRAIN,
+	 SIZE(open.costs.parameter_bytes), AT(open.given.costs), "parameters of a stage (0)"},
+	{"machine", "FILE.dot", 0, MACHINE, PLANNED, PROFILE, TEXT(open.machine_file), 0,
+	 "workers with their speed and memory, and the links between them, instead of --latency, "
+	 "--bandwidth and --memory (workers and links that are alike)"},
+	{"latency", "TIME[,TIME...]", 0, MACHINE, PLANNED, PROFILE, TEXT(machine.latencies),
+	 AT(open.given.latency),
+	 "of a transfer between two workers; one for each level of --workers 4x2, the innermost "
+	 "first (0)"},
+	{"bandwidth", "SIZE/s[,SIZE/s...]", 0, MACHINE, PLANNED, PROFILE, TEXT(machine.bandwidths),
+	 AT(open.given.bandwidth),
+	 "of the link between two workers, each way; level by level (infinite)"},
+	{"link", NULL, 0, MACHINE, PLANNED, PROFILE, ALIAS, 0, NULL},
+	{"memory", "SIZE", 0, MACHINE, PLANNED & ~COMPARE, PROFILE,
+	 MEMORY(open.machine.memory_bytes), 0,
+	 "of a worker, such as 16GB; what does not fit is refused (no limit)"},
+	{"memory", "SIZE,..", 0, COMPARISON, COMPARE, 0, MEMORIES(compare.memories), 0,
+	 "of a worker, such as 16GB or 8GB,16GB, a table for each; what does not fit is refused "
+	 "(no limit)"},
+	{"optimizer", "NAME", 0, MACHINE, ALL, 0, READ(read_optimizer), AT(open.given.optimizer),
+	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes "
+	 "it (what a plan was made for, or adamw)"},
+	{"shard-optimizer", NULL, 0, MACHINE, PLANNED, PROFILE, FLAG(open.numerics.shard_optimizer),
+	 AT(open.given.shard_optimizer),
+	 "the replicas of a stage divide the optimizer's state: each updates its part of the "
+	 "parameters and sends it to the others (as a plan was made)"},
+	{"precision", "NAME", 0, MACHINE, ALL, 0, READ(read_precision), AT(open.given.precision),
+	 "of matrix products, which add up in fp32: fp32, bf16, which also keeps and sends "
+	 "activations so, or tf32, which a CPU core computes as fp32 (what a plan was made for, or "
+	 "fp32)"},
+	{"flops", "N", 0, MACHINE, PLANNED, PROFILE, REAL(open.machine.flops_per_s, 1, 1e24),
+	 AT(open.given.flops),
+	 "FLOP per second, charged for operators without measured costs (1e10)"},
+	{"device", "NAME", 0, MACHINE, PROFILE | TRAIN, 0, WORD(run.hardware, "auto|cpu|cuda"), 0,
+	 "cuda, cpu, or auto: CUDA devices if there are any (auto)"},
+	{"streams", "N", 0, MACHINE, PROFILE | TRAIN, 0, INT(run.streams, 1, 8), 0,
+	 "workers of a CUDA device that compute side by side (1)"},
+	{"plan", NULL, 0, COMPARISON, COMPARE, 0, FLAG(compare.plan), 0,
+	 "what `orrery plan --makespan` finds, as a row of its own"},
+	{"front", NULL, 0, COMPARISON, COMPARE, 0, FLAG(compare.front), 0,
+	 "also `auto` in up to 16 memories, from the least in which it finds an order to enough "
+	 "for as many stashes as any schedule holds, without those that gain nothing"},
+	{"within", "TIME", 0, COMPARISON, COMPARE, 0, READ(read_within), 0,
+	 "with --front, the least memory that was found for a step of this length"},
+	{"straight", NULL, 0, PLANNING, PLAN, 0, FLAG(plan.straight), 0,
+	 "no replicas: one worker a stage"},
+	{"free-activations", NULL, 0, PLANNING, PLAN, 0, FLAG(plan.free_activations), 0,
+	 "count parameters' traffic only"},
+	{"transfers", "overlapped|added", 0, PLANNING, PLAN, 0,
+	 WORD(plan.added, "overlapped|added"), 0,
+	 "how the time of links counts: overlapped with computing, as it is simulated, or added to "
+	 "it, as older planners do (overlapped)"},
+	{"makespan", NULL, 0, PLANNING, PLAN, 0, FLAG(plan.makespan), 0,
+	 "of the plans that it tries, with fewer stages too, the one whose step of -m microbatches "
+	 "is shortest, instead of the fastest slowest stage"},
+	{"contiguous", NULL, 0, PLANNING, PLAN, 0, FLAG(plan.contiguous), 0,
+	 "stages of neighbours alone, each on workers of its own; else also workers that have "
+	 "several stages, where that shares the work better"},
+	{"unpin", NULL, 0, PLANNING, PLAN, 0, FLAG(plan.unpin), 0,
+	 "cut anew, whatever stages the model's file pins (stage=)"},
+	{"search", "SECONDS", 0, PLANNING, PLAN, 0, MAY_READ(read_search), 0,
+	 "the shortest step that a search finds in this memory: cuts, workers and the order of the "
+	 "jobs, with a split backward. Every run finds the same; with SECONDS it starts again from "
+	 "other seeds until they have passed, so how often is left to the machine"},
+	{"restarts", "N", 0, PLANNING, PLAN, 0, INT(plan.restarts, 0, 1 << 20), AT(plan.search),
+	 "start the search again from N other seeds: the same in every run, and never a longer "
+	 "step"},
+	{"links", NULL, 0, LINKS, PROFILE, 0, FLAG(links), 0,
+	 "under mpirun, without GRAPH: latency and bandwidth between every two ranks"},
+	{"epochs", "N", 0, TRAINING, TRAIN, 0, COUNT(train.epochs, 1, 1e9), 0,
+	 "passes over the training set (10)"},
+	{"steps", "N", 0, TRAINING, TRAIN, 0, COUNT(train.steps, 0, TRILLION), 0,
+	 "minibatches, instead of epochs; 0: evaluate the model as it is"},
+	{"data", "FILE", 0, TRAINING, TRAIN, 0, TEXT(train.data), 0,
+	 "CSV, .npy or .safetensors of numbers, a sample a row (what the model's file names)"},
+	{"lr", "X", 0, TRAINING, TRAIN, 0, REAL(run.learning_rate, 0, 1e6), AT(train.has_lr),
+	 "learning rate (momentum and sgd 0.1, others 0.002)"},
+	{"momentum", "X", 0, TRAINING, TRAIN, 0, REAL(run.momentum, 0, 1), AT(train.has_momentum),
+	 "of --optimizer momentum (0.9)"},
+	{"warmup", "STEPS", 0, TRAINING, TRAIN, 0, COUNT(run.warmup, 0, TRILLION), 0,
+	 "the learning rate grows linearly to --lr in the first steps, step k of N having k/N of "
+	 "it (0)"},
+	{"decay", "cosine|linear|none", 0, TRAINING, TRAIN, 0,
+	 WORD(run.decay, "none|cosine|linear"), 0,
+	 "and then falls to --final-rate at the end of training (none)"},
+	{"final-rate", "X", 0, TRAINING, TRAIN, 0, REAL(run.final_rate, 0, 1e6),
+	 AT(train.has_final_rate), "learning rate at the end of --decay (0)"},
+	{"clip", "NORM", 0, TRAINING, TRAIN, 0, REAL(run.clip, 0, 1e30), 0,
+	 "gradients of a step whose norm, of all of them together, is larger are scaled down to "
+	 "it; all updates wait for the last gradient (no clipping)"},
+	{"weight-decay", "X", 0, TRAINING, TRAIN, 0, REAL(run.weight_decay, 0, 1e6), 0, "(0)"},
+	{"spare", NULL, 0, TRAINING, TRAIN, 0, FLAG(run.spare), 0,
+	 "weight decay spares biases and what norms learn (all parameters decay)"},
+	{"seed", "N", 0, TRAINING, TRAIN, 0, COUNT(run.seed, 0, 0), 0,
+	 "of parameters and shuffling (1)"},
+	{"prefetch", "N", 0, TRAINING, TRAIN, 0, INT(run.prefetch, 0, 1000), 0,
+	 "jobs ahead for which parameters are fetched (2)"},
+	{"ranks-workers", "N,N,...", 0, TRAINING, TRAIN, 0, TEXT(run.ranks_workers), 0,
+	 "under mpirun: how many of the workers each rank has (as evenly as can be)"},
+	{"on-nan", "stop|skip", 0, TRAINING, TRAIN, 0, WORD(run.on_nan, "stop|skip"), 0,
+	 "where a loss or a gradient is not finite: stop, or leave that step's update out, for "
+	 "which all updates wait for the last gradient; 10 such steps in a row stop it, too "
+	 "(stop)"},
+	{"evaluate-every", "N[epochs]", 0, TRAINING, TRAIN, 0, READ(read_evaluate), 0,
+	 "steps or epochs from one evaluation on the test rows to the next, and at the end (at the "
+	 "end alone)"},
+	{"init", "FILE", 0, TRAINING, TRAIN, 0, TEXT(train.init), 0,
+	 "initial weights, a .safetensors file with tensors \"operator.weight\" of F32, F16, BF16 "
+	 "or F64 (drawn from the seed)"},
+	{"init-partly", NULL, 0, TRAINING, TRAIN, 0, FLAG(train.init_partly), 0,
+	 "it may lack tensors, which are then drawn, and have others, which are left"},
+	{"save-weights", "FILE", 0, TRAINING, TRAIN, 0, TEXT(train.weights), 0,
+	 "write the weights to one .safetensors file when training ends"},
+	{"loss", "FILE", 0, TRAINING, TRAIN, 0, TEXT(train.losses), 0,
+	 "every step's loss as CSV: step, samples seen, loss, and each of several; the norm where "
+	 "--clip is given, and test loss and accuracy at evaluations; with --resume, from there "
+	 "on"},
+	{"jitter", "KIND:WIDTH", 0, NOISE, SIMULATE | COMPARE, 0, READ(read_jitter),
+	 AT(jitter.given),
+	 "durations of jobs and updates times a drawn factor of mean 1: lognormal:0.2 (the "
+	 "standard deviation of its logarithm), uniform:0.1 (0.9 to 1.1) or normal:0.1 (none is "
+	 "below 0)"},
+	{"samples", "N", 0, NOISE, SIMULATE | COMPARE, 0, INT(jitter.noise.n_samples, 1, 10000000),
+	 0, "steps drawn (1000)"},
+	{"seed", "N", 0, NOISE, SIMULATE | COMPARE, 0, COUNT(jitter.noise.seed, 0, 0), 0,
+	 "of the draws (1)"},
+	{"rank", "FIGURE", 0, NOISE, COMPARE, 0,
+	 WORD(compare.rank, "makespan|median|p95|worst|greedy-median|greedy-p95|greedy-worst"), 0,
+	 "with --jitter, rows in the order of the strict median, p95 or worst, or of "
+	 "greedy-median, greedy-p95 or greedy-worst (makespan)"},
+	{"checkpoint", "DIR", 0, CHECKPOINTS, TRAIN, 0, READ(read_checkpoint), 0,
+	 "write checkpoints there, the last one when training ends"},
+	{"every", "N", 0, CHECKPOINTS, TRAIN, 0, COUNT(keep.every, 1, TRILLION), 0,
+	 "steps from one to the next (100)"},
+	{"keep", "K", 0, CHECKPOINTS, TRAIN, 0, INT(keep.keep, 0, 1000000), 0,
+	 "checkpoints that stay, the newest; 0: all (3)"},
+	{"keep-best", NULL, 0, CHECKPOINTS, TRAIN, 0, FLAG(keep.best), 0,
+	 "also keep the one with the lowest test loss of --evaluate-every, in DIR/best"},
+	{"resume", NULL, 0, CHECKPOINTS, TRAIN, 0, FLAG(keep.resume), 0,
+	 "go on from the newest one that is whole; --steps and --epochs count from the start of "
+	 "training, and --lr may be another"},
+	{"json", NULL, 0, OUTPUT, ALL, 0, FLAG(output.json), 0,
+	 "one JSON object on standard output, and nothing else"},
+	{"svg", "FILE", 0, OUTPUT, SIMULATE | TRAIN, 0, TEXT(output.svg), 0,
+	 "the timeline as SVG; of a training, that of an ordinary step"},
+	{"svg", "FILE", 0, OUTPUT, COMPARE, 0, TEXT(output.svg), 0,
+	 "memory against makespan as SVG"},
+	{"csv", "FILE", 0, OUTPUT, SIMULATE | TRAIN, 0, TEXT(output.csv), 0,
+	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads; beside FILE.csv, its "
+	 "stages as FILE.stages.json"},
+	{"csv", "FILE", 0, OUTPUT, COMPARE, 0, TEXT(output.csv), 0, "all rows as CSV"},
+	{"strict-csv", NULL, 0, OUTPUT, SIMULATE | TRAIN, 0, FLAG(output.strict_csv), 0,
+	 "refuse --csv where that cannot say all of the schedule, instead of saying what is "
+	 "missing"},
+	{"trace", "FILE", 0, OUTPUT, SIMULATE | TRAIN, 0, TEXT(output.trace), 0,
+	 "the timeline as Chrome trace JSON, for Perfetto; of a training, with the prediction"},
+	{"html", "FILE", 0, OUTPUT, SIMULATE | TRAIN, 0, TEXT(output.html), 0,
+	 "all of it as a page to look at, in one file; of a training, with the prediction and the "
+	 "losses"},
+	{"html", "FILE", 0, OUTPUT, COMPARE, 0, TEXT(output.html), 0,
+	 "all rows as a page to look at, sorted by any column"},
+	{"html", "FILE", 0, OUTPUT, PLAN, 0, TEXT(output.html), 0,
+	 "the plan and its simulated step as a page to look at"},
+	{"output", "FILE.json", 'o', OUTPUT, SIMULATE, 0, TEXT(out), 0,
+	 "all of the schedule, as a plan for simulate and train, which give the same timeline "
+	 "again"},
+	{"output", "FILE.json", 'o', OUTPUT, PLAN, 0, TEXT(out), 0,
+	 "the plan, for simulate and train; - is standard output"},
+	{"output", "FILE.dot", 'o', OUTPUT, PROFILE, 0, TEXT(out), 0,
+	 "the graph with what was measured, for plan and the rest; - is standard output"},
+	{"measured", "FILE.json", 0, OUTPUT, SIMULATE, 0, TEXT(measured), 0,
+	 "a step of this plan as it ran, which orrery_torch's Runner writes: drawn beside the "
+	 "simulated one"},
+	{"dot", NULL, 'd', 0, SHOW, 0, FLAG(dot), 0, "Write the graph as DOT, repeats unfolded"},
+	{"json", NULL, 'j', 0, SHOW, 0, FLAG(output.json), 0, "Write one JSON object"},
+	{"operators", NULL, 'o', 0, SHOW, 0, FLAG(operators), 0,
+	 "List the operators that a graph may have, with their attributes"},
+	{"table", NULL, 0, 0, VERB_SCHEDULES, 0, FLAG(table), 0,
+	 "a line a schedule: name, tab, summary, tab, paper"},
+};
+const int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
+
+#define CHECKPOINT \
+	"--every, --keep, --keep-best and --resume are of checkpoints: say where with " \
+	"--checkpoint DIR"
+#define NOISE_OF(option) \
+	option ": of noise, and there is none: give --jitter lognormal:0.2, or leave it out"
+
+const struct rule option_rules[] = {
+	{"link", "bandwidth", true, "--link and --bandwidth are two names of one option: give one"},
+	{"dot", "json", true, "--dot and --json both write to standard output: choose one"},
+	{"steps", "epochs", true, "--steps and --epochs say the same thing: give one of them"},
+	{"init", "resume", true,
+	 "--init gives the weights that a training begins with, and --resume those of a "
+	 "checkpoint: leave one of them out"},
+	{"front", "memory", true, "--front goes through the memories itself: leave --memory out"},
+	{"within", "front", false,
+	 "--within: the least memory is looked for along the front: give --front too"},
+	{"init-partly", "init", false, "--init-partly: with what? give --init FILE"},
+	{"keep-best", "evaluate-every", false,
+	 "--keep-best: nothing says when the model is evaluated: give --evaluate-every N"},
+	{"every", "checkpoint", false, CHECKPOINT},
+	{"keep", "checkpoint", false, CHECKPOINT},
+	{"keep-best", "checkpoint", false, CHECKPOINT},
+	{"resume", "checkpoint", false, CHECKPOINT},
+	{"seed", "jitter", false, NOISE_OF("--seed")},
+	{"samples", "jitter", false, NOISE_OF("--samples")},
+};
+const int n_option_rules = sizeof(option_rules) / sizeof(*option_rules);

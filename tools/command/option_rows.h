@@ -1,0 +1,54 @@
+#ifndef ORR_OPTION_ROWS_H
+#define ORR_OPTION_ROWS_H
+/* A row an option: which verbs have it, how it is read and where to. */
+#include <stddef.h>
+#include "options.h"
+
+enum kind {
+	KIND_FLAG, /* bool; takes no value */
+	KIND_TEXT, /* const char *, as it is given */
+	KIND_INT,  /* int, and refuses a list where compare has a row that takes one */
+	KIND_COUNT,
+	KIND_REAL,
+	KIND_SIZE, /* int64_t */
+	KIND_MEMORY,
+	KIND_WORD,   /* int: the number of one of words */
+	KIND_COUNTS, /* struct list */
+	KIND_MEMORIES,
+	KIND_READ,     /* by a function */
+	KIND_MAY_READ, /* the same, of NULL where the value is left out */
+	KIND_ALIAS     /* another name of the row before; never both */
+};
+
+struct row {
+	const char *name, *value; /* value: what --help says that it takes; NULL: nothing */
+	int letter;               /* -w; 0: there is none */
+	int group;                /* of --help, see option_groups */
+	unsigned verbs;           /* that have it */
+	unsigned heard; /* verbs that do not list it: they ignore it, or say what to do instead */
+	struct {
+		enum kind kind;
+		size_t to;         /* offset in struct options */
+		double low, high;  /* of numbers; high 0: no limit */
+		const char *words; /* "stop|skip", the first of them 0; an empty one is none to be
+				      given */
+		int (*read)(struct options *o, const char *text, struct orr_error *err);
+	} how;
+	size_t given; /* offset of a bool that says that it was given; 0: none */
+	const char *help;
+};
+
+/* What option means nothing without another, or beside it. */
+struct rule {
+	const char *option, *other;
+	bool together; /* never both; else never option without other */
+	const char *message;
+};
+
+extern const struct row option_rows[];
+extern const int n_option_rows;
+extern const struct rule option_rules[]; /* each for the verbs that have both options */
+extern const int n_option_rules;
+extern const char *const option_groups[]; /* headings; the first is none */
+extern const int n_option_groups;
+#endif

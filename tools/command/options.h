@@ -1,0 +1,82 @@
+#ifndef ORR_TOOLS_OPTIONS_H
+#define ORR_TOOLS_OPTIONS_H
+/* What a command line says. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "checkpoints.h"
+#include "evaluations.h"
+#include "report/compare.h"
+#include "simulate/noise.h"
+#include "orrery/open.h"
+#include "orrery/run.h"
+#include "output.h"
+
+enum verb {
+	VERB_SHOW = 1 << 0,
+	VERB_SCHEDULES = 1 << 1,
+	VERB_SIMULATE = 1 << 2,
+	VERB_COMPARE = 1 << 3,
+	VERB_PROFILE = 1 << 4,
+	VERB_PLAN = 1 << 5,
+	VERB_TRAIN = 1 << 6
+};
+
+/* "8,16,32": none twice. */
+#define MOST_LISTED 16
+struct list {
+	int n;
+	int64_t values[MOST_LISTED];
+};
+
+struct machine_options {
+	const char *workers, *bandwidths, *latencies; /* as given; NULL: not */
+	struct orr_levels levels; /* of these; one of all workers where they have none */
+};
+
+struct jitter_options {
+	struct orr_noise noise;
+	bool given;
+};
+
+struct compare_options {
+	struct list stages, microbatches, memories;
+	enum orr_rank rank;
+	bool plan, front;
+	int64_t within_ns; /* 0: not asked for */
+	bool within_units;
+};
+
+struct plan_options {
+	bool straight, free_activations, makespan, contiguous, unpin, search;
+	int added;       /* 1: links' time is added to computing, and not overlapped */
+	int restarts;    /* of the search, at least */
+	int64_t seconds; /* and until these have passed; 0: no limit */
+};
+
+struct train_options {
+	int64_t steps, epochs; /* -1 and 0: not given */
+	bool has_lr, has_momentum, has_final_rate;
+	const char *data, *losses;
+	const char *init, *weights; /* files of weights, to begin with and at the end; or NULL */
+	bool init_partly;
+	const char *workers; /* the reason for their number; NULL: an option or a file gives it */
+};
+
+struct options {
+	struct orr_open_options open;
+	struct machine_options machine;
+	double timeout_s; /* of a plug-in, see plugin.h, and of a run */
+	struct output_options output;
+	const char *out;      /* -o; NULL: not wanted */
+	const char *measured; /* NULL: none */
+	struct orr_run_options run;
+	struct checkpoints_options keep;
+	struct evaluations_options evaluate;
+	struct jitter_options jitter;
+	struct compare_options compare;
+	struct plan_options plan;
+	struct train_options train;
+	bool links;                 /* profile them, and no model */
+	bool dot, operators, table; /* of show, show and schedules */
+};
+#endif

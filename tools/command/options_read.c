@@ -1,0 +1,431 @@
+#include "options_read.h"
+
+#include <argp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "option_rows.h"
+#include "base/nearest.h"
+#include "base/quantity.h"
+#include "plugin.h"
+#include "progress.h"
+#include "session.h"
+
+#define FIRST_KEY 256 /* of rows without a letter */
+
+static struct {
+	enum verb verb;
+	struct options *to;
+	bool *given; /* [n_option_rows] */
+} reading;
+
+void options_refuse(const char *format, ...)
+{
+	struct orr_error err;
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(err.msg, sizeof(err.msg), format, args);
+	va_end(args);
+	session_refuse(&err);
+}
+
+static void check(int code, const struct orr_error *err)
+{
+	if (code)
+		session_refuse(err);
+}
+
+static bool has(const struct row *row)
+{
+	return (row->verbs | row->heard) & (unsigned)reading.verb;
+}
+
+/* ---- values ---- */
+
+/* As messages have it: "--steps". */
+static const char *spell(char buffer[40], const struct row *row)
+{
+	if (row->letter == 'm')
+		(void)snprintf(buffer, 40, "-m");
+	else
+		(void)snprintf(buffer, 40, "--%s", row->name);
+	return buffer;
+}
+
+/* Only compare takes several values; another row says so. */
+static void refuse_list(const struct row *row, const char *name, const char *text)
+{
+	for (int i = 0; i < n_option_rows && strchr(text, ','); i++)
+		if (!strcmp(option_rows[i].name, row->name) &&
+		    (option_rows[i].how.kind == KIND_COUNTS ||
+		     option_rows[i].how.kind == KIND_MEMORIES))
+			options_refuse("%s %.60s: lists are for `orrery compare`, which shows all "
+				       "values side by side: give one",
+				       name, text);
+}
+
+static int64_t read_count(const struct row *row, const char *name, const char *text)
+{
+	struct orr_error err;
+	int64_t value = 0, high = row->how.high > 0 ? (int64_t)row->how.high : INT64_MAX;
+
+	check(orr_count_parse(&value, text, (int64_t)row->how.low, high, name, &err), &err);
+	return value;
+}
+
+static int64_t read_memory(const char *name, const char *text)
+{
+	struct orr_error err;
+	int64_t bytes = 0;
+
+	check(orr_memory_parse(&bytes, text, name, &err), &err);
+	return bytes;
+}
+
+static struct list read_list(const struct row *row, const char *name, const char *text)
+{
+	struct list list = {0};
+	char *copy = strdup(text), *rest = copy, *part;
+
+	if (!copy)
+		options_refuse("%s: no memory", name);
+	while ((part = strsep(&rest, ","))) {
+		int64_t value = row->how.kind == KIND_MEMORIES ? read_memory(name, part)
+							       : read_count(row, name, part);
+
+		if (list.n == MOST_LISTED)
+			options_refuse("%s: at most %d values", name, MOST_LISTED);
+		for (int i = 0; i < list.n; i++)
+			if (list.values[i] == value)
+				options_refuse(
+					"%s: value %d is value %d again: leave one of them out",
+					name, list.n + 1, i + 1);
+		list.values[list.n++] = value;
+	}
+	free(copy);
+	return list;
+}
+
+/* "a, b and c" */
+static int read_word(const struct row *row, const char *name, const char *text)
+{
+	char hint[ORR_HINT], list[200] = "", words[200], *rest = words, *word, *next;
+	struct orr_nearest near = orr_nearest_to(text);
+	size_t used = 0;
+
+	(void)snprintf(words, sizeof(words), "%s", row->how.words);
+	for (int i = 0; (word = strsep(&rest, "|")); i++) {
+		if (!*word)
+			continue;
+		if (!strcmp(text, word))
+			return i;
+		orr_nearest_try(&near, word, NULL);
+		if (!strcmp(word, "cuda"))
+			orr_nearest_try(&near, "gpu", word);
+		next = rest && strchr(rest, '|') ? ", " : rest ? " and " : "";
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", word, next);
+	}
+	options_refuse("%s: no '%.40s'%s: there are %s", name, text, orr_nearest_hint(hint, &near),
+		       list);
+}
+
+static void read_value(const struct row *row, struct options *o, const char *text)
+{
+	char spelled[40], *to = (char *)o + row->how.to;
+	const char *name = spell(spelled, row);
+	struct orr_error err;
+
+	if (row->given)
+		*(bool *)((char *)o + row->given) = true;
+	switch (row->how.kind) {
+	case KIND_FLAG:
+		*(bool *)to = true;
+		return;
+	case KIND_TEXT:
+		*(const char **)to = text;
+		return;
+	case KIND_INT:
+		refuse_list(row, name, text);
+		*(int *)to = (int)read_count(row, name, text);
+		return;
+	case KIND_COUNT:
+		*(int64_t *)to = read_count(row, name, text);
+		return;
+	case KIND_REAL:
+		check(orr_real_parse((double *)to, text, row->how.low, row->how.high, name, &err),
+		      &err);
+		return;
+	case KIND_SIZE:
+		check(orr_size_parse((int64_t *)to, text, name, &err), &err);
+		return;
+	case KIND_MEMORY:
+		refuse_list(row, name, text);
+		*(int64_t *)to = read_memory(name, text);
+		return;
+	case KIND_WORD:
+		*(int *)to = read_word(row, name, text);
+		return;
+	case KIND_COUNTS:
+	case KIND_MEMORIES:
+		*(struct list *)to = read_list(row, name, text);
+		return;
+	case KIND_READ:
+	case KIND_MAY_READ:
+		check(row->how.read(o, text, &err), &err);
+		return;
+	case KIND_ALIAS:
+		return;
+	}
+}
+
+/* ---- what values mean together ---- */
+
+/* Workers and the links between them, in levels or all alike. */
+static void settle_links(struct options *o)
+{
+	const struct machine_options *m = &o->machine;
+	bool grouped = m->workers && strchr(m->workers, 'x');
+	const char *list = m->bandwidths && strchr(m->bandwidths, ',') ? m->bandwidths
+			   : m->latencies && strchr(m->latencies, ',') ? m->latencies
+								       : NULL;
+	int64_t n = 0;
+	struct orr_error err;
+
+	if (m->workers && !grouped)
+		check(orr_count_parse(&n, m->workers, 1, 1 << 20, "--workers", &err), &err);
+	if (list && !grouped)
+		options_refuse("%s %.60s: of links by level: say the levels, such as --workers 4x2",
+			       list == m->bandwidths ? "--bandwidth" : "--latency", list);
+	check(orr_levels_parse(&o->machine.levels, grouped ? m->workers : "1", m->bandwidths,
+			       m->latencies, &o->open.latency_units, &err),
+	      &err);
+	o->open.given.levels = m->levels.n > 1;
+	orr_machine_set_levels(&o->open.machine, &m->levels);
+	/* the library takes 0 for no limit, but a user who writes 0 does not mean that */
+	if (m->bandwidths && o->open.machine.bandwidth_bytes_per_s <= 0)
+		options_refuse("--bandwidth: 0: leave it out for no limit");
+	if (!grouped)
+		o->open.machine.n_workers = (int)n;
+}
+
+/* The verb's row of this name; NULL: it has none. */
+static const struct row *find(const char *name)
+{
+	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
+		if (has(row) && !strcmp(row->name, name))
+			return row;
+	return NULL;
+}
+
+static void check_rules(void)
+{
+	for (const struct rule *rule = option_rules; rule < option_rules + n_option_rules; rule++) {
+		const struct row *row = find(rule->option), *other = find(rule->other);
+
+		if (row && other && reading.given[row - option_rows] &&
+		    reading.given[other - option_rows] == rule->together)
+			options_refuse("%s", rule->message);
+	}
+}
+
+static void settle(struct options *o)
+{
+	if (o->compare.microbatches.n)
+		o->open.n_microbatches = (int)o->compare.microbatches.values[0];
+	if (o->compare.stages.n)
+		o->open.n_stages = (int)o->compare.stages.values[0];
+	if (o->compare.memories.n)
+		o->open.machine.memory_bytes = o->compare.memories.values[0];
+	check_rules();
+	settle_links(o);
+	if (!o->open.source && reading.verb != VERB_SCHEDULES && !o->links && !o->operators)
+		options_refuse("no GRAPH: name a model's file, or a study such as chain:8 or "
+			       "towers:3,3/2");
+}
+
+const struct orr_noise *options_noise(const struct options *o)
+{
+	return o->jitter.given ? &o->jitter.noise : NULL;
+}
+
+/* ---- the words of the command line ---- */
+
+static int key_of(const struct row *row)
+{
+	return row->letter ? row->letter : FIRST_KEY + (int)(row - option_rows);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = reading.to;
+
+	(void)state;
+	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
+		if (has(row) && key_of(row) == key) {
+			reading.given[row - option_rows] = true;
+			read_value(row - (row->how.kind == KIND_ALIAS), o, arg);
+			return 0;
+		}
+	if (key != ARGP_KEY_ARG || reading.verb == VERB_SCHEDULES)
+		return ARGP_ERR_UNKNOWN;
+	if (o->open.source)
+		options_refuse("one GRAPH at a time: '%s' is a second one", arg);
+	o->open.source = arg;
+	return 0;
+}
+
+/* Rows of the verb under their headings; options holds all rows and headings, and an end. */
+static void list_options(struct argp_option *options)
+{
+	size_t n = 0, heading;
+
+	for (int group = 0; group < n_option_groups; group++) {
+		bool any = false;
+
+		heading = n++;
+		for (int i = 0; i < n_option_rows; i++) {
+			const struct row *row = &option_rows[i];
+			bool listed = row->verbs & (unsigned)reading.verb;
+
+			if (row->group != group || !has(row))
+				continue;
+			any = any || listed;
+			options[n] = (struct argp_option){row->name,  key_of(row),
+							  row->value, listed ? 0 : OPTION_HIDDEN,
+							  row->help,  group};
+			if (row->how.kind == KIND_MAY_READ)
+				options[n].flags |= OPTION_ARG_OPTIONAL;
+			if (row->how.kind == KIND_ALIAS)
+				options[n].flags |= OPTION_ALIAS;
+			n++;
+		}
+		options[heading] =
+			(struct argp_option){.doc = option_groups[group], .group = group};
+		if (!any || !group) { /* no heading */
+			memmove(options + heading, options + heading + 1,
+				(n - heading - 1) * sizeof(*options));
+			n--;
+		}
+	}
+	options[n] = (struct argp_option){0};
+}
+
+/* Is the word, "--name", "--name=value" or "-xvalue", an option? */
+static bool is_option(const char *word)
+{
+	size_t length = strcspn(word + 1, "=");
+
+	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
+		if (has(row) &&
+		    (word[1] != '-' ? row->letter == word[1]
+				    : !strncmp(row->name, word + 2, length - 1) &&
+					      (row->how.kind != KIND_FLAG || !strchr(word, '='))))
+			return true;
+	return false;
+}
+
+/* The word that could not be parsed: the first that is no option, else the last one, which wants a
+ * value. */
+static const char *find_bad(int argc, char **argv)
+{
+	const char *last = argv[argc - 1];
+
+	for (int i = 1; i < argc; i++) {
+		if (argv[i][0] != '-')
+			continue;
+		if (!is_option(argv[i]))
+			return argv[i];
+		last = argv[i];
+	}
+	return last;
+}
+
+/* " (did you mean --workers?)" for "--num-workers=4". */
+static const char *hint_option(char hint[ORR_HINT], const char *word)
+{
+	/* other words for workers */
+	static const char *const workers[] = {"pp", "gpus", "devices", "nproc-per-node"};
+	char option[64], name[40];
+	struct orr_nearest near = orr_nearest_to(option + 2);
+
+	(void)snprintf(option, sizeof(option), "%.*s", (int)strcspn(word, "="), word);
+	if (strncmp(word, "--", 2) || is_option(option)) /* its value is wrong */
+		return "";
+	for (int i = 0; i < n_option_rows; i++)
+		if (option_rows[i].verbs & (unsigned)reading.verb) {
+			(void)snprintf(name, sizeof(name), "--%s", option_rows[i].name);
+			orr_nearest_try(&near, option_rows[i].name, name);
+		}
+	for (size_t i = 0; i < sizeof(workers) / sizeof(*workers) && is_option("--workers="); i++)
+		orr_nearest_try(&near, workers[i], "--workers");
+	return orr_nearest_hint(hint, &near);
+}
+
+/* argp's own help, which ARGP_NO_ERRS would swallow. */
+static void help(const struct argp *argp, int argc, char **argv)
+{
+	static char word[] = "--help";
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-h"))
+			argv[i] = word;
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-?") ||
+		    !strcmp(argv[i], "--usage")) {
+			argp_help(argp, stdout,
+				  strcmp(argv[i], "--usage") ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE,
+				  argv[0]);
+			exit(command_flush(0));
+		}
+	}
+}
+
+static struct options defaults(void)
+{
+	struct options o = {.open = orr_open_options_default(),
+			    .timeout_s = PLUGIN_TIMEOUT_S,
+			    .run = orr_run_options_default(),
+			    .keep = {.every = 100, .keep = 3},
+			    .jitter.noise = {.n_samples = 1000, .seed = 1},
+			    .train.steps = -1};
+
+	o.run.tell = progress_tell;
+	o.run.lost = command_say;
+	if (reading.verb == VERB_COMPARE)
+		o.open.schedule = NULL;
+	return o;
+}
+
+struct options options_read(enum verb verb, const char *works_on, const char *about, int argc,
+			    char **argv)
+{
+	struct argp_option *options =
+		calloc((size_t)(n_option_rows + n_option_groups) + 1, sizeof(*options));
+	const struct argp argp = {options, parse, works_on, about, NULL, NULL, NULL};
+	char hint[ORR_HINT];
+	struct options o;
+
+	reading.given = calloc((size_t)n_option_rows, sizeof(*reading.given));
+	if (!options || !reading.given)
+		options_refuse("no memory for the options");
+	reading.verb = verb;
+	o = defaults();
+	reading.to = &o;
+	list_options(options);
+	help(&argp, argc, argv);
+	if (argp_parse(&argp, argc, argv, ARGP_NO_ERRS, NULL, NULL)) {
+		const char *bad = find_bad(argc, argv);
+
+		options_refuse(
+			"'%s'%s is no option of `%s`, or lacks its value, or takes none: `%s "
+			"--help` lists them",
+			bad, hint_option(hint, bad), argv[0], argv[0]);
+	}
+	free(options);
+	settle(&o);
+	free(reading.given);
+	return o;
+}

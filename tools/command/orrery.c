@@ -1,0 +1,110 @@
+/* orrery: the command line. Reads the verb and hands over; nothing else. */
+#include <argp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "base/input_file.h"
+#include "base/nearest.h"
+#include "orrery/orrery.h"
+#include "progress.h"
+#include "output_file.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+	bool on_every_rank; /* under mpirun; of the others rank 0 alone is enough */
+} commands[] = {
+	{"show", cmd_show, "operators, stages, parameters, FLOP, encoders of a model", false},
+	{"schedules", cmd_schedules, "what there is, with its parameters", false},
+	{"simulate", cmd_simulate, "a schedule's timeline and figures, without running it", false},
+	{"compare", cmd_compare, "every schedule that fits, side by side", false},
+	{"profile", cmd_profile, "measure every operator on this machine", true},
+	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs",
+	 false},
+	{"train", cmd_train, "train a model under a schedule, as StarPU tasks", true},
+};
+#define N_COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static void print_help(FILE *file)
+{
+	fprintf(file, "usage: orrery COMMAND [ARGUMENTS]\n\n"
+		      "Schedules for training neural networks that are not chains.\n\n");
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	fprintf(file, "\norrery COMMAND --help says more.\n");
+}
+
+/* mpirun has started this process beside a rank 0. */
+static bool is_other_rank(void)
+{
+	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+	return rank && atoi(rank) > 0;
+}
+
+/* Rank 0 does, or says, the same. */
+static bool repeats(int argc, char **argv)
+{
+	bool together = false;
+
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return is_other_rank();
+	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
+		together |= commands[i].on_every_rank && !strcmp(argv[1], commands[i].name);
+	return !together && is_other_rank();
+}
+
+/* Exit code 2. */
+static int refuse_command(const char *word)
+{
+	struct orr_nearest near = orr_nearest_to(word);
+	char hint[ORR_HINT], text[512];
+	int n;
+
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		orr_nearest_try(&near, commands[i].name, NULL);
+	n = snprintf(text, sizeof(text), "no command '%.200s'%s: there are", word,
+		     orr_nearest_hint(hint, &near));
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s %s", i ? "," : "",
+			      commands[i].name);
+	command_say(text);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	char name[64];
+
+	argp_err_exit_status = 2;
+	orr_input_watch(output_protect);
+	if (repeats(argc, argv))
+		return 0;
+	if (argc > 1 &&
+	    (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
+		print_help(stdout);
+		return command_flush(0);
+	}
+	if (argc > 1 && !strcmp(argv[1], "--version")) {
+		printf("orrery %s\n", orr_version());
+		return command_flush(0);
+	}
+	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
+		if (!strcmp(argv[1], commands[i].name)) {
+			snprintf(name, sizeof(name), "orrery %s", argv[1]);
+			if (!is_other_rank())
+				progress_start(commands[i].name);
+			argv[1] = name;
+			return command_flush(commands[i].run(argc - 1, argv + 1));
+		}
+	if (argc < 2) {
+		print_help(stderr);
+		return 2;
+	}
+	return refuse_command(argv[1]);
+}

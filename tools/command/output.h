@@ -1,0 +1,41 @@
+#ifndef ORR_OUTPUT_H
+#define ORR_OUTPUT_H
+/* What a command writes: JSON on standard output, and files. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include "orrery/orrery.h"
+#include "output_file.h"
+
+struct orr_figures;
+struct orr_page;
+struct orr_timeline;
+
+struct output_options {
+	bool json;
+	const char *svg, *csv, *trace, *html; /* NULL: not wanted */
+	bool strict_csv; /* refuse a schedule that a CSV cannot express, see export.h */
+};
+
+/* output_check_file() of each; after those of the command's own files. */
+int output_check(const struct output_options *o, struct orr_error *err);
+/* What is known of a CSV once the jobs are. */
+struct orr_jobs;
+int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs,
+		      struct orr_error *err);
+
+/* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
+int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
+		     const char *const *names, int n, struct orr_error *err);
+/* The page of o. */
+int output_html(const struct output_options *o, const struct orr_page *page, struct orr_error *err);
+/* The report for people, on standard output. */
+int output_report(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err);
+/* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
+int output_json(json_t *json, struct orr_error *err);
+
+/* Columns of the terminal on standard output, 100 where there is none. */
+int output_columns(void);
+/* A terminal that wants colour: standard output is one and NO_COLOR is not set. */
+int output_wants_colour(void);
+#endif

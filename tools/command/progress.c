@@ -1,0 +1,438 @@
+#include "progress.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "orrery/graph.h"
+#include "base/json.h"
+#include "base/quantity.h"
+#include "base/utf8.h"
+#include "orrery/run.h"
+#include "orrery/checkpoint.h"
+#include "orrery/timeline.h"
+
+#define BAR 40
+#define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
+
+/* ---- any work, by the clock ---- */
+
+static struct {
+	const char *verb, *volatile doing;
+	char which[100]; /* as it is shown; "": nothing */
+	unsigned seconds;
+	volatile sig_atomic_t told; /* another line has come since the last one here */
+} ticking;
+
+/* A handler of signals: of stdio snprintf alone, which takes neither memory nor locks for these. */
+static void tell_time(int number)
+{
+	const char *doing = ticking.doing;
+	char text[200];
+	int kept = errno,
+	    n = snprintf(text, sizeof(text) - 1, "%s: %u s%s%s%s", ticking.verb, ticking.seconds,
+			 doing ? ", " : "", doing ? doing : "", doing ? ticking.which : "");
+
+	text[n] = '\n';
+	if (ticking.told || write(STDERR_FILENO, text, (size_t)n + 1) < 0)
+		ticking.told = false;
+	alarm(ticking.seconds); /* each time after twice as long */
+	ticking.seconds *= 2;
+	errno = kept;
+	(void)number;
+}
+
+void progress_start(const char *verb)
+{
+	struct sigaction act = {.sa_handler = tell_time, .sa_flags = SA_RESTART};
+
+	ticking.verb = verb;
+	ticking.seconds = 2;
+	if (!sigaction(SIGALRM, &act, NULL))
+		alarm(2);
+}
+
+void progress_doing(const char *what, const char *which)
+{
+	ticking.doing = NULL;
+	orr_utf8_print(ticking.which, sizeof(ticking.which), which ? which : "");
+	ticking.doing = what;
+}
+
+/* ---- losses for the page ---- */
+
+#define MOST_KEPT 8192
+
+/* Every other step of those without a test loss. */
+static void thin_out(struct history *h)
+{
+	json_t *fewer = json_array(), *entry;
+	size_t i;
+
+	h->every *= 2;
+	json_array_foreach(
+		h->losses, i,
+		entry) if (json_object_get(entry, "test_loss") ||
+			   json_integer_value(json_object_get(entry, "step")) % h->every == 0)
+		json_array_append(fewer, entry);
+	json_decref(h->losses);
+	h->losses = fewer;
+}
+
+/* Takes the reference; without memory a step is missing. */
+static void append(struct history *h, json_t *entry)
+{
+	if (!h->losses)
+		h->losses = json_array();
+	json_array_append_new(h->losses, entry);
+}
+
+static void history_add(struct history *h, int64_t step, double loss)
+{
+	h->every = h->every ? h->every : 1;
+	if (!h->wanted || step % h->every)
+		return;
+	append(h, json_pack("{s:I, s:o}", "step", (json_int_t)step, "loss", orr_json_number(loss)));
+	if (json_array_size(h->losses) > MOST_KEPT)
+		thin_out(h);
+}
+
+static void history_add_test(struct history *h, int64_t step, double loss)
+{
+	size_t n = json_array_size(h->losses);
+	json_t *last = n ? json_array_get(h->losses, n - 1) : NULL;
+
+	if (!h->wanted)
+		return;
+	if (!last || json_integer_value(json_object_get(last, "step")) != step) {
+		last = json_pack("{s:I, s:n}", "step", (json_int_t)step, "loss");
+		append(h, last);
+	}
+	json_object_set_new(last, "test_loss", orr_json_number(loss));
+}
+
+/* ---- steps ---- */
+
+int progress_init(struct progress *p, const struct orr_run *run, const struct orr_graph *graph,
+		  int64_t n_steps, bool silent, struct orr_error *err)
+{
+	int64_t room = n_steps < MOST_STEPS ? n_steps : MOST_STEPS, first = orr_run_step(run);
+
+	*p = (struct progress){.run = run,
+			       .graph = orr_graph_whole(graph),
+			       .n_steps = n_steps - first,
+			       .first = first,
+			       .terminal = !silent && isatty(STDERR_FILENO),
+			       .silent = silent};
+	if (!(p->seconds = calloc((size_t)room, sizeof(*p->seconds))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %lld steps",
+				(long long)room);
+	return 0;
+}
+
+/* A column's name, quoted as CSV wants it. */
+static void write_name(FILE *file, const char *name)
+{
+	(void)fputs(",\"", file);
+	for (; *name; name++) {
+		if (*name == '"')
+			(void)fputc('"', file);
+		(void)fputc(*name, file);
+	}
+	(void)fputc('"', file);
+}
+
+int progress_write(struct progress *p, const char *path, struct orr_error *err)
+{
+	const struct orr_graph *g = p->graph;
+	int n = 0;
+
+	for (int k = 0; k < g->n_operators; k++)
+		n += orr_operator_is_loss(&g->operators[k]);
+	if (!path || p->silent)
+		return 0;
+	if (output_open(&p->losses, path, err)) /* it could be, before */
+		return ORR_E_IO;
+	p->losses_failed = fputs("step,samples,loss", p->losses.file) < 0;
+	for (int k = 0; k < g->n_operators && n > 1; k++)
+		if (orr_operator_is_loss(&g->operators[k]))
+			write_name(p->losses.file, g->operators[k].name);
+	if (p->norms)
+		(void)fputs(",norm", p->losses.file);
+	if (p->evaluates)
+		(void)fputs(",test_loss,test_accuracy", p->losses.file);
+	p->losses_failed = fputc('\n', p->losses.file) < 0 || p->losses_failed;
+	return 0;
+}
+
+static void draw_bar(int64_t done, int64_t all)
+{
+	int filled = (int)(done * BAR / all);
+
+	fprintf(stderr, "\r[%.*s%*s] ", filled, "########################################",
+		BAR - filled, "");
+}
+
+static void draw_steps(const struct progress *p)
+{
+	int64_t done = p->first + p->n_done, all = p->first + p->n_steps;
+
+	draw_bar(done, all);
+	fprintf(stderr, "step %lld of %lld, loss %.4g ", (long long)done, (long long)all, p->loss);
+}
+
+static void keep(struct progress *p, const struct orr_step *step)
+{
+	int64_t place = p->n_done % PROGRESS_KEPT;
+
+	/* without a flush, there is none before the first round has ended */
+	if (orr_run_timeline(p->run) &&
+	    !orr_timeline_copy(&p->kept[place], orr_run_timeline(p->run), NULL))
+		p->kept_seconds[place] = step->seconds;
+}
+
+/* scores NULL: there are none of its step. */
+static void end_row(struct progress *p, const struct orr_scores *scores)
+{
+	if (!p->open_row)
+		return;
+	if (p->evaluates && scores)
+		(void)fprintf(p->losses.file, ",%.9g,", scores->loss);
+	if (p->evaluates && scores && !isnan(scores->accuracy))
+		(void)fprintf(p->losses.file, "%.9g", scores->accuracy);
+	if (p->evaluates && !scores)
+		(void)fputs(",,", p->losses.file);
+	if (fputc('\n', p->losses.file) < 0 || ferror(p->losses.file))
+		p->losses_failed = true;
+	p->open_row = 0;
+}
+
+static void write_losses(struct progress *p, const struct orr_step *step)
+{
+	const struct orr_scores *scores = &step->scores;
+
+	end_row(p, NULL);
+	p->open_row = step->step + 1;
+	(void)fprintf(p->losses.file, "%lld,%lld,%.9g", (long long)step->step + 1,
+		      (long long)step->samples, scores->loss);
+	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
+		(void)fprintf(p->losses.file, ",%.9g", scores->losses[l].loss);
+	if (p->norms)
+		(void)fprintf(p->losses.file, ",%.9g", step->norm);
+	if (!p->evaluates)
+		end_row(p, NULL);
+}
+
+/* After the sum. */
+static void print_each(const struct progress *p, const struct orr_scores *scores)
+{
+	const struct orr_operator *operators = p->graph->operators;
+
+	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
+		fprintf(stderr, "%s%s %.4g%s", l ? ", " : " (",
+			operators[scores->losses[l].index].name, scores->losses[l].loss,
+			l + 1 < scores->n_losses ? "" : ")");
+}
+
+void progress_visit(void *progress, const struct orr_step *step)
+{
+	struct progress *p = progress;
+	int64_t tenth = p->n_steps / 10;
+
+	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
+		keep(p, step);
+	if (p->losses.file && !step->skipped)
+		write_losses(p, step);
+	if (!step->skipped)
+		history_add(&p->history, step->step + 1, step->scores.loss);
+	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
+	if (!step->skipped)
+		p->loss = p->n_seen++ ? 0.9 * p->loss + 0.1 * step->scores.loss : step->scores.loss;
+	p->n_done++;
+	ticking.told = true;
+	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
+		draw_steps(p);
+	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
+		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)p->first + p->n_done,
+			(long long)p->first + p->n_steps, step->scores.loss);
+		print_each(p, &step->scores);
+		if (!isnan(step->scores.accuracy))
+			fprintf(stderr, ", accuracy %.1f%%", 100 * step->scores.accuracy);
+		if (!isnan(step->scores.dropped))
+			fprintf(stderr, ", dropped %.1f%%", 100 * step->scores.dropped);
+		fprintf(stderr, step->skipped ? ", left out\n" : "\n");
+	}
+}
+
+void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
+			const struct orr_scores *scores, bool best)
+{
+	const struct orr_graph *g = p->graph;
+
+	if (p->silent)
+		return;
+	history_add_test(&p->history, step, scores->loss);
+	if (p->losses.file && p->open_row != step) { /* it was left out, and has no row yet */
+		end_row(p, NULL);
+		p->open_row = step;
+		(void)fprintf(p->losses.file, "%lld,%lld,", (long long)step, (long long)samples);
+		for (int k = 0; k < g->n_operators && scores->n_losses > 1; k++)
+			if (orr_operator_is_loss(&g->operators[k]))
+				(void)fputc(',', p->losses.file);
+		if (p->norms)
+			(void)fputc(',', p->losses.file);
+	}
+	if (p->losses.file)
+		end_row(p, scores);
+	fprintf(stderr, "%sstep %lld of %lld: test loss %.4g", p->terminal ? "\n" : "",
+		(long long)step, (long long)p->first + p->n_steps, scores->loss);
+	if (!isnan(scores->accuracy))
+		fprintf(stderr, ", test accuracy %.2f%%", 100 * scores->accuracy);
+	if (!isnan(scores->dropped))
+		fprintf(stderr, ", dropped %.2f%%", 100 * scores->dropped);
+	fprintf(stderr, best ? ", the best so far\n" : "\n");
+}
+
+int progress_end(struct progress *p, struct orr_error *err)
+{
+	int code = 0;
+
+	if (p->losses.file)
+		end_row(p, NULL);
+
+	if (p->terminal)
+		fprintf(stderr, "\n");
+	if (p->losses_failed)
+		code = orr_fail(err, ORR_E_IO,
+				"--loss: the file could not be written: is there room?");
+	return output_close(&p->losses, code, err);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+double progress_median(const struct progress *p)
+{
+	int64_t kept = p->n_done < MOST_STEPS ? p->n_done : MOST_STEPS, skip = kept / 10,
+		n = kept - skip;
+
+	qsort(p->seconds + skip, (size_t)n, sizeof(*p->seconds), compare);
+	return n % 2 ? p->seconds[skip + n / 2]
+		     : (p->seconds[skip + n / 2 - 1] + p->seconds[skip + n / 2]) / 2;
+}
+
+const struct orr_timeline *progress_timeline(const struct progress *p)
+{
+	const struct orr_timeline *best = NULL;
+	int n_kept = 0, place = 0;
+
+	for (int i = 0; i < PROGRESS_KEPT; i++)
+		n_kept += p->kept[i] != NULL;
+	for (int i = 0; i < PROGRESS_KEPT && !best; i++) {
+		place = 0;
+		for (int k = 0; k < PROGRESS_KEPT; k++) /* how many come before it */
+			place +=
+				p->kept[k] && (p->kept_seconds[k] < p->kept_seconds[i] ||
+					       (p->kept_seconds[k] == p->kept_seconds[i] && k < i));
+		if (p->kept[i] && place == n_kept / 2)
+			best = p->kept[i];
+	}
+	return best;
+}
+
+void progress_fini(struct progress *p)
+{
+	for (int i = 0; i < PROGRESS_KEPT; i++)
+		orr_timeline_destroy(p->kept[i]);
+	free(p->seconds);
+	p->seconds = NULL;
+	json_decref(p->history.losses);
+	p->history.losses = NULL;
+	/* the losses of a training that failed tell why */
+	(void)output_close(&p->losses, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
+}
+
+/* ---- work that is no step ---- */
+
+/* A line that is written again and again: on a terminal in its place. */
+struct line {
+	double next; /* seconds: not before */
+	bool open;   /* it has not ended */
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Not too often. */
+static bool is_due(struct line *line, bool terminal)
+{
+	if (now() < line->next)
+		return false;
+	line->next = now() + (terminal ? 0.1 : 1);
+	line->open = terminal;
+	ticking.told = true;
+	return true;
+}
+
+void progress_tell(const char *what, int64_t done, int64_t all)
+{
+	static struct line line;
+	bool terminal = isatty(STDERR_FILENO);
+
+	if (!done)
+		line.next = now() + 1;
+	if (done == all && line.open) {
+		draw_bar(done, all);
+		fprintf(stderr, "%s\n", what);
+		line.open = false;
+	}
+	if (done == all || !is_due(&line, terminal))
+		return;
+	if (terminal)
+		draw_bar(done, all);
+	fprintf(stderr, terminal ? "%s " : "%s: %lld of %lld\n", what, (long long)done,
+		(long long)all);
+}
+
+static struct line search;
+
+static void show_search(void *units, int64_t best_ns, int64_t bound_ns)
+{
+	bool terminal = isatty(STDERR_FILENO), in_units = *(bool *)units;
+
+	if (!is_due(&search, terminal))
+		return;
+	fprintf(stderr, "%ssearch: best so far %s, none below %s%s", terminal ? "\r" : "",
+		orr_duration_text(best_ns, in_units), orr_duration_text(bound_ns, in_units),
+		terminal ? "    " : "\n");
+}
+
+struct orr_observer progress_search(bool units)
+{
+	static bool in_units;
+
+	in_units = units;
+	search = (struct line){.next = now() + 1};
+	return (struct orr_observer){show_search, &in_units};
+}
+
+void progress_search_end(void)
+{
+	if (search.open)
+		fprintf(stderr, "\n");
+	search.open = false;
+}

@@ -1,0 +1,119 @@
+#include "session.h"
+
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "command.h"
+#include "orrery/run.h"
+
+/* What a step frees is there for the next one, which would fault it in again page by page. One
+ * arena, since the others have no blocks above 64 MiB. */
+static void keep_freed_memory(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, -1);
+	mallopt(M_TOP_PAD, 64 << 20);
+}
+
+int session_join(struct session *s)
+{
+	int code = orr_ranks_start(command_say, &s->err);
+
+	s->rank = orr_ranks_rank();
+	s->n_ranks = orr_ranks_count();
+	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by
+	 * itself sees to for a while only. */
+	if (s->n_ranks > 1)
+		mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	else
+		keep_freed_memory();
+	return code;
+}
+
+int session_agree(struct session *s, int code)
+{
+	return orr_ranks_agree(code, &s->err);
+}
+
+/* What the others would wait for in vain, where there is no memory. */
+static void *allocate(struct session *s, size_t n, size_t size)
+{
+	void *memory = calloc(n, size);
+
+	if (!memory)
+		(void)session_check(s,
+				    orr_fail(&s->err, ORR_E_NOMEM,
+					     "no memory for the numbers of %d ranks", s->n_ranks));
+	return memory;
+}
+
+int session_gather(struct session *s, int64_t *all, const int64_t *own, int n)
+{
+	size_t n_all = (size_t)s->n_ranks * (size_t)n;
+	double *numbers = allocate(s, n_all, sizeof(*numbers));
+	int code;
+
+	if (!numbers)
+		return ORR_E_NOMEM;
+	for (int i = 0; i < n; i++)
+		numbers[s->rank * n + i] = (double)own[i];
+	code = orr_ranks_sum(numbers, (int)n_all, &s->err);
+	for (size_t i = 0; i < n_all && !code; i++)
+		all[i] = (int64_t)numbers[i];
+	free(numbers);
+	return code;
+}
+
+int session_max(struct session *s, int64_t *number)
+{
+	int64_t *all = allocate(s, (size_t)s->n_ranks, sizeof(*all));
+	int code = all ? session_gather(s, all, number, 1) : ORR_E_NOMEM;
+
+	for (int k = 0; k < s->n_ranks && !code; k++)
+		*number = all[k] > *number ? all[k] : *number;
+	free(all);
+	return code;
+}
+
+int session_check(struct session *s, int code)
+{
+	if (code && code != ORR_E_INPUT && code != ORR_E_DIVERGED)
+		orr_ranks_fail(command_status(code), s->err.msg);
+	return code;
+}
+
+void session_say(const struct session *s, const char *format, ...)
+{
+	char line[1024];
+	va_list args;
+
+	if (s->rank)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	command_say(line);
+}
+
+int session_end(struct session *s, int code)
+{
+	/* before anybody leaves: mpirun ends all of them when one has left with another exit code
+	 * than 0 */
+	int status = s->rank ? command_status(code) : command_end(code, &s->err);
+
+	orr_ranks_stop();
+	return status || !s->signal ? status : 128 + s->signal;
+}
+
+void session_refuse(const struct orr_error *err)
+{
+	struct session s = {0};
+
+	/* where the others cannot be joined, each says it */
+	(void)session_join(&s);
+	s.err = *err;
+	exit(session_end(&s, ORR_E_INPUT));
+}

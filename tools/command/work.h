@@ -1,0 +1,20 @@
+#ifndef ORR_WORK_H
+#define ORR_WORK_H
+/* The steps of orrery/open.h in the command: plug-ins are tried first, and searches show
+ * themselves. */
+#include "orrery/open.h"
+#include "options.h"
+
+/* orr_open_schedule(), from the options. */
+int work_choose(struct orr_opened *x, const struct options *options, struct orr_error *err);
+/* orr_open_jobs(). */
+int work_place(struct orr_opened *x, struct orr_error *err);
+/* All up to the pipeline, and up to the jobs. */
+int work_open(struct orr_opened *x, const struct options *options, struct orr_error *err);
+int work_init(struct orr_opened *x, const struct options *options, struct orr_error *err);
+
+/* A line on standard error where g's costs were profiled for other hardware or another precision
+ * than they are wanted for. */
+void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
+			enum orr_precision precision);
+#endif

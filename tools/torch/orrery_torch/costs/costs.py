@@ -1,0 +1,98 @@
+"""The calls of a model run on values; what an operator costs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, fx
+
+from ..trace.parts import Part
+from ..trace.trace import Inputs, Trace, attribute, function_of, words
+
+Values = dict[fx.Node, Any]
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [t for v in value for t in tensors_in(v)]
+    return []
+
+
+def changed(how: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """The value with other tensors in it."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(changed(how, v) for v in value)
+    return how(value) if isinstance(value, Tensor) else value
+
+
+def bytes_of(values: Iterable[Any]) -> int:
+    """Of all tensors in them; views of one storage count what there is of it, once."""
+    sizes: dict[int, int] = {}
+    limits: dict[int, int] = {}
+    for t in tensors_in(list(values)):
+        storage = t.untyped_storage()
+        sizes[storage.data_ptr()] = sizes.get(storage.data_ptr(), 0) + t.numel() * t.element_size()
+        limits[storage.data_ptr()] = storage.nbytes()
+    return sum(min(size, limits[key]) for key, size in sizes.items())
+
+
+class Calls:
+    """Runs the calls of a trace on values."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.constants: Values = {
+            n: attribute(trace.module, str(n.target))
+            for n in trace.module.graph.nodes
+            if n.op == "get_attr"
+        }
+
+    def given(self, inputs: Inputs) -> Values:
+        """The values of the model's inputs, by the names and the order of forward(), and of what is
+        data like them."""
+        args, kwargs = words(inputs)
+        values, rest = dict(self.constants), iter(args)
+        for n in self.trace.inputs:
+            name = str(n.target)
+            if name in kwargs:
+                values[n] = kwargs[name]
+            else:
+                values[n] = next(rest, n.args[0] if n.args else None)
+        self.run(self.trace.data, values)
+        return values
+
+    def run(self, nodes: Iterable[fx.Node], values: Values) -> None:
+        for node in nodes:
+            args = fx.node.map_arg(node.args, values.__getitem__)
+            kwargs = fx.node.map_arg(node.kwargs, values.__getitem__)
+            if node.op == "call_module":
+                values[node] = self.trace.module.get_submodule(str(node.target))(*args, **kwargs)
+            elif node.op == "call_method":
+                values[node] = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            else:
+                values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+
+
+@dataclass
+class Cost:
+    """Of one operator and one microbatch: seconds and FLOP of F, B and W, sizes in bytes."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    flop: dict[str, int] = field(default_factory=dict)
+    activation: int = 0
+    stash: int = 0
+    parameters: int = 0
+    reads: list[list[int]] = field(default_factory=list)  # the shapes of its inputs
+    gives: list[list[int]] = field(default_factory=list)
+
+
+def changes_input(trace: Trace, part: Part) -> bool:
+    """Does a call change what it reads, which autograd forbids of a leaf?"""
+    return any(
+        bool(getattr(trace.module.get_submodule(str(n.target)), "inplace", False))
+        if n.op == "call_module"
+        else function_of(n).endswith("_")
+        for n in part.calls
+    )

@@ -1,0 +1,223 @@
+"""What the operators of a model cost: time, FLOP and bytes, as PyTorch has them on this device."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from .costs import Calls, Cost, Values, bytes_of, changed, changes_input, tensors_in
+from ..trace.parts import Part
+from ..run.plan import Stage
+from ..run.stage import Pass, Ready
+from ..trace.trace import Inputs, Trace, say
+
+STOLEN = 1.25  # wall over processor time from which other work is said to be in the way
+
+
+class Clock:
+    """Of one thread on a CPU the processor's time, of which other processes take nothing; else the
+    wall's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.alone = device.type == "cpu" and torch.get_num_threads() == 1
+        self.wall = self.busy = 0.0
+
+    def now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.thread_time() if self.alone else time.perf_counter()
+
+    def seconds(self, run: Callable[[], object]) -> float:
+        wall, busy, start = time.perf_counter(), time.process_time(), self.now()
+        run()
+        took = self.now() - start
+        self.wall += time.perf_counter() - wall
+        self.busy += time.process_time() - busy
+        return took
+
+    def tell(self) -> None:
+        """Several threads have used less than one processor: others were there."""
+        if self.device.type == "cpu" and not self.alone and self.wall > STOLEN * self.busy:
+            say(
+                f"other work had {100 * (1 - self.busy / self.wall):.0f}% of the time in which the "
+                "model was measured: torch.set_num_threads(1) counts the time of the processor alone"
+            )
+
+
+class Alone:
+    """One operator by itself: F on inputs as they were, B for their gradients, W for those of its
+    parameters."""
+
+    def __init__(self, calls: Calls, part: Part, values: Values) -> None:
+        self.calls, self.part = calls, part
+        self.leaves: list[Tensor] = []
+        self.values = dict(calls.constants)
+        for n in part.reads:
+            self.values[n] = changed(self._leaf, values[n])
+        self.trained: list[Tensor] = [
+            t for t in part.tensors.values() if isinstance(t, nn.Parameter) and t.requires_grad
+        ]
+        self.outputs: list[Tensor] = []
+        self.changes = changes_input(calls.trace, part)
+
+    def _leaf(self, t: Tensor) -> Tensor:
+        if not t.requires_grad:
+            return t
+        self.leaves.append(t.detach().requires_grad_())
+        return self.leaves[-1]
+
+    def forward(self) -> None:
+        values = dict(self.values)
+        if self.changes:  # its input, which a leaf forbids
+            values |= {n: changed(torch.clone, self.values[n]) for n in self.part.reads}
+        self.calls.run(self.part.calls, values)
+        given = tensors_in([values[n] for n in self.part.gives])
+        self.outputs = [t for t in given if t.requires_grad]
+
+    def gradients(self, of: list[Tensor]) -> None:
+        if self.outputs and of:
+            ones = [torch.ones_like(t) for t in self.outputs]
+            torch.autograd.grad(self.outputs, of, ones, retain_graph=True, allow_unused=True)
+
+    def times(self, clock: Clock) -> tuple[float, float, float]:
+        forward = clock.seconds(self.forward)
+        first = clock.seconds(lambda: self.gradients(self.leaves))
+        return forward, first, clock.seconds(lambda: self.gradients(self.leaves + self.trained))
+
+
+def counted(run: Callable[[], None]) -> int:
+    with FlopCounterMode(display=False) as counter:
+        run()
+    return counter.get_total_flops()
+
+
+class AsRun:
+    """One operator as a Runner runs it: a stage of its own, with what Python does around it."""
+
+    def __init__(self, calls: Calls, part: Part, values: Values) -> None:
+        ready, stage = Ready(calls, part), Stage(0, [part], False, part.reads, part.gives)
+        inputs = {n: changed(self._leaf, values[n]) for n in part.reads}
+        self.trained = ready.trained
+        self.run = Pass(calls, stage, [ready], {}, inputs)
+
+    @staticmethod
+    def _leaf(t: Tensor) -> Tensor:
+        return t.detach().requires_grad_(t.requires_grad)
+
+    def times(self, clock: Clock) -> tuple[float, float, float]:
+        """Of F, B, and of both backward passes at once."""
+        forward = clock.seconds(self.run.forward)
+        [link] = self.run.links
+        ones = {n: torch.ones_like(t) for n, t in link.outputs}
+        kept = [(p, p.grad) for p in self.trained]
+        for p in self.trained:
+            p.grad = torch.zeros_like(p)  # as after the first microbatch
+        first = clock.seconds(lambda: self.run.backward(dict(ones), True))
+        both = clock.seconds(lambda: self.run.backward(dict(ones), False))
+        for p, grad in kept:
+            p.grad = grad
+        self.run.links = []
+        return forward, first, both
+
+
+class Meter:
+    """The costs of all operators of a trace."""
+
+    def __init__(self, trace: Trace, inputs: Inputs) -> None:
+        self.calls = Calls(trace)
+        self.values = self.calls.given(inputs)
+        self.kept: dict[int, Tensor] = {}  # what autograd keeps, by its storage
+        tensors = [*trace.model.parameters(), *trace.model.buffers()]
+        self.own = {t.untyped_storage().data_ptr() for t in tensors}
+        self.clock = Clock(tensors[0].device if tensors else torch.device("cpu"))
+
+    def _saves(self, part: Part) -> int:
+        """Runs it, as a part of the whole model: the bytes that autograd keeps for its backward
+        and has not kept for one before."""
+        added: list[Tensor] = []
+
+        def pack(t: Tensor) -> Tensor:
+            key = t.untyped_storage().data_ptr()
+            if key not in self.own and key not in self.kept:
+                self.kept[key] = t
+                added.append(t)
+            return t
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            self.calls.run(part.calls, self.values)
+        return sum(t.untyped_storage().nbytes() for t in added)
+
+    def sizes(self, part: Part) -> Cost:
+        cost = Cost(stash=self._saves(part))
+        cost.activation = bytes_of(self.values[n] for n in part.gives)
+        cost.parameters = sum(
+            t.numel() * t.element_size()
+            for t in part.tensors.values()
+            if isinstance(t, nn.Parameter)
+        )
+        cost.reads = [list(t.shape) for n in part.reads for t in tensors_in(self.values[n])]
+        cost.gives = [list(t.shape) for n in part.gives for t in tensors_in(self.values[n])]
+        return cost
+
+    def passes(self, part: Part, cost: Cost, warmup: int, repeats: int) -> None:
+        """The FLOP of its passes and, with repeats, the medians of their seconds."""
+        alone = Alone(self.calls, part, self.values)
+        self._count(alone, cost)
+        if repeats == 0:
+            return
+        try:
+            run: AsRun | Alone = AsRun(self.calls, part, self.values)
+            run.times(self.clock)
+        except ValueError:  # several tensors at once, which a Runner refuses
+            run = alone
+        times = [run.times(self.clock) for _ in range(warmup + repeats)][warmup:]
+        forward, first, both = (statistics.median(each) for each in zip(*times))
+        reached = bool(alone.outputs)
+        cost.seconds["F"] = forward
+        cost.seconds["B"] = first if reached and alone.leaves else 0.0
+        # what W adds to B, so that they are the whole backward together
+        more = both - cost.seconds["B"]
+        cost.seconds["W"] = max(more, 0.0) if reached and alone.trained else 0.0
+
+    @staticmethod
+    def _count(alone: Alone, cost: Cost) -> None:
+        """Products, convolutions and attention as PyTorch counts them; where there are none, one
+        for each number that goes in or comes out, and none of a view."""
+        trace, leaves, trained = alone.calls.trace, alone.leaves, alone.trained
+        computes = not all(trace.only_looks(n) for n in alone.part.calls)
+
+        def count(run: Callable[[], None], numbers: int) -> int:
+            return counted(run) or (numbers if computes else 0)
+
+        numbers = [sum(math.prod(shape) for shape in shapes) for shapes in (cost.reads, cost.gives)]
+        cost.flop["F"] = count(alone.forward, max(numbers))
+        cost.flop["B"] = cost.flop["W"] = 0
+        if alone.outputs and leaves:
+            cost.flop["B"] = count(lambda: alone.gradients(leaves), sum(t.numel() for t in leaves))
+        if alone.outputs and trained:
+            cost.flop["W"] = count(
+                lambda: alone.gradients(trained), sum(t.numel() for t in trained)
+            )
+
+
+def measure(
+    trace: Trace, parts: list[Part], inputs: Inputs, warmup: int, repeats: int
+) -> tuple[list[Cost], Values]:
+    """The costs of each part, and the values that the model's calls gave."""
+    meter = Meter(trace, inputs)
+    state = [(b, b.clone()) for b in trace.model.buffers()]
+    with torch.random.fork_rng(), torch.enable_grad():
+        costs = [meter.sizes(part) for part in parts]
+        for part, cost in zip(parts, costs):
+            meter.passes(part, cost, warmup, repeats)
+    with torch.no_grad():
+        for buffer, before in state:  # running means, which every forward moves
+            buffer.copy_(before)
+    if repeats:
+        meter.clock.tell()
+    return costs, meter.values

@@ -1,0 +1,1 @@
+"""A plan run over torch.distributed: `Runner`."""

@@ -1,0 +1,176 @@
+"""A plan of Orrery, as `orrery plan -o` and `orrery simulate -o` write it, and what has to be sent."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import fx
+
+from ..trace.parts import Part
+from ..trace.trace import Trace
+
+WRITE_AGAIN = "write it again with `orrery plan -o` or `orrery simulate -o`"
+
+
+class Job(NamedTuple):
+    stage: int
+    d: str  # F, B or W
+    b: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.d}{self.b}"
+
+
+class Message(NamedTuple):
+    """A value, or its gradient from one of the stages that read it, from worker to worker."""
+
+    node: fx.Node
+    b: int
+    reader: int  # the stage that the gradient comes from; -1 for the value
+    source: int
+    target: int
+
+
+@dataclass
+class Stage:
+    number: int
+    parts: list[Part]
+    recompute: bool
+    reads: list[fx.Node] = field(default_factory=list)  # of other stages
+    gives: list[fx.Node] = field(default_factory=list)  # to other stages, or as a result
+
+
+@dataclass
+class Plan:
+    stages: list[Stage]
+    orders: list[list[Job]]  # of each worker
+    microbatches: int
+    where: dict[Job, int] = field(default_factory=dict)
+    maker: dict[fx.Node, Stage] = field(default_factory=dict)
+    readers: dict[fx.Node, list[Stage]] = field(default_factory=dict)
+
+    def connect(self, trace: Trace) -> None:
+        owner = {n: stage for stage in self.stages for part in stage.parts for n in part.calls}
+        for stage in self.stages:
+            reads = dict.fromkeys(n for part in stage.parts for n in part.reads)
+            stage.reads = [n for n in reads if n in owner and owner[n] is not stage]
+            for n in stage.reads:
+                self.readers.setdefault(n, []).append(stage)
+        for stage in self.stages:
+            nodes = [n for part in stage.parts for n in part.gives]
+            stage.gives = [n for n in nodes if n in self.readers or n in trace.results]
+            self.maker |= {n: stage for n in stage.gives}
+        for worker, order in enumerate(self.orders):
+            self.where |= {job: worker for job in order}
+
+    def back(self, stage: Stage, b: int) -> Job | None:
+        """The first job of a stage that reads gradients; None of a stage without any."""
+        jobs = (Job(stage.number, d, b) for d in "BW")
+        return next((job for job in jobs if job in self.where), None)
+
+    def splits(self, stage: Stage) -> bool:
+        return Job(stage.number, "W", 0) in self.where
+
+    def sends(self, job: Job, gradients: Mapping[fx.Node, bool]) -> Iterator[Message]:
+        """What others read of a job, in one order; gradients says of which values there are any."""
+        stage, here = self.stages[job.stage], self.where[job]
+        if job.d == "F":
+            for n in stage.gives:
+                readers = self.readers.get(n, [])
+                targets = {self.where[Job(r.number, "F", job.b)] for r in readers}
+                yield from (Message(n, job.b, -1, here, to) for to in sorted(targets - {here}))
+        elif job.d == "B":
+            for n in stage.reads:
+                back = self.back(self.maker[n], job.b)
+                if gradients[n] and back and self.where[back] != here:
+                    yield Message(n, job.b, stage.number, here, self.where[back])
+
+    def check(self) -> None:
+        """What is not run here is refused, and a plan that lost jobs; that an order has no deadlock
+        was proved by Orrery."""
+        for stage in self.stages:
+            passes = {d for d in "FBW" if Job(stage.number, d, 0) in self.where}
+            for b in range(self.microbatches):
+                for d in "FBW":
+                    job = Job(stage.number, d, b)
+                    if (job in self.where) != (d in passes | {"F"}):
+                        there = "no" if d in passes | {"F"} else "a"
+                        raise ValueError(f"plan: {there} worker has job {job}: {WRITE_AGAIN}")
+        if sum(map(len, self.orders)) != len(self.where):
+            raise ValueError(f"plan: a job is there twice: {WRITE_AGAIN}")
+        for job, worker in self.where.items():
+            first = self.where.get(Job(job.stage, "F", job.b))
+            if first is None or job.stage >= len(self.stages) or job.b >= self.microbatches:
+                raise ValueError(
+                    f"plan: job {job}, of {len(self.stages)} stages and {self.microbatches} "
+                    f"microbatches: {WRITE_AGAIN}"
+                )
+            if first != worker:
+                raise ValueError(
+                    f"plan: {job} is on worker {worker}, F of it on {first}: what F keeps does not "
+                    "move between processes; take a schedule with F, B and W of a stage on one worker"
+                )
+
+
+def plan_of(plan: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The plan itself, whose keys are there."""
+    told: Any = plan
+    name = "plan" if isinstance(plan, Mapping) else str(plan)
+    if not isinstance(plan, Mapping):
+        try:
+            told = json.loads(Path(plan).read_text())
+        except OSError as why:
+            raise ValueError(f"{name}: {why.strerror}: {WRITE_AGAIN}") from None
+        except ValueError as why:
+            raise ValueError(f"{name}: no plan: {why}: {WRITE_AGAIN}") from None
+    kinds = {"stages": list, "worker": list, "microbatches": int}
+    for key, kind in kinds.items():
+        if not isinstance(told, Mapping) or not isinstance(told.get(key), kind):
+            raise ValueError(f"{name}: no plan, without {key}: {WRITE_AGAIN}")
+    for key, inside in (("stages", "operators"), ("worker", "order")):
+        for each in told[key]:
+            if not isinstance(each, Mapping) or not isinstance(each.get(inside), list):
+                raise ValueError(f"{name}: no plan, {key} without {inside}: {WRITE_AGAIN}")
+    return dict(told)
+
+
+def read_job(text: str) -> Job:
+    found = re.fullmatch(r"(\d+)([FBW])(\d+)", text)
+    if not found:
+        raise ValueError(
+            f"plan: job {text}: only F, B and W on the worker that owns the parameters are run here"
+        )
+    return Job(int(found[1]), found[2], int(found[3]))
+
+
+def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Part]) -> Plan:
+    """The plan, its operators found among the parts of the model."""
+    told = plan_of(plan)
+    if "stream" in told:
+        raise ValueError(f"plan: {told['schedule']} never flushes: only schedules with a flush")
+    named = {p.name: p for p in parts}
+    planned = [str(name) for s in told["stages"] for name in s["operators"]]
+    if len(planned) != len(set(planned)):
+        raise ValueError(f"plan: an operator is in two stages: {WRITE_AGAIN}")
+    wrong = sorted(set(planned) ^ set(named))
+    if wrong:
+        raise ValueError(
+            f"plan: operators {', '.join(wrong[:5])}{' ...' if len(wrong) > 5 else ''} are not both "
+            "in the plan and in the model: give level= and whole= as to graph()"
+        )
+    stages = [
+        Stage(
+            i,
+            sorted((named[name] for name in s["operators"]), key=lambda p: p.number),
+            bool(s.get("recompute")),
+        )
+        for i, s in enumerate(told["stages"])
+    ]
+    orders = [[read_job(str(job)) for job in worker["order"]] for worker in told["worker"]]
+    result = Plan(stages, orders, int(told["microbatches"]))
+    result.connect(trace)
+    result.check()
+    return result

@@ -1,0 +1,89 @@
+"""What workers send each other in a step, in an order that cannot deadlock."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..costs.costs import Values
+from .plan import Job, Message, Plan
+
+
+class Post:
+    """Each pair of a sender and a receiver has a channel: a group of the two for this direction
+    alone. In it messages arrive in the order in which the sender makes them, which the plan tells
+    both; no tags, as NCCL has none. A send makes nobody wait, and whoever waits for a message has
+    awaited all that come before it, so a channel never holds up an order that has no deadlock."""
+
+    def __init__(self, plan: Plan, shapes: Values, me: int, device: torch.device) -> None:
+        self.shapes, self.me, self.device = shapes, me, device
+        gradients = {n: t.requires_grad for n, t in shapes.items()}
+        self.sent: dict[Job, list[Message]] = {}
+        self.number: dict[Message, int] = {}  # in its channel
+        self.queue: dict[int, list[Message]] = {}  # to this worker, by the one it comes from
+        counts: dict[tuple[int, int], int] = {}
+        for job in (job for order in plan.orders for job in order):
+            self.sent[job] = list(plan.sends(job, gradients))
+            for m in self.sent[job]:
+                pair = (m.source, m.target)
+                self.number[m] = counts.get(pair, 0)
+                counts[pair] = self.number[m] + 1
+                if m.target == me:
+                    self.queue.setdefault(m.source, []).append(m)
+        self._open(sorted(counts))
+        self.begin()
+
+    def _open(self, pairs: list[tuple[int, int]]) -> None:
+        """The first message of a channel of NCCL waits until both are there: here, one channel
+        after the other, all processes in one order."""
+        self.channels: dict[tuple[int, int], Any] = {
+            pair: dist.new_group(list(pair)) for pair in pairs
+        }
+        nothing = torch.zeros(1, device=self.device)
+        for (source, target), group in self.channels.items():
+            if self.me == source:
+                dist.send(nothing, target, group=group)
+            elif self.me == target:
+                dist.recv(nothing, source, group=group)
+
+    def begin(self) -> None:
+        self.posted = dict.fromkeys(self.queue, 0)
+        self.coming: dict[Message, tuple[Tensor, Any]] = {}
+        self.going: list[tuple[Any, Tensor]] = []
+
+    def send(self, m: Message, value: Tensor) -> None:
+        room = self.shapes[m.node]  # on the other side; bytes would be read as what they are not
+        if (value.dtype, value.shape) != (room.dtype, room.shape):
+            raise ValueError(
+                f"{m.node.name}: a message of {list(value.shape)} {value.dtype}, and the Runner was "
+                f"made for {list(room.shape)} {room.dtype}: make another"
+            )
+        held = value.detach().contiguous()
+        self.going = [(w, t) for w, t in self.going if not w.is_completed()]
+        group = self.channels[m.source, m.target]
+        self.going.append((dist.isend(held, m.target, group=group), held))
+
+    def expect(self, messages: Iterable[Message]) -> None:
+        """Awaits them, and all that come before them."""
+        for m in messages:
+            queue = self.queue[m.source]
+            while self.posted[m.source] <= self.number[m]:
+                each = queue[self.posted[m.source]]
+                room = torch.empty_like(
+                    self.shapes[each.node], memory_format=torch.contiguous_format
+                ).detach()
+                group = self.channels[each.source, self.me]
+                self.coming[each] = (room, dist.irecv(room, each.source, group=group))
+                self.posted[m.source] += 1
+
+    def take(self, m: Message) -> Tensor:
+        self.expect([m])
+        room, work = self.coming.pop(m)
+        work.wait()
+        return room
+
+    def end(self) -> None:
+        for work, _ in self.going:
+            work.wait()

@@ -1,0 +1,396 @@
+"""A plan of Orrery, run with the user's modules: a process a worker, over torch.distributed."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, fx, nn
+
+from ..trace.changes import Moved, check_backwards, check_changes
+from .clock import Stopwatch, gathered, offset
+from ..costs.costs import Calls, Values
+from ..trace.inputs import check_inputs
+from ..trace.parts import split
+from .plan import Job, Message, plan_of, read_plan
+from .post import Post
+from .stage import Pass, Ready, trained_of
+from ..trace.trace import Inputs, trace, words
+
+AHEAD = 4  # jobs whose messages are awaited before they begin
+
+
+def cut(inputs: Inputs, m: int) -> list[Inputs]:
+    """The microbatches of a minibatch: its tensors, cut along their first dimension."""
+    args, kwargs = words(inputs)
+    for t in [*args, *kwargs.values()]:
+        if isinstance(t, Tensor) and (not t.dim() or len(t) % m):
+            raise ValueError(f"batch: {list(t.shape)} is not cut into {m} equal microbatches")
+
+    def part(value: Any, b: int) -> Any:
+        return value.chunk(m)[b] if isinstance(value, Tensor) else value
+
+    if kwargs:
+        return [{name: part(v, b) for name, v in kwargs.items()} for b in range(m)]
+    return [tuple(part(v, b) for v in args) for b in range(m)]
+
+
+class Runner:
+    """step() runs a minibatch as the plan says, and leaves the gradients in the parameters of this
+    process's stages, as backward() of the mean loss of the microbatches would.
+
+    model: the same in every process, with the same weights. example_inputs: one microbatch.
+    level, whole: as for the graph() that the plan is of."""
+
+    def __init__(
+        self,
+        plan: Path | str | Mapping[str, Any],
+        model: nn.Module,
+        example_inputs: Inputs,
+        *,
+        level: str = "module",
+        whole: tuple[type[nn.Module], ...] = (),
+    ) -> None:
+        check_inputs(model, example_inputs)
+        self.model = model
+        self.trace = trace(model, example_inputs)
+        self.calls = Calls(self.trace)
+        if not self.trace.exported and any(True for _ in model.buffers()):
+            raise ValueError("torch.export refuses the model, and it has buffers: not run here")
+        parts = split(self.trace, level, whole)
+        check_changes(self.trace, parts)
+        check_backwards(self.trace)
+        self.plan = read_plan(plan, self.trace, parts)
+        self.me, n = dist.get_rank(), len(self.plan.orders)
+        if dist.get_world_size() != n:
+            raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
+        self.device = device_of(model)
+        self.example, self.modes = kinds_of(example_inputs), modes_of(model)
+        self.autocast = autocast_of(self.device)
+        self.post = Post(self.plan, self._shapes(example_inputs), self.me, self.device)
+        self.groups = self._groups()
+        self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
+        self.reads = self._reads()
+        own = {job.stage for job in self.plan.orders[self.me]}
+        self.ready = {
+            i: [Ready(self.calls, part) for part in self.plan.stages[i].parts] for i in own
+        }
+        self.watch = Stopwatch(self.device)
+        self.timeline: list[tuple[str, float, float]] = []  # of this process, by its clock
+
+    def _shapes(self, inputs: Inputs) -> Values:
+        """What goes over the edges, as it is for an example."""
+        state = [(b, b.clone()) for b in self.model.buffers()]
+        values = self.calls.given(inputs)
+        moved = Moved()
+        with torch.random.fork_rng(), torch.enable_grad():
+            for stage in self.plan.stages:
+                for part in stage.parts:
+                    run = partial(self.calls.run, part.calls, values)
+                    moved.watch(stage.number, part, run)
+        with torch.no_grad():
+            for buffer, before in state:
+                buffer.copy_(before)
+        moved.check()
+        crossing = {n: values[n] for n in self.plan.maker}
+        for n, t in crossing.items():
+            if not isinstance(t, Tensor):
+                raise ValueError(f"{n.name}: only tensors go from stage to stage, not {type(t)}")
+        returned = self.trace.returned()
+        self.losses = {
+            n: returned[n]  # times, since their sum is trained
+            for n, t in crossing.items()
+            if n in returned and t.numel() == 1 and t.requires_grad
+        }
+        if not self.losses:
+            raise ValueError("forward() has to give a loss, a number that a gradient comes from")
+        return {
+            n: torch.empty_like(t).detach().requires_grad_(t.requires_grad)
+            for n, t in crossing.items()
+        }
+
+    def _groups(self) -> list[tuple[Tensor, Any]]:
+        """Parameters that several workers have, and who they are: they add up the gradients."""
+        holders: dict[int, tuple[Tensor, set[int]]] = {}
+        for stage in self.plan.stages:
+            workers = {
+                self.plan.where[Job(stage.number, "F", b)] for b in range(self.plan.microbatches)
+            }
+            for part in stage.parts:
+                for t in trained_of(part):
+                    holders.setdefault(id(t), (t, set()))[1].update(workers)
+        sets = sorted({tuple(sorted(w)) for _, w in holders.values() if len(w) > 1})
+        groups = {workers: dist.new_group(list(workers)) for workers in sets}
+        order = {id(p): i for i, p in enumerate(self.model.parameters())}
+        common = [
+            (order[key], t, groups[tuple(sorted(w))])
+            for key, (t, w) in holders.items()
+            if len(w) > 1 and self.me in w
+        ]
+        return [(t, group) for _, t, group in sorted(common, key=lambda c: c[0])]
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Those of this process's stages: what its optimizer has to train."""
+        mine = {job.stage for job in self.plan.orders[self.me]}
+        held = {
+            id(t) for i in mine for part in self.plan.stages[i].parts for t in part.tensors.values()
+        }
+        return [p for p in self.model.parameters() if id(p) in held]
+
+    @torch.no_grad()
+    def collect(self) -> None:
+        """Parameters and buffers of all stages, as the processes that train them have them."""
+        for stage in self.plan.stages:
+            owner = self.plan.where[Job(stage.number, "F", 0)]
+            for part in stage.parts:
+                for name in sorted(part.tensors):
+                    whole = part.tensors[name].data.contiguous()
+                    dist.broadcast(whole, owner)
+                    part.tensors[name].data.copy_(whole)
+
+    # ---- a step ----
+
+    def step(self, batch: Inputs) -> float:
+        """The loss: the mean of those of the microbatches. Gradients are added to those that are
+        there."""
+        parts = cut(batch, self.plan.microbatches)
+        self._check(parts[0])
+        self.given = [self.calls.given(inputs) for inputs in parts]
+        self.passes: dict[tuple[int, int], Pass] = {}
+        self.values: dict[tuple[fx.Node, int], Tensor] = {}
+        self.gradients: dict[tuple[fx.Node, int, int], Tensor] = {}
+        self.unread = dict(self.reads)
+        self.loss = torch.zeros((), dtype=torch.float64, device=self.device)
+        before = [p.grad for p, _ in self.groups]
+        for p, _ in self.groups:
+            p.grad = None
+        self.post.begin()
+        self._meet()
+        with torch.enable_grad():
+            self._run_jobs()
+        self._add_up(before)
+        del self.passes, self.values, self.gradients, self.given
+        return self.loss.item()
+
+    def _check(self, microbatch: Inputs) -> None:
+        if kinds_of(microbatch) != self.example:
+            raise ValueError(
+                f"batch: microbatches of {kinds_of(microbatch)}, and the example was {self.example}"
+            )
+        if modes_of(self.model) != self.modes:
+            raise ValueError("train() or eval() was called on the model: make a new Runner")
+        if autocast_of(self.device) != self.autocast:
+            raise ValueError(
+                f"step() runs under {autocast_of(self.device)}, and the Runner was made under "
+                f"{self.autocast}: make it under the same, since messages have the types of there"
+            )
+
+    def _meet(self) -> None:
+        """Nobody comes out before all have come in."""
+        all_there = torch.zeros(1, device=self.device)
+        dist.all_reduce(all_there)
+        all_there.item()
+
+    def _run_jobs(self) -> None:
+        order, marks = self.plan.orders[self.me], []
+        self.watch.begin()
+        for i, job in enumerate(order):
+            for later in order[i : i + AHEAD]:
+                self.post.expect(self.needs[later])
+            self._collect(job)
+            marks.append(self.watch.mark())
+            made = self._do(job)
+            marks.append(self.watch.mark())
+            for message in self.post.sent[job]:
+                self.post.send(message, made[message.node])
+        self.post.end()
+        times = self.watch.seconds(marks)
+        self.timeline = list(zip(map(str, order), times[::2], times[1::2]))
+
+    def _add_up(self, before: list[Tensor | None]) -> None:
+        """Gradients of parameters that several workers have, beside what was there; the loss."""
+        for (p, group), there in zip(self.groups, before):
+            g = torch.zeros_like(p) if p.grad is None else p.grad
+            g = g.contiguous()
+            dist.all_reduce(g, group=group)
+            p.grad = g if there is None else there.add_(g)
+        dist.all_reduce(self.loss)
+
+    def measured(self) -> dict[str, Any]:
+        """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
+        draws beside the plan. Every process has to call it."""
+        if not self.timeline and self.plan.orders[self.me]:
+            raise ValueError("no step has run: step() comes before its timeline")
+        shift, orders = offset(self._meet, self.device), self.plan.orders
+        mine = [time + shift for _, begin, end in self.timeline for time in (begin, end)]
+        told = gathered(mine, 2 * max(map(len, orders)), self.device)
+        first = min((times[0] for times, order in zip(told, orders) if order), default=0.0)
+        ran = [[round(time - first, 9) for time in times] for times in told]
+        return {
+            "worker": [
+                {
+                    "order": list(map(str, order)),
+                    "start": times[: 2 * len(order) : 2],
+                    "end": times[1 : 2 * len(order) : 2],
+                }
+                for order, times in zip(orders, ran)
+            ]
+        }
+
+    def write_timeline(self, path: Path | str) -> None:
+        """measured() as a file, by process 0. Every process has to call it."""
+        told = self.measured()
+        if self.me == 0:
+            Path(path).write_text(json.dumps(told))
+
+    # ---- a job ----
+
+    def _needs(self, job: Job) -> list[Message]:
+        """The messages that a job waits for."""
+        stage, plan = self.plan.stages[job.stage], self.plan
+        if job.d == "F":
+            makers = [(n, plan.where[Job(plan.maker[n].number, "F", job.b)]) for n in stage.reads]
+            return [Message(n, job.b, -1, w, self.me) for n, w in makers if w != self.me]
+        if plan.back(stage, job.b) != job:
+            return []
+        return [
+            Message(n, job.b, reader, plan.where[Job(reader, "B", job.b)], self.me)
+            for n in stage.gives
+            for reader in self._senders(n, job.b)
+            if plan.where[Job(reader, "B", job.b)] != self.me
+        ]
+
+    def _senders(self, n: fx.Node, b: int) -> list[int]:
+        """Stages that give a gradient of this value."""
+        if not self.post.shapes[n].requires_grad:
+            return []
+        readers = self.plan.readers.get(n, [])
+        return [r.number for r in readers if Job(r.number, "B", b) in self.plan.where]
+
+    def _collect(self, job: Job) -> None:
+        for m in self.needs[job]:
+            if m.reader >= 0:
+                self.gradients[m.node, m.b, m.reader] = self.post.take(m)
+            elif (m.node, m.b) not in self.values:
+                needs_gradient = self.post.shapes[m.node].requires_grad
+                self.values[m.node, m.b] = self.post.take(m).requires_grad_(needs_gradient)
+
+    def _do(self, job: Job) -> dict[fx.Node, Tensor]:
+        """What it makes for other stages: values, or gradients."""
+        if job.d == "F":
+            return self._forward(job)
+        stage = self.plan.stages[job.stage]
+        run, split_here = self.passes[job.stage, job.b], self.plan.splits(stage)
+        made: dict[fx.Node, Tensor] = {}
+        if self.plan.back(stage, job.b) == job:
+            made = self._backward(job, run, split_here)
+        if job.d == "W":
+            run.weights()
+        if job.d == "W" or not split_here:
+            del self.passes[job.stage, job.b]
+        return made
+
+    def _forward(self, job: Job) -> dict[fx.Node, Tensor]:
+        stage, b = self.plan.stages[job.stage], job.b
+        inputs = {n: self.values[n, b] for n in stage.reads}
+        run = Pass(self.calls, stage, self.ready[job.stage], self.given[b], inputs)
+        run.forward()
+        for n in stage.reads:
+            self._has_read(n, b)
+        for n, t in run.outputs.items():
+            if (n, b) in self.unread:
+                self.values[n, b] = t.detach().requires_grad_(t.requires_grad)
+            if n in self.losses:
+                part = self.losses[n] / self.plan.microbatches
+                self.loss += part * t.detach().double().reshape(())
+        made = run.outputs
+        if self.plan.back(stage, b):
+            self.passes[job.stage, b] = run
+        return made
+
+    def _reads(self) -> dict[tuple[fx.Node, int], int]:
+        """How often jobs of this process read each value: after that it is forgotten."""
+        counts: dict[tuple[fx.Node, int], int] = {}
+        for job in self.plan.orders[self.me]:
+            if job.d == "F":
+                for n in self.plan.stages[job.stage].reads:
+                    counts[n, job.b] = counts.get((n, job.b), 0) + 1
+        return counts
+
+    def _has_read(self, n: fx.Node, b: int) -> None:
+        self.unread[n, b] -= 1
+        if not self.unread[n, b]:
+            del self.values[n, b]
+
+    def _backward(self, job: Job, run: Pass, split_here: bool) -> dict[fx.Node, Tensor]:
+        stage, b = self.plan.stages[job.stage], job.b
+        if stage.recompute:
+            run.again()
+        gradients: dict[fx.Node, Tensor] = {}
+        for n in stage.gives:
+            for reader in self._senders(n, b):
+                g = self.gradients.pop((n, b, reader))
+                gradients[n] = gradients[n] + g if n in gradients else g
+            if n in self.losses:
+                share = torch.full_like(
+                    self.post.shapes[n], self.losses[n] / self.plan.microbatches
+                )
+                gradients[n] = gradients[n] + share if n in gradients else share
+        found = run.backward(gradients, split_here)
+        return self._pass_on(job, found) if job.d == "B" else {}
+
+    def _pass_on(self, job: Job, found: dict[fx.Node, Tensor]) -> dict[fx.Node, Tensor]:
+        """Gradients to the stages before, 0 where none comes out, as they are waited for."""
+        sent = {m.node for m in self.post.sent[job]}
+        made: dict[fx.Node, Tensor] = {}
+        for n in self.plan.stages[job.stage].reads:
+            back = self.plan.back(self.plan.maker[n], job.b)
+            if not self.post.shapes[n].requires_grad or not back:
+                continue
+            g = found.get(n)
+            made[n] = torch.zeros_like(self.post.shapes[n]).detach() if g is None else g
+            if n not in sent:
+                self.gradients[n, job.b, job.stage] = made[n]
+        return made
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """That of all of its parameters, which the backend has to serve."""
+    devices = {t.device for t in [*model.parameters(), *model.buffers()]}
+    if len(devices) > 1:
+        raise ValueError(f"the model is on {', '.join(sorted(map(str, devices)))}: one device each")
+    device = devices.pop() if devices else torch.device("cpu")
+    backend = dist.get_backend()
+    if (backend, device.type) in (("gloo", "cuda"), ("nccl", "cpu")):
+        raise ValueError(f"the model is on {device}, whose tensors {backend} does not send")
+    return device
+
+
+def kinds_of(inputs: Inputs) -> dict[str, str]:
+    """Shape and type of each tensor, by its place or its name."""
+    args, kwargs = words(inputs)
+    named = {**{str(i): t for i, t in enumerate(args)}, **kwargs}
+    tensors = {name: t for name, t in named.items() if isinstance(t, Tensor)}
+    return {name: f"{list(t.shape)} {t.dtype}" for name, t in tensors.items()}
+
+
+def autocast_of(device: torch.device) -> str:
+    if not torch.is_autocast_enabled(device.type):
+        return "no autocast"
+    return f"autocast to {torch.get_autocast_dtype(device.type)}"
+
+
+def modes_of(model: nn.Module) -> list[bool]:
+    return [m.training for m in model.modules()]
+
+
+def run(
+    plan: Path | str | Mapping[str, Any], model: nn.Module, batch: Inputs, **options: Any
+) -> float:
+    """One step of a Runner: the loss; the gradients are in the parameters of this process."""
+    told = plan_of(plan)
+    example = cut(batch, int(told["microbatches"]))[0]
+    return Runner(told, model, example, **options).step(batch)

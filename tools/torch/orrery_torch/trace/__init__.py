@@ -1,0 +1,1 @@
+"""The calls of a model, and the parts that they make."""

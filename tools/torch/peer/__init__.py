@@ -1,0 +1,1 @@
+"""Orrery's operators and training in PyTorch, for races and checks."""

@@ -1,0 +1,57 @@
+"""The models of the command `real`, two layers deep and narrow: losses as PyTorch's, and the command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from peer.training import Options
+from train import Beside, apart
+
+pytest.importorskip("transformers")
+
+import published
+
+STEPS, ROWS = 10, 40
+REAL = Path(published.__file__).parent / "real"
+
+
+@pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
+@pytest.mark.parametrize("name", ["gpt2", "resnet50", "vit_b16", "llava", "whisper"])
+def test_losses_are_those_of_pytorch(name: str, tmp_path: Path) -> None:
+    beside = Beside(published.made(name, 2, True), published.drawn(name, ROWS, True), tmp_path)
+    microbatches = 1 if name == "resnet50" else 4  # a batch norm is of a microbatch
+    own = Options(16, microbatches, STEPS, optimizer="adamw", lr=1e-4)
+    losses, test = beside.orrery(own)
+    assert max(map(apart, losses, beside.pytorch(own))) < 1e-4 and len(losses) == STEPS
+    if name != "llava":  # of whose tower forward() does not read the last layer
+        assert apart(beside.evaluated(), test) < 1e-4
+
+
+def test_an_image_before_the_words_is_what_llava_does_itself() -> None:
+    model, data = published.made("llava", 2, True), published.drawn("llava", 4, True)
+    places = torch.zeros(4, 4, dtype=torch.int64)  # of 2 x 2 patches
+    tokens = torch.cat([places, data["tokens"]], 1)
+    scores = model.model(input_ids=tokens, pixel_values=data["pixels"]).logits[:, 4:]
+    own = F.cross_entropy(scores.flatten(0, 1), data["following"].flatten())
+    torch.testing.assert_close(model(**data), own)
+
+
+def real(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, REAL, *words], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_command_says_losses_times_and_memory(precision: str) -> None:
+    small = ["--small", "--layers", "2", "--steps", "3", "--batch", "8", "--precision", precision]
+    done = real("gpt2", *small)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["Orrery", "PyTorch", "losses"]
+
+
+def test_what_has_no_like_is_refused_in_a_line() -> None:
+    done = real("moe", "--small", "--layers", "2")
+    assert done.returncode == 1 and not done.stdout
+    assert len(done.stderr.splitlines()) == 1 and "topk" in done.stderr, done.stderr
