@@ -35,8 +35,16 @@ ORR_VECTOR static void turn(int64_t n, int64_t out, const float *restrict across
 	}
 }
 
-/* A matrix that is larger than the other is read where it lies, and the other laid out for the
- * product: few rows are computed as w x^T. half: y is bfloat16. False: oneDNN has no primitive for
+/* Laying out w for a product pays where this many rows meet it; fewer are laid out themselves, and
+ * the product is w x^T, which is then turned. */
+enum { MANY = 128 };
+
+static bool is_few(int64_t n, int64_t out)
+{
+	return n < MANY && n < out;
+}
+
+/* half: y is bfloat16. across: floats [out][n] where is_few(). False: oneDNN has no primitive for
  * it. */
 static bool multiply(bool bf16, int64_t n, int64_t in, int64_t out, const void *x, const void *w,
 		     int64_t w_row, const float *bias, bool half, void *y, float *across)
@@ -44,7 +52,7 @@ static bool multiply(bool bf16, int64_t n, int64_t in, int64_t out, const void *
 	const struct orr_matmul few = {bf16, false, false, 'N', 'T', out, n, in, w_row, in};
 	const struct orr_matmul many = {bf16, half, half && bias, 'N', 'T', n, out, in, in, w_row};
 
-	if (n < out) {
+	if (is_few(n, out)) {
 		if (!orr_matmul(&few, w, x, NULL, across)) {
 			if (bf16)
 				return false;
@@ -137,7 +145,8 @@ size_t orr_linear_bytes(enum orr_precision precision, int64_t n, int64_t in, int
 	int64_t x = native ? halves(n * in) : n * in, dy = native ? halves(n * out) : n * out;
 	int64_t w = native ? halves(out * orr_rounded_columns(in)) : in * out;
 	int64_t wide = rounds && !native;
-	int64_t forward = (rounds ? x + w : 0) + n * out + wide * n * out;
+	int64_t across = (n < MANY ? n : MANY) * out; /* also for fewer rows than n */
+	int64_t forward = (rounds ? x + w : 0) + across + wide * n * out;
 	int64_t input = (rounds ? dy + w : 0) + wide * n * in, weight = rounds ? x + dy : 0;
 	int64_t most = forward > input ? forward : input;
 
@@ -253,8 +262,11 @@ static void forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, co
 	}
 	x = rounded(d, n * in, x, &at);
 	w = weights(d, in, out, w, kept, &at);
-	(void)multiply(false, n, in, out, x, w, in, bias, false, wide(d, y, at + n * out), at);
-	keep(d, n * out, at + n * out, y);
+	float *sums = wide(d, y, at);
+	float *across = at + (d->halves ? n * out : 0);
+
+	(void)multiply(false, n, in, out, x, w, in, bias, false, sums, across);
+	keep(d, n * out, sums, y);
 }
 
 static void input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
