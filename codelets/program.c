@@ -1,6 +1,5 @@
 #include "program.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/mix.h"
@@ -202,98 +201,6 @@ int64_t orr_program_input_width(const struct orr_program *p, int i)
 int orr_program_n_losses(const struct orr_program *p)
 {
 	return p->n_losses;
-}
-
-/* Of a value. */
-static const int64_t draws[] = {
-	[ORR_INITIAL_CONSTANT] = 0, [ORR_INITIAL_UNIFORM] = 1, [ORR_INITIAL_NORMAL] = 2};
-
-static uint64_t draw(uint64_t *state)
-{
-	*state += ORR_MIX_STEP;
-	return orr_mix(*state);
-}
-
-/* In [0, 1). */
-static float draw_unit(uint64_t *state)
-{
-	return (float)(draw(state) >> 40) * 0x1p-24f;
-}
-
-/* By Box and Muller, a pair of draws each. */
-static float draw_normal(uint64_t *state)
-{
-	double radius = sqrt(-2.0 * log(1.0 - (double)draw_unit(state)));
-
-	return (float)(radius * cos(2.0 * M_PI * (double)draw_unit(state)));
-}
-
-/* The state of this number of draws later. */
-static uint64_t skip(uint64_t state, int64_t n)
-{
-	return state + (uint64_t)n * ORR_MIX_STEP;
-}
-
-static float draw_value(const struct orr_parameter_tensor *tensor, uint64_t *state)
-{
-	float value = (float)tensor->value;
-
-	switch (tensor->initial) {
-	case ORR_INITIAL_UNIFORM:
-		return (2.0f * draw_unit(state) - 1.0f) * value;
-	case ORR_INITIAL_NORMAL:
-		return draw_normal(state) * value;
-	case ORR_INITIAL_CONSTANT:
-		break;
-	}
-	return value;
-}
-
-/* Of a whole tensor, from state on, the part that `own` is. */
-static void init_part(const struct orr_parameter_tensor *whole,
-		      const struct orr_parameter_tensor *own, uint64_t state, float *values)
-{
-	struct orr_pieces pieces = orr_portion_pieces(&own->portion, own->n_dims, own->dims);
-
-	for (int64_t k = 0; k < pieces.n; k++) {
-		uint64_t at =
-			skip(state, draws[whole->initial] * (pieces.first + k * pieces.apart));
-
-		for (int64_t i = 0; i < pieces.floats; i++)
-			*values++ = draw_value(whole, &at);
-	}
-}
-
-/* Where tensor i lies among those of its layer. */
-static int64_t first_of(const struct orr_instance *is, int i)
-{
-	int64_t first = 0;
-
-	while (i-- > 0)
-		first += orr_parameter_floats(&is->parameters[i]);
-	return first;
-}
-
-void orr_program_init(const struct orr_program *p, uint64_t seed, float *parameters)
-{
-	for (int k = 0; k < p->n_layers; k++) {
-		const struct orr_layer *layer = &p->layers[k];
-		float *own = parameters + layer->first_parameter;
-		uint64_t state = seed;
-
-		/* mixed twice: seed 1 of operator 2 is not seed 2 of operator 1 */
-		state = draw(&state) + (uint64_t)layer->drawn;
-		state = draw(&state);
-		for (int j = 0; j < layer->n_drawn; j++) {
-			const struct orr_parameter_tensor *whole = &layer->drawn_tensors[j];
-			int i = layer->part_of[j];
-
-			if (i >= 0)
-				init_part(whole, &layer->is.parameters[i], state,
-					  own + first_of(&layer->is, i));
-			state = skip(state, draws[whole->initial] * orr_parameter_floats(whole));
-		}
-	}
 }
 
 static void copy_all(const struct orr_pass_buffers *f, const struct orr_move *moves, int n_moves)

@@ -1,6 +1,7 @@
 /* Parts of operators that were split: they begin with the values that the whole operator has there,
  * and drop what it drops there, to the bit. */
 #include <check.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,34 @@ START_TEST(a_part_of_what_is_shared_begins_as_the_first_that_shares_it)
 }
 END_TEST
 
+START_TEST(any_number_of_cores_draws_the_same)
+{
+	struct model m = {0};
+	size_t bytes;
+	float *drawn[2];
+	cpu_set_t all, one;
+
+	read_model(&m, OF("0:7", "op=linear features=300000"));
+	compile(&m, 0);
+	bytes = (size_t)orr_program_n_parameters(m.program) * sizeof(float);
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&one);
+	for (size_t k = 0; !CPU_COUNT(&one); k++)
+		if (CPU_ISSET(k, &all))
+			CPU_SET(k, &one);
+	for (int k = 0; k < 2; k++) {
+		ck_assert_ptr_nonnull(drawn[k] = malloc(bytes));
+		ck_assert_int_eq(sched_setaffinity(0, sizeof(one), k ? &one : &all), 0);
+		orr_program_init(m.program, 5, drawn[k]);
+	}
+	(void)sched_setaffinity(0, sizeof(all), &all);
+	ck_assert(!memcmp(drawn[0], drawn[1], bytes));
+	free(drawn[0]);
+	free(drawn[1]);
+	model_fini(&m);
+}
+END_TEST
+
 /* ---- what is dropped ---- */
 
 #define DROPPED(n, shape) \
@@ -322,6 +351,7 @@ int main(void)
 		EACH(a_part_lies_in_pieces, N_OF(lies)),
 		EACH(a_part_begins_with_the_values_that_the_whole_has_there, N_OF(parts)),
 		ONCE(a_part_of_what_is_shared_begins_as_the_first_that_shares_it),
+		ONCE(any_number_of_cores_draws_the_same),
 		EACH(a_part_drops_what_the_whole_drops_there, N_OF(drops)),
 	};
 

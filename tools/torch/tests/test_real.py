@@ -51,6 +51,12 @@ def test_the_command_says_losses_times_and_memory(precision: str) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["Orrery", "PyTorch", "losses"]
 
 
+def test_a_training_that_doubles_any_rounding_is_held_against_float64() -> None:
+    small = ["--small", "--layers", "2", "--microbatches", "1", "--steps", "8", "--lr", "1e-3", "--precision", "bf16"]
+    told = real("resnet50", *small).stdout.splitlines()[-1]
+    assert "apart at most, more than" in told and "from PyTorch in float64" in told, told
+
+
 def test_what_has_no_like_is_refused_in_a_line() -> None:
     done = real("moe", "--small", "--layers", "2")
     assert done.returncode == 1 and not done.stdout
