@@ -11,15 +11,26 @@
  *   stages at most, since W of i went before.
  * - If not, then by the time that it starts nothing of i is gone, and so nothing of those after it.
  *
- * r stashes are gone when so many W have ended, and before that all B of these stages: after B(t,i)
- * these are r W and r - 1 B more, on one worker. Where each stage of A(t) leads to the next, it is
- * after the r-th B from the end, too, and if r is |A(t)|, after every W. */
+ * r stashes are gone when so many W have ended, and before that all B of these stages. Where each
+ * stage of A(t) leads to the next, it is after the r-th B from the end, and a W more, and if r is
+ * |A(t)|, after every W.
+ *
+ * More follows B(t,i) on its worker before F(s,j) can start. Let X be the stashes A(t) of i and
+ * A(s) of i + 1 to j, and g = |X| less what fits. If g > 0, F(t,i) starts before F(s,j), as above.
+ * As B(t,i) ends, no stash of X is gone, since W of any of them comes after; so no more of X have
+ * started than fit. As F(s,j) starts, all have, and no more are left than fit. So in between g W
+ * run, B of all of these but (t,i), and g F, of which F(s,j) is one: all on one worker. In bytes,
+ * where the largest stash of A(t) goes into what is too much g times, rounded up, it is the same.
+ */
 #include "bounds_caps.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
+
 #define MOST_TOGETHER 8 /* stages of a worker: with more, r is 1, and s is t */
+#define MOST_APART 4    /* more microbatches that wait for one */
 
 struct finder {
 	const struct orr_timed *timed;
@@ -28,6 +39,7 @@ struct finder {
 	struct orr_caps *caps;
 	int *size, *member; /* [n_stages] of A(t) of every t; that of the one at hand, ascending */
 	int64_t *bytes;     /* [n_stages] of A(t) */
+	int64_t largest;    /* stash of the one at hand, in bytes */
 	bool *seen;         /* [n_stages] */
 	struct orr_error *err;
 };
@@ -75,26 +87,40 @@ static int add(struct finder *f, struct orr_cap cap)
 	return 0;
 }
 
-/* The sum of the n least durations of a pass of the members, but for t. */
-static int64_t least(const struct finder *f, int n_members, int t, enum orr_pass d, int n)
+/* The least duration of a pass of the members. */
+static int64_t least(const struct finder *f, int n_members, enum orr_pass d)
 {
-	int64_t sorted[MOST_TOGETHER], sum = 0;
-	int n_sorted = 0;
+	int64_t ns = INT64_MAX;
 
-	for (int k = 0; k < n_members; k++) {
-		int64_t ns = f->duration[job(f, f->member[k], d)];
-		int i = n_sorted;
+	for (int k = 0; k < n_members; k++)
+		ns = smaller(ns, f->duration[job(f, f->member[k], d)]);
+	return ns;
+}
 
-		if (f->member[k] == t)
+/* F(s,i + apart) for apart from where it first waits for B(t,i) on. */
+static int add_rows(struct finder *f, int t, int s, int n)
+{
+	struct orr_load limit = orr_timed_most(f->timed, worker_of(f, t));
+	int64_t weight = least(f, n, ORR_PASS_W),
+		all = weight + least(f, n, ORR_PASS_F) + least(f, n, ORR_PASS_B);
+	int code = 0, m = f->p->n_microbatches;
+
+	for (int apart = 1, found = 0; apart < m && found < MOST_APART && !code; apart++) {
+		int64_t gone = f->size[t] + (int64_t)apart * f->size[s] - limit.stashes,
+			bytes = f->bytes[t] + apart * f->bytes[s] - limit.bytes;
+
+		if (f->largest && bytes > 0)
+			gone = larger(gone, (bytes - 1) / f->largest + 1);
+		if (gone <= 0)
 			continue;
-		for (; i > 0 && sorted[i - 1] > ns; i--)
-			sorted[i] = sorted[i - 1];
-		sorted[i] = ns;
-		n_sorted++;
+		found++;
+		code = add(f, (struct orr_cap){.started = s,
+					       .ended = t,
+					       .apart = apart,
+					       .d = ORR_PASS_B,
+					       .lag_ns = weight + (gone - 1) * all});
 	}
-	for (int i = 0; i < n; i++)
-		sum += sorted[i];
-	return sum;
+	return code;
 }
 
 /* The least d from which on s waits for r stashes of t; n_microbatches or more: it never does. */
@@ -133,16 +159,12 @@ static int add_pair(struct finder *f, int t, int s, int n, int r)
 		.started = s, .ended = t, .apart = find_apart(f, t, s, r), .d = ORR_PASS_B};
 	int code = 0;
 
-	if (n <= MOST_TOGETHER)
-		cap.lag_ns = least(f, n, -1, ORR_PASS_W, r) + least(f, n, t, ORR_PASS_B, r - 1);
-	if ((code = add(f, cap)))
-		return code;
-	cap.lag_ns = 0;
 	if (r > 1 && r < n && is_chain(f, n)) {
 		cap.ended = f->member[n - r];
-		cap.lag_ns = least(f, n, -1, ORR_PASS_W, 1);
+		cap.lag_ns = least(f, n, ORR_PASS_W);
 		code = add(f, cap);
 	}
+	cap.lag_ns = 0;
 	cap.d = ORR_PASS_W;
 	for (int k = 0; k < n && r == n && !code; k++) {
 		cap.ended = f->member[k];
@@ -160,6 +182,7 @@ static int add_stage(struct finder *f, int t)
 	int64_t most = m;
 
 	find_leading(f, t);
+	f->largest = 0;
 	for (int s = 0; s < t; s++) {
 		struct orr_load load = up[job(f, s, ORR_PASS_F)];
 
@@ -168,18 +191,22 @@ static int add_stage(struct finder *f, int t)
 		f->member[n++] = s;
 		others.stashes++;
 		others.bytes += load.bytes;
+		f->largest = larger(f->largest, load.bytes);
 	}
 	f->member[n++] = t;
 	f->size[t] = n;
 	f->bytes[t] = others.bytes + one.bytes;
+	f->largest = larger(f->largest, one.bytes);
 	/* as F starts, t holds all that W has not ended */
 	most = limit.stashes - others.stashes < most ? limit.stashes - others.stashes : most;
 	if (one.bytes && (limit.bytes - others.bytes) / one.bytes < most)
 		most = (limit.bytes - others.bytes) / one.bytes;
 	f->caps->own[t] = most < 1 ? 1 : (int)most;
-	for (int k = n <= MOST_TOGETHER ? 0 : n - 1; k < n && !code; k++)
+	for (int k = n <= MOST_TOGETHER ? 0 : n - 1; k < n && !code; k++) {
+		code = add_rows(f, t, f->member[k], n);
 		for (int r = 1; r <= (n <= MOST_TOGETHER ? n : 1) && !code; r++)
 			code = add_pair(f, t, f->member[k], n, r);
+	}
 	return code;
 }
 
