@@ -41,6 +41,7 @@ struct finder {
 	int64_t *bytes;     /* [n_stages] of A(t) */
 	int64_t largest;    /* stash of the one at hand, in bytes */
 	bool *seen;         /* [n_stages] */
+	int64_t *length;    /* [n_stages] */
 	struct orr_error *err;
 };
 
@@ -97,28 +98,27 @@ static int64_t least(const struct finder *f, int n_members, enum orr_pass d)
 	return ns;
 }
 
-/* F(s,i + apart) for apart from where it first waits for B(t,i) on. */
-static int add_rows(struct finder *f, int t, int s, int n)
+/* F(s,i + apart) waits for B(t,i), from the least apart on where stashes of the members must go:
+ * one W, B and F for each of them, and `beyond` of that. one: A(t); each: A(s). */
+static int add_rows(struct finder *f, struct orr_cap cap, struct orr_load one, struct orr_load each,
+		    int n, int64_t beyond)
 {
-	struct orr_load limit = orr_timed_most(f->timed, worker_of(f, t));
-	int64_t weight = least(f, n, ORR_PASS_W),
-		all = weight + least(f, n, ORR_PASS_F) + least(f, n, ORR_PASS_B);
-	int code = 0, m = f->p->n_microbatches;
+	struct orr_load limit = orr_timed_most(f->timed, worker_of(f, f->member[0]));
+	int64_t all = least(f, n, ORR_PASS_F) + least(f, n, ORR_PASS_B) + least(f, n, ORR_PASS_W);
+	int code = 0, found = 0;
 
-	for (int apart = 1, found = 0; apart < m && found < MOST_APART && !code; apart++) {
-		int64_t gone = f->size[t] + (int64_t)apart * f->size[s] - limit.stashes,
-			bytes = f->bytes[t] + apart * f->bytes[s] - limit.bytes;
+	for (cap.apart = 1; cap.apart < f->p->n_microbatches && found < MOST_APART && !code;
+	     cap.apart++) {
+		int64_t gone = one.stashes + cap.apart * each.stashes - limit.stashes,
+			bytes = one.bytes + cap.apart * each.bytes - limit.bytes;
 
 		if (f->largest && bytes > 0)
 			gone = larger(gone, (bytes - 1) / f->largest + 1);
 		if (gone <= 0)
 			continue;
+		cap.lag_ns = gone * all + beyond;
 		found++;
-		code = add(f, (struct orr_cap){.started = s,
-					       .ended = t,
-					       .apart = apart,
-					       .d = ORR_PASS_B,
-					       .lag_ns = weight + (gone - 1) * all});
+		code = add(f, cap);
 	}
 	return code;
 }
@@ -173,39 +173,97 @@ static int add_pair(struct finder *f, int t, int s, int n, int r)
 	return code;
 }
 
-static int add_stage(struct finder *f, int t)
+/* The members: those of worker w that lead to t, and t; their stashes. */
+static struct orr_load collect(struct finder *f, int t, int w, int *n)
 {
-	const struct orr_load *up = f->timed->up;
-	struct orr_load limit = orr_timed_most(f->timed, worker_of(f, t)), others = {0, 0},
-			one = up[job(f, t, ORR_PASS_F)];
-	int m = f->p->n_microbatches, n = 0, code = 0;
-	int64_t most = m;
+	struct orr_load all = {0, 0};
 
-	find_leading(f, t);
+	*n = 0;
 	f->largest = 0;
-	for (int s = 0; s < t; s++) {
-		struct orr_load load = up[job(f, s, ORR_PASS_F)];
+	for (int s = 0; s <= t; s++) {
+		struct orr_load load = f->timed->up[job(f, s, ORR_PASS_F)];
 
-		if (!f->seen[s] || !load.stashes || worker_of(f, s) != worker_of(f, t))
+		if (!f->seen[s] || !load.stashes || worker_of(f, s) != w)
 			continue;
-		f->member[n++] = s;
-		others.stashes++;
-		others.bytes += load.bytes;
+		f->member[(*n)++] = s;
+		all.stashes++;
+		all.bytes += load.bytes;
 		f->largest = larger(f->largest, load.bytes);
 	}
-	f->member[n++] = t;
+	return all;
+}
+
+static int add_stage(struct finder *f, int t)
+{
+	int m = f->p->n_microbatches, n, code = 0, w = worker_of(f, t);
+	struct orr_load limit = orr_timed_most(f->timed, w),
+			one = f->timed->up[job(f, t, ORR_PASS_F)], all;
+	int64_t most = m, beyond;
+
+	find_leading(f, t);
+	all = collect(f, t, w, &n);
 	f->size[t] = n;
-	f->bytes[t] = others.bytes + one.bytes;
-	f->largest = larger(f->largest, one.bytes);
+	f->bytes[t] = all.bytes;
 	/* as F starts, t holds all that W has not ended */
-	most = limit.stashes - others.stashes < most ? limit.stashes - others.stashes : most;
-	if (one.bytes && (limit.bytes - others.bytes) / one.bytes < most)
-		most = (limit.bytes - others.bytes) / one.bytes;
+	most = smaller(most, limit.stashes - (n - 1));
+	if (one.bytes)
+		most = smaller(most, (limit.bytes - (all.bytes - one.bytes)) / one.bytes);
 	f->caps->own[t] = most < 1 ? 1 : (int)most;
+	beyond = -least(f, n, ORR_PASS_F) - least(f, n, ORR_PASS_B); /* (t,i), and F(s,j) */
 	for (int k = n <= MOST_TOGETHER ? 0 : n - 1; k < n && !code; k++) {
-		code = add_rows(f, t, f->member[k], n);
+		int s = f->member[k];
+		struct orr_load each = {f->size[s], f->bytes[s]};
+
+		code = add_rows(f, (struct orr_cap){.started = s, .ended = t, .d = ORR_PASS_B}, all,
+				each, n, beyond);
 		for (int r = 1; r <= (n <= MOST_TOGETHER ? n : 1) && !code; r++)
-			code = add_pair(f, t, f->member[k], n, r);
+			code = add_pair(f, t, s, n, r);
+	}
+	return code;
+}
+
+/* The least of what is between the members and t, there and back. */
+static int64_t find_beyond(struct finder *f, int t, int n)
+{
+	int64_t least_of[2] = {INT64_MAX, INT64_MAX};
+
+	for (int d = 0; d < 2; d++) {
+		f->length[t] = -f->duration[job(f, t, (enum orr_pass)d)];
+		for (int x = t - 1; x >= 0; x--) {
+			f->length[x] = 0;
+			for (int i = 0; f->seen[x] && i < f->p->stages[x].n_out; i++) {
+				int y = orr_stage_after(f->p, x, i);
+
+				if (!f->p->edges[f->p->stages[x].out[i]].detached && f->seen[y])
+					f->length[x] = larger(
+						f->length[x],
+						f->length[y] +
+							f->duration[job(f, y, (enum orr_pass)d)]);
+			}
+		}
+		for (int k = 0; k < n; k++)
+			least_of[d] = smaller(least_of[d], f->length[f->member[k]]);
+	}
+	return least_of[0] + least_of[1];
+}
+
+/* Stages of a worker that meet in t, on another one. */
+static int add_join(struct finder *f, int t)
+{
+	int code = 0;
+
+	find_leading(f, t);
+	for (int w = 0; w < f->p->n_workers && !code; w++) {
+		bool meet = w != worker_of(f, t);
+		int n;
+		struct orr_load all = collect(f, t, w, &n);
+
+		for (int k = 0; k < n; k++)
+			meet = meet && f->size[f->member[k]] < n;
+		if (meet && n)
+			code = add_rows(f,
+					(struct orr_cap){.started = t, .ended = t, .d = ORR_PASS_B},
+					all, all, n, find_beyond(f, t, n));
 	}
 	return code;
 }
@@ -226,6 +284,7 @@ int orr_caps_init(struct orr_caps *caps, const struct orr_timed *timed, const in
 	f.size = orr_arrays_add(&all, n, sizeof(*f.size));
 	f.member = orr_arrays_add(&all, n, sizeof(*f.member));
 	f.bytes = orr_arrays_add(&all, n, sizeof(*f.bytes));
+	f.length = orr_arrays_add(&all, n, sizeof(*f.length));
 	f.seen = orr_arrays_add(&all, n, sizeof(*f.seen));
 	if (caps->all.failed || all.failed)
 		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %zu stages", n);
@@ -236,6 +295,9 @@ int orr_caps_init(struct orr_caps *caps, const struct orr_timed *timed, const in
 	for (int s = 0; s < p->n_stages && !code; s++)
 		if (timed->up[job(&f, s, ORR_PASS_F)].stashes && !p->microbatches)
 			code = add_stage(&f, s);
+	for (int s = 0; s < p->n_stages && !code; s++)
+		if (p->stages[s].n_in > 1 && !p->microbatches)
+			code = add_join(&f, s);
 	orr_arrays_free(&all);
 	return code;
 }
