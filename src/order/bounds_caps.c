@@ -21,7 +21,11 @@
  * started than fit. As F(s,j) starts, all have, and no more are left than fit. So in between g W
  * run, B of all of these but (t,i), and g F, of which F(s,j) is one: all on one worker. In bytes,
  * where the largest stash of A(t) goes into what is too much g times, rounded up, it is the same.
- */
+ *
+ * So it is for stages A of a worker that lead to a t on another one, and s = t. Then no B of X runs
+ * before B(t,i) has been taken back to the nearest of A; until the first of them starts, no more of
+ * X have started than fit; and all F of X end so long before F(t,j) starts as it takes from the
+ * nearest of A down to t. So in between g F, B and W run. */
 #include "bounds_caps.h"
 
 #include <stdlib.h>
