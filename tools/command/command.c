@@ -17,7 +17,7 @@ static const char *const quantities[] = {
 /* The library writes its markers as words; brackets in the name of a file or a node are its own. */
 static bool is_word(char before, char after)
 {
-	return (before == ' ' || before == '(') && (!after || strchr(" ,;:)", after));
+	return (before == ' ' || before == '(') && (!after || strchr(" ,;:)=", after));
 }
 
 /* The length of a quantity that text begins with, or 0; *option: what gives it, no longer. */

@@ -1,0 +1,340 @@
+#include "planned.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/quantity.h"
+#include "order/periodic.h"
+#include "orrery/figures.h"
+#include "orrery/graph.h"
+#include "orrery/jobs.h"
+#include "orrery/pipeline.h"
+#include "orrery/plan.h"
+#include "pipeline/machine_text.h"
+#include "pipeline/parameter_cost.h"
+#include "plan/advice.h"
+#include "stages.h"
+#include "untested.h"
+
+struct writer {
+	FILE *file;
+	const struct orr_plan *plan;
+	char *(*name_options)(char *line);
+	bool advised;
+};
+
+static const char *span(const struct writer *w, int64_t ns)
+{
+	return orr_duration_text(ns, w->plan->graph->units);
+}
+
+static const char *seconds(const struct writer *w, double s)
+{
+	return span(w, (int64_t)(s * 1e9 + 0.5));
+}
+
+/* A line, which may name quantities; no names of a model. */
+__attribute__((format(printf, 2, 3))) static void say(const struct writer *w, const char *format,
+						      ...)
+{
+	char text[640];
+	va_list values;
+
+	va_start(values, format);
+	(void)vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	(void)fputs(w->name_options(text), w->file);
+}
+
+static void write_stage(const struct writer *w, int s)
+{
+	const struct orr_plan *plan = w->plan;
+	const struct orr_graph *g = plan->graph;
+	const struct orr_plan_cost *cost = &plan->costs[s];
+	const char *first = "", *last = "";
+	char workers[40];
+	int n = 0;
+
+	for (int i = 0; i < g->n_operators; i++)
+		if (plan->pipeline->stage_of[i] == s) {
+			last = g->operators[i].name;
+			first = n++ ? first : last;
+		}
+	orr_workers_print(workers, sizeof(workers), plan->workers + plan->first[s],
+			  plan->replicas[s]);
+	fprintf(w->file, "%5d  %-9s %10s %13s %9s %11s  %4d: %s%s%s\n", s, workers,
+		seconds(w, cost->compute_s), seconds(w, cost->communication_s),
+		seconds(w, cost->link_s), orr_size_text(plan->pipeline->stages[s].parameter_bytes),
+		n, first, n > 1 ? " .. " : "", n > 1 ? last : "");
+}
+
+static void write_stages(const struct writer *w)
+{
+	const struct orr_pipeline *p = w->plan->pipeline;
+	const struct orr_profiled *profiled = &w->plan->graph->profiled;
+	char text[32];
+
+	orr_machine_write(w->file, &p->machine, "machine ");
+	if (profiled->hardware)
+		say(w, "profiled %s\n", orr_profiled_print(text, sizeof(text), profiled));
+	say(w, "stage  workers      compute communication      link  parameters  operators\n");
+	for (int s = 0; s < p->n_stages; s++)
+		write_stage(w, s);
+	if (p->machine.bandwidth_bytes_per_s > 0)
+		say(w, "communication: what comes on top of computing: the replicas' all-reduce, "
+		       "and the busiest link where it is slower;\nlink: how long that link is "
+		       "busy, the way that carries more. All per microbatch.\n");
+}
+
+/* How good the slowest stage is, and both ways of counting links, where they take time. */
+static void write_least(const struct writer *w)
+{
+	const struct orr_plan_slowest *slowest = &w->plan->slowest;
+
+	say(w, "By the work alone, no plan with these options has less than %s a microbatch.\n",
+	    span(w, (int64_t)(slowest->least_s * 1e9)));
+	if (slowest->added_s > slowest->overlapped_s)
+		say(w,
+		    "Links overlapped with computing, as simulated: %s a microbatch; added to it, "
+		    "as older planners count: %s.\n",
+		    seconds(w, slowest->overlapped_s), seconds(w, slowest->added_s));
+}
+
+/* What a search knows: of the orders and, on any workers, of all placements. */
+static void write_sought(const struct writer *w)
+{
+	const struct orr_plan_sought *sought = &w->plan->sought;
+	const struct orr_figures *f = w->plan->tried.figures;
+
+	if (sought->from_ns)
+		say(w, "Searched: from %s, %.1f%% above the bound now, after %d restart%s.\n",
+		    span(w, sought->from_ns),
+		    100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1),
+		    sought->restarts, sought->restarts == 1 ? "" : "s");
+	if (!sought->n_placements)
+		return;
+	say(w, "Placements, one worker an operator: %s%d tried",
+	    sought->all_placements ? "all that could be shorter, " : "", sought->n_placements);
+	if (sought->anywhere_ns)
+		say(w, "; no placement, tried or not, has a step below %s",
+		    span(w, sought->anywhere_ns));
+	say(w, ".\n");
+}
+
+/* Workers that have no job, and why. most: replicas of a stage. */
+static void write_idle(const struct writer *w, int most)
+{
+	const struct orr_plan *plan = w->plan;
+	int n_workers = plan->pipeline->n_workers, m = plan->pipeline->n_microbatches,
+	    idle = n_workers;
+
+	for (int k = 0; k < n_workers; k++)
+		idle -= plan->tried.jobs->first[k + 1] > plan->tried.jobs->first[k];
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		idle -= plan->replicas[s] > m ? plan->replicas[s] - m : 0;
+	if (most > m)
+		say(w,
+		    "%d microbatches are too few for %d replicas: [microbatches] %d gives each of "
+		    "them one.\n",
+		    m, most, most);
+	if (idle)
+		say(w, "%d of %d workers stay idle: %s.\n", idle, n_workers,
+		    plan->options.by_makespan
+			    ? "no plan that was tried has a shorter step with them"
+		    : plan->slowest.fastest ? "using them would not make the slowest stage faster"
+					    : "no way to make the slowest stage faster with them "
+					      "was found, but not every way was tried");
+}
+
+/* Why workers are idle, there may be far more stages than workers, and all of the model be on every
+ * worker: with what gives a pipeline. */
+static void write_reasons(const struct writer *w)
+{
+	const struct orr_plan *plan = w->plan;
+	const struct orr_pipeline *p = plan->pipeline;
+	const struct orr_machine *m = &p->machine;
+	int most = 1;
+
+	for (int s = 0; s < p->n_stages; s++)
+		most = plan->replicas[s] > most ? plan->replicas[s] : most;
+	write_idle(w, most);
+	if (p->n_stages > p->n_workers && !plan->graph->units && !p->overhead_ns)
+		say(w,
+		    "Starting a job costs nothing here, so neither do %d stages on %d workers: "
+		    "overhead=\"100us\", say, on the graph prices every job (profile writes it).\n",
+		    p->n_stages, p->n_workers);
+	if (most > 1 && m->bandwidth_bytes_per_s <= 0 && !m->latency_ns && !m->cluster)
+		say(w, "Links are free, so replicas cost nothing: [bandwidth]=10GB/s, say, prices "
+		       "their all-reduce, and [straight] gives a pipeline without any.\n");
+	if (plan->flattened)
+		say(w, "Too many branches side by side: they were put one after the other to be "
+		       "cut.\n");
+	else if (plan->coarse)
+		say(w, "Too many places to cut: the cheapest neighbours among the operators were "
+		       "kept together.\n");
+}
+
+/* The plan beside its bounds. */
+static void write_step(const struct writer *w)
+{
+	const struct orr_plan *plan = w->plan;
+	const struct orr_pipeline *p = plan->pipeline;
+	const struct orr_figures *f = plan->tried.figures;
+	bool any = false;
+	char cost[96];
+
+	for (int s = 0; s < p->n_stages; s++)
+		any = any || p->stages[s].parameter_bytes;
+	say(w,
+	    "\nSought: the %s.\n%s: %s a microbatch (times are shared by a stage's replicas); one "
+	    "worker: %s, %.2f times that.\n",
+	    plan->options.by_makespan ? "shortest step" : "best throughput",
+	    plan->world == ORR_WORLD_PIECES ? "Busiest worker" : "Slowest stage",
+	    seconds(w, plan->slowest_s), seconds(w, plan->one_worker_s),
+	    plan->slowest_s > 0 ? plan->one_worker_s / plan->slowest_s : 1);
+	say(w,
+	    "A step of %d microbatches: %s simulated; no order of these jobs on these workers is "
+	    "below %s. In flight: %d.\n",
+	    p->n_microbatches, span(w, f->makespan_ns), span(w, f->lower_bound_ns),
+	    plan->in_flight);
+	if (any)
+		say(w, "Memory: %s.\n",
+		    orr_parameter_cost_print(cost, sizeof(cost), &plan->options.numerics));
+	write_least(w);
+	write_sought(w);
+}
+
+static void write_world(const struct writer *w, const char *name, enum orr_world which)
+{
+	const struct orr_plan_world *world = &w->plan->worlds[which];
+
+	if (!world->fits)
+		say(w, "  %-13s does not fit\n", name);
+	else
+		say(w, "  %-13s %d stage%s, step %s, at most %d stash%s and %s on a worker%s\n",
+		    name, world->n_stages, world->n_stages == 1 ? "" : "s",
+		    span(w, world->makespan_ns), world->peak_stash,
+		    world->peak_stash == 1 ? "" : "es", orr_size_text(world->memory_bytes),
+		    which == w->plan->world ? "  <- chosen" : "");
+}
+
+/* With the bound on every other placement. */
+static void write_worlds(const struct writer *w)
+{
+	const struct orr_plan *plan = w->plan;
+
+	say(w, "\n");
+	if (plan->world != ORR_WORLD_PIECES || !plan->pinned) { /* else pins leave no choice */
+		write_world(w, "side by side", ORR_WORLD_DAG);
+		write_world(w, "as a chain", ORR_WORLD_CHAIN);
+	}
+	if (!plan->worlds[ORR_WORLD_PIECES].n_stages)
+		return;
+	write_world(w, "in pieces", ORR_WORLD_PIECES);
+	if (plan->slowest.proven)
+		say(w, "  No placement of these operators, one worker each, leaves the busiest "
+		       "worker with less.\n");
+	else if (plan->slowest.pieces_bound_s > 0)
+		say(w,
+		    "  Whether another placement of these operators leaves the busiest worker with "
+		    "less is not known; by computing alone, none leaves it with less than %s.\n",
+		    seconds(w, plan->slowest.pieces_bound_s));
+}
+
+static void write_untested(const struct writer *w)
+{
+	struct orr_untested untested[ORR_MOST_UNTESTED];
+	int n = orr_untested_find(untested, w->plan->tried.jobs);
+	char text[256];
+
+	if (n)
+		say(w, "\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
+}
+
+/* A chain's plan can be run slower in less memory: each period at which its fullest worker holds
+ * less. */
+static int write_periods(const struct writer *w, struct orr_error *err)
+{
+	struct orr_star_point *points;
+	int n, code = orr_plan_periods(w->plan, &points, &n, err);
+
+	if (code || n < 2)
+		goto out;
+	say(w, "\nThe least that 1F1B* holds if a microbatch comes every T (simulate and train "
+	       "take it as 1f1b-star:T=..):\n");
+	for (int i = 0, last = 0; i < n; i++) {
+		if (i && points[i].in_flight == points[last].in_flight &&
+		    points[i].stash_bytes >= points[last].stash_bytes)
+			continue;
+		last = i;
+		say(w, "  T %-8s %d in flight, at most %s of stashes on a worker\n",
+		    span(w, points[i].period_ns), points[i].in_flight,
+		    orr_size_text(points[i].stash_bytes));
+	}
+out:
+	free(points);
+	return code;
+}
+
+static void write_advice(void *writer, const char *line)
+{
+	struct writer *w = writer;
+
+	say(w, "%s  %.511s\n", w->advised ? "" : "\nWhat could be better:\n", line);
+	w->advised = true;
+}
+
+static void write_split(const struct writer *w, const struct orr_split_plan *split)
+{
+	if (split->graph)
+		fprintf(w->file,
+			"\nSplit: %s. The workers above are %d group%s of the %d workers; on these "
+			"a step takes %s.\n",
+			*split->splits ? split->splits : "as the file says", split->n_groups,
+			split->n_groups == 1 ? "" : "s", split->pipeline->n_workers,
+			span(w, split->tried.figures->makespan_ns));
+	else
+		fprintf(w->file, "\nSplit: none is shorter.\n");
+	if (split->n_tries < 2)
+		return;
+	fprintf(w->file, "\n%-40s %7s %7s %12s %10s\n", "split", "groups", "stages", "step",
+		"memory");
+	for (const struct orr_split_try *t = split->tries; t < split->tries + split->n_tries; t++)
+		fprintf(w->file, "%-40s %7d %7d %12s %10s%s\n", t->splits, t->n_groups, t->n_stages,
+			span(w, t->makespan_ns), orr_size_text(t->memory_bytes),
+			strcmp(t->splits, split->splits) ? "" : "  <- shortest");
+}
+
+int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_split_plan *split,
+		      char *(*name_options)(char *line), struct orr_error *err)
+{
+	struct writer w = {file, plan, name_options, false};
+	int code;
+
+	write_stages(&w);
+	write_step(&w);
+	write_reasons(&w);
+	write_worlds(&w);
+	write_untested(&w);
+	if (!(code = write_periods(&w, err)))
+		code = orr_plan_advise(plan, write_advice, &w, err);
+	if (!code && split)
+		write_split(&w, split);
+	return code;
+}
+
+json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_plan *split,
+			 bool embed, struct orr_error *err)
+{
+	struct orr_untested untested[ORR_MOST_UNTESTED];
+	json_t *json =
+		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
+
+	if (json && orr_untested_report(json, untested,
+					orr_untested_find(untested, plan->tried.jobs), err)) {
+		json_decref(json);
+		json = NULL;
+	}
+	return json;
+}
