@@ -16,8 +16,9 @@ static const char *write_report(struct page *page, const struct way *way)
 	struct orr_error err = {""};
 
 	page_open(page);
-	ck_assert_msg(!orr_report_write(page->file, way->tried.timeline, way->tried.figures, &err),
-		      "%s", err.msg);
+	ck_assert_msg(
+		!orr_report_write(page->file, way->tried.timeline, way->tried.figures, NULL, &err),
+		"%s", err.msg);
 	return page_text(page);
 }
 
@@ -254,8 +255,9 @@ START_TEST(stages_are_listed_with_what_is_in_them)
 	}
 	json_decref(report);
 	page_open(&page);
-	ck_assert_msg(!orr_report_write(page.file, way.tried.timeline, way.tried.figures, &err),
-		      "%s", err.msg);
+	ck_assert_msg(
+		!orr_report_write(page.file, way.tried.timeline, way.tried.figures, NULL, &err),
+		"%s", err.msg);
 	ck_assert_msg(strstr(page_text(&page), "10 B  b, c\n") != NULL, "%s", page_text(&page));
 	page_close(&page);
 	way_fini(&way);
@@ -290,7 +292,7 @@ START_TEST(a_full_disk_is_said)
 	struct way way;
 
 	way_init(&way, p, "1f1b", 4, 8);
-	ck_assert_int_eq(orr_report_write(full, way.tried.timeline, way.tried.figures, &err),
+	ck_assert_int_eq(orr_report_write(full, way.tried.timeline, way.tried.figures, NULL, &err),
 			 ORR_E_IO);
 	ck_assert_msg(strstr(err.msg, "report: could not be written") == err.msg, "%s", err.msg);
 	fclose(full);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "orrery.h"
+#include "result.h"
 
 ORR_BEGIN
 
@@ -71,25 +72,6 @@ struct orr_run_options orr_run_options_default(void);
 int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_jobs *jobs,
 		    const struct orr_run_options *options, struct orr_error *err);
 
-/* The scores of one loss of the graph: means over samples. */
-struct orr_loss {
-	int index;       /* of the loss among the operators of the unsplit graph */
-	double weight;   /* in the sum that is minimized */
-	double loss;     /* without its weight */
-	double accuracy; /* NaN: it does not classify */
-	double dropped;  /* share of dropped choices of experts; NaN: there are none */
-};
-
-/* The scores of all losses, on rank 0; NaN elsewhere. */
-struct orr_scores {
-	double loss;     /* their sum, each times its weight */
-	double accuracy; /* over all that classify; NaN: none does */
-	double dropped;  /* over all with choices of experts; NaN: there are none */
-	int n_losses;
-	const struct orr_loss *losses; /* in the order of the graph; borrowed, up to the next step
-					  or evaluation */
-};
-
 /* A step that has ended. */
 struct orr_step {
 	int64_t step;             /* from 0 */
@@ -129,17 +111,8 @@ int64_t orr_run_skipped(const struct orr_run *run);
 int orr_run_skipped_last(const struct orr_run *run);
 #define ORR_MOST_SKIPPED 10
 
-/* The versions of a stage's parameters in a schedule without a flush (enum orr_sync), as measured
- * since orr_run_create. */
-struct orr_run_versions {
-	int held; /* the most buffers with versions on one of its owners */
-	int64_t least,
-		most;    /* updates between the version that F read and the one that its
-			    gradient was applied to, once the pipeline is full; -1: it never was */
-	int64_t n_read;  /* passes that read parameters */
-	int64_t n_wrong; /* of them, those that read a version other than the schedule's */
-};
-/* Fill stages[n_stages]; all ranks call it together, and all get the same. */
+/* Fill stages[n_stages] of a schedule without a flush; all ranks call it together, and all get the
+ * same. */
 int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err);
 
 /* Samples in a step: the minibatch; without a flush, the fewest samples after which every stage has

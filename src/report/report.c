@@ -282,7 +282,7 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 }
 
 int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
-		     struct orr_error *err)
+		     const char *defined_by, struct orr_error *err)
 {
 	struct table table = {.figures = f, .units = t->jobs->pipeline->units};
 	int code;
@@ -294,6 +294,8 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 		return code;
 	if (t->jobs->async)
 		write_stream(file, t, f);
+	if (defined_by)
+		fprintf(file, "\n%s\n", defined_by);
 	return orr_layout_finish(file, "report", err);
 }
 

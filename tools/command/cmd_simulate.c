@@ -147,7 +147,7 @@ static int print_measured(const struct measured *m, const struct orr_figures *si
 				     err)))
 		return code;
 	printf("\n");
-	return output_report(m->timeline, m->figures, err);
+	return orr_report_write(stdout, m->timeline, m->figures, OUTPUT_DEFINED_BY, err);
 }
 
 /* *report: the JSON object, where an output has it. */
@@ -173,7 +173,7 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	if ((code = orr_diagram_text(stdout, t, output_columns(), output_wants_colour(), err)))
 		return code;
 	printf("\n");
-	code = output_report(t, f, err);
+	code = orr_report_write(stdout, t, f, OUTPUT_DEFINED_BY, err);
 	if (!code && noise)
 		orr_noise_write(stdout, noise, &noisy, x->pipeline->units);
 	if (!code) {

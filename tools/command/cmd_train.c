@@ -22,9 +22,10 @@
 #include "orrery/timeline.h"
 #include "base/utf8.h"
 #include "progress.h"
+#include "report/html.h"
+#include "report/training.h"
 #include "session.h"
 #include "train_options.h"
-#include "trained.h"
 #include "work.h"
 
 struct training {
@@ -37,7 +38,7 @@ struct training {
 	struct orr_run *run;
 	struct progress progress;
 	struct evaluations evaluations;
-	struct trained result;
+	struct orr_training result;
 	struct checkpoints_end end;
 	int64_t steps;   /* of all of the training */
 	double old_rate; /* the learning rate of the checkpoint */
@@ -240,17 +241,16 @@ static int resume(struct training *t, struct orr_error *err)
 		return code;
 	if (t->checkpoint && (code = orr_run_load(t->run, t->checkpoint, rate, err)))
 		return code;
-	t->result = (struct trained){
-		.output = &o->output,
+	t->result = (struct orr_training){
 		.n_ranks = t->session.n_ranks,
-		.workers = o->train.workers,
 		.step_samples = samples,
 		.jobs = t->opened.tried.jobs,
 		.predicted = &t->opened.tried,
-		.steps = t->steps,
 		.first = orr_run_step(t->run),
-		.evaluations = &t->evaluations,
+		.engine = orr_run_version(),
+		.defined_by = OUTPUT_DEFINED_BY,
 	};
+	t->result.steps = t->steps > t->result.first ? t->steps : t->result.first;
 	return 0;
 }
 
@@ -317,18 +317,21 @@ static int gather_versions(struct orr_run_versions **out, const struct orr_jobs 
 /* What training came to, gathered from all ranks by rank 0. */
 static int gather(struct training *t, struct orr_error *err)
 {
-	struct trained *r = &t->result;
-	int code;
+	struct orr_training *r = &t->result;
+	int n_workers = t->opened.pipeline->n_workers, code;
 
 	r->skipped = orr_run_skipped(t->run);
-	r->losses = t->progress.history.losses;
 	r->step_seconds = t->session.rank ? 0 : progress_median(&t->progress);
 	if (!(r->measured = progress_timeline(&t->progress)))
 		r->measured = orr_run_timeline(t->run);
 	if ((code = predict(t, r->measured, err)) ||
 	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
-	    (code = gather_versions(&r->versions, r->jobs, t->run, err)) ||
-	    (code = hardware_init(&r->hardware, t->run, t->opened.pipeline->n_workers, err)))
+	    (code = gather_versions(&r->versions, r->jobs, t->run, err)))
+		return code;
+	if (!(r->places = calloc((size_t)n_workers, sizeof(*r->places))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	r->n_moved = orr_run_moved(t->run, r->moved, sizeof(r->moved) / sizeof(*r->moved));
+	if ((code = orr_run_mapping(t->run, r->places, err)))
 		return code;
 	if (r->n_ranks == 1 || t->session.rank)
 		return 0;
@@ -379,23 +382,86 @@ static int check_loss(double loss, struct orr_error *err)
 			"scale the inputs (scale= in the graph)");
 }
 
-/* Without a timeline where the checkpoint had all the steps, or the pipeline was drained before its
- * first round was whole. */
-static int report(struct training *t, struct orr_error *err)
+/* What the options have to do with it. */
+static void print_heading(const struct training *t)
 {
-	struct trained *r = &t->result;
+	const struct orr_training *r = &t->result;
+	const struct orr_pipeline *p = t->opened.pipeline;
+
+	if (r->measured && t->options.train.workers && p->n_workers != p->n_stages)
+		printf("%d worker%s, %s; simulate takes one a stage, %d, unless --workers says "
+		       "otherwise.\n",
+		       p->n_workers, p->n_workers == 1 ? "" : "s", t->options.train.workers,
+		       p->n_stages);
+	else if (!r->measured && r->steps == r->first)
+		printf(r->steps ? "Nothing to train: the checkpoint is of step %lld.\n"
+				: "Nothing to train: %lld steps.\n",
+		       (long long)r->steps);
+	else if (!r->measured)
+		printf("Trained to step %lld. No round of -m %d microbatches was whole, so there "
+		       "is no timeline (--steps, --every).\n",
+		       (long long)r->steps, p->n_microbatches);
+}
+
+static int print(const struct training *t, struct orr_error *err)
+{
+	const char *trace = t->options.output.trace;
 	int code;
 
+	print_heading(t);
+	code = orr_training_write(stdout, &t->result, output_columns(), output_wants_colour(), err);
+	if (!code && t->result.measured && trace)
+		printf("Chrome trace: %s (open it at https://ui.perfetto.dev)\n", trace);
+	return code;
+}
+
+static int write_report(const struct training *t, struct orr_error *err)
+{
+	static const char *const names[] = {"predicted", "measured"};
+	const struct output_options *o = &t->options.output;
+	const struct orr_training *r = &t->result;
+	const struct orr_timeline *const timelines[] = {r->predicted->timeline, r->measured};
+	struct orr_page page = {.command = "train",
+				.timelines = timelines,
+				.names = names,
+				.n_timelines = r->measured ? 2 : 0,
+				.losses = t->progress.history.losses};
+	int code;
+
+	if ((o->json || o->html) && !(page.report = orr_training_json(r, err)))
+		return ORR_E_NOMEM;
+	if (!r->measured && (o->svg || o->trace || o->csv))
+		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
+			r->jobs->async ? "round of -m microbatches" : "step");
+	code = o->json ? output_json(json_incref(page.report), err) : print(t, err);
+	if (!code && r->measured)
+		code = output_timelines(o, timelines, names, page.n_timelines, err);
+	if (!code)
+		code = output_html(o, &page, err);
+	json_decref(page.report);
+	return code;
+}
+
+static int report(struct training *t, struct orr_error *err)
+{
+	const struct evaluations *e = &t->evaluations;
+	struct orr_training *r = &t->result;
+	int code;
+
+	r->n_evaluations = e->every ? e->n : -1;
+	r->evaluations = e->list;
+	r->best = e->best;
+	r->best_folder = e->best_folder;
 	if ((code = orr_run_evaluate(t->run, true, &r->scores, err)) ||
 	    (r->first < r->steps && (code = gather(t, err))) || t->session.rank ||
-	    (code = check_loss(r->scores.loss, err)))
+	    (code = check_loss(r->scores.loss, err)) || (code = orr_training_init(r, err)))
 		return code;
-	return r->measured ? trained_print(r, err) : trained_print_short(r, err);
+	return write_report(t, err);
 }
 
 static void training_fini(struct training *t)
 {
-	trained_fini(&t->result);
+	orr_training_fini(&t->result);
 	progress_fini(&t->progress);
 	evaluations_fini(&t->evaluations);
 	orr_run_destroy(t->run);

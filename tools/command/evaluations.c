@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
 #include "orrery/run.h"
 #include "orrery/checkpoint.h"
 #include "progress.h"
@@ -41,11 +40,11 @@ bool evaluations_is_due(const struct evaluations *e, int64_t step, int64_t end)
 	return e->every && step && evaluations_next(e, step - 1, end) == step;
 }
 
-static int note(struct evaluations *e, const struct evaluation *found, struct orr_error *err)
+static int note(struct evaluations *e, const struct orr_evaluation *found, struct orr_error *err)
 {
 	if (e->n == e->room) {
 		int room = 2 * e->room + 16;
-		struct evaluation *longer = realloc(e->list, (size_t)room * sizeof(*longer));
+		struct orr_evaluation *longer = realloc(e->list, (size_t)room * sizeof(*longer));
 
 		if (!longer)
 			return orr_fail(err, ORR_E_NOMEM, "no memory for %d evaluations", room);
@@ -56,13 +55,13 @@ static int note(struct evaluations *e, const struct evaluation *found, struct or
 	return 0;
 }
 
-static int evaluate(struct evaluation *found, struct orr_run *run, struct orr_scores *scores,
+static int evaluate(struct orr_evaluation *found, struct orr_run *run, struct orr_scores *scores,
 		    struct orr_error *err)
 {
 	int code = orr_run_evaluate(run, true, scores, err);
 
 	if (!code)
-		*found = (struct evaluation){orr_run_step(run), scores->loss, scores->accuracy};
+		*found = (struct orr_evaluation){orr_run_step(run), scores->loss, scores->accuracy};
 	return code;
 }
 
@@ -81,7 +80,7 @@ int evaluations_take(struct evaluations *e, struct orr_run *run, struct progress
 		     struct session *s)
 {
 	struct orr_scores scores;
-	struct evaluation found;
+	struct orr_evaluation found;
 	int code;
 
 	if ((code = evaluate(&found, run, &scores, &s->err)) || (code = note(e, &found, &s->err)))
@@ -102,19 +101,4 @@ int evaluations_resume(struct evaluations *e, struct orr_run *run, const struct 
 	int code = orr_run_load(run, c, rate, err);
 
 	return code ? code : evaluate(&e->best, run, &scores, err);
-}
-
-json_t *evaluation_json(const struct evaluation *e)
-{
-	return json_pack("{s:I,s:o,s:o}", "step", (json_int_t)e->step, "loss",
-			 orr_json_number(e->loss), "accuracy", orr_json_number(e->accuracy));
-}
-
-json_t *evaluations_json(const struct evaluations *e)
-{
-	json_t *list = json_array();
-
-	for (int i = 0; i < e->n; i++)
-		orr_json_append(&list, evaluation_json(&e->list[i]));
-	return list;
 }

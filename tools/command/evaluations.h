@@ -2,28 +2,22 @@
 #define ORR_TOOLS_EVALUATIONS_H
 /* Evaluations on the test rows while a model trains, and the best of them, whose checkpoint is
  * kept: in the folder "best" of the folder of checkpoints, as a checkpoint like any other. */
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/orrery.h"
+#include "report/training.h"
 
 struct orr_checkpoint;
 struct orr_run;
 struct progress;
 struct session;
 
-struct evaluation {
-	int64_t step; /* 0: none */
-	double loss, accuracy;
-};
-
 struct evaluations {
 	int64_t every; /* samples from one to the next; 0: there are none */
 	int step_samples;
-	const char *best_folder; /* where the best is kept; borrowed; NULL: it is not */
-	struct evaluation *list; /* [n]; owned */
+	const char *best_folder;     /* where the best is kept; borrowed; NULL: it is not */
+	struct orr_evaluation *list; /* [n]; owned */
 	int n, room;
-	struct evaluation best;
+	struct orr_evaluation best;
 };
 
 struct evaluations_options {
@@ -44,8 +38,4 @@ int evaluations_take(struct evaluations *e, struct orr_run *run, struct progress
  * another one afterwards. rate: of orr_run_load. All ranks. */
 int evaluations_resume(struct evaluations *e, struct orr_run *run, const struct orr_checkpoint *c,
 		       double *rate, struct orr_error *err);
-
-/* A list for a report; NULL: no memory. */
-json_t *evaluations_json(const struct evaluations *e);
-json_t *evaluation_json(const struct evaluation *e);
 #endif

@@ -6,7 +6,6 @@
 
 #include "report/diagram.h"
 #include "report/html.h"
-#include "report/report.h"
 #include "export.h"
 
 int output_check(const struct output_options *o, struct orr_error *err)
@@ -66,17 +65,6 @@ int output_timelines(const struct output_options *o, const struct orr_timeline *
 	if (!code)
 		code = output_file(o->trace, write_trace, &(struct timelines){timelines, names, n},
 				   err);
-	return code;
-}
-
-int output_report(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err)
-{
-	int code = orr_report_write(stdout, t, f, err);
-
-	/* written at once: a failure's line comes after it */
-	if (!code &&
-	    (printf("\n`orrery simulate --help` defines these figures.\n") < 0 || fflush(stdout)))
-		code = orr_fail(err, ORR_E_IO, "report: could not be written");
 	return code;
 }
 

@@ -7,7 +7,6 @@
 #include "orrery/orrery.h"
 #include "output_file.h"
 
-struct orr_figures;
 struct orr_page;
 struct orr_timeline;
 
@@ -29,8 +28,8 @@ int output_timelines(const struct output_options *o, const struct orr_timeline *
 		     const char *const *names, int n, struct orr_error *err);
 /* The page of o. */
 int output_html(const struct output_options *o, const struct orr_page *page, struct orr_error *err);
-/* The report for people, on standard output. */
-int output_report(const struct orr_timeline *t, const struct orr_figures *f, struct orr_error *err);
+/* What ends a report for people. */
+#define OUTPUT_DEFINED_BY "`orrery simulate --help` defines these figures."
 /* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
 int output_json(json_t *json, struct orr_error *err);
 

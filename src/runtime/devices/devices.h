@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
+#include "orrery/result.h"
 
 ORR_BEGIN
 
@@ -26,26 +27,11 @@ struct orr_core {
 /* False: this build has no kernels. */
 bool orr_run_core(struct orr_core *core);
 
-/* What serves a worker of the schedule. */
-struct orr_mapping {
-	int w, rank;
-	int id;        /* StarPU's number of the server; workers with equal numbers share it */
-	char name[64]; /* StarPU's name of it */
-	int core;   /* the core that runs it or drives its device, hwloc's logical number; or -1 */
-	int numa;   /* the NUMA node of the core, or of the device's bus; or -1 */
-	int device; /* CUDA's number, or -1 */
-	char bus[16]; /* the device's PCI address, or "" */
-};
-/* All ranks call it together. places[n_workers] is the caller's; rank 0 gets all of them, another
- * rank those of its own workers. */
+/* What serves the workers: all ranks call it together. places[n_workers] is the caller's; rank 0
+ * gets all of them, another rank those of its own workers. */
 int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_error *err);
 
-/* What training has copied on this rank from one memory to another, since orr_run_create. */
-struct orr_moved {
-	char from[32], to[32]; /* StarPU's names: "NUMA 0", "CUDA 0" */
-	int64_t n, bytes;      /* copies, and their sizes together */
-};
-/* Fill moved[most], in the order of the memories; returns the number of entries. */
+/* Fill moved[most] of this rank, in the order of the memories; returns the number of entries. */
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most);
 
 ORR_END
