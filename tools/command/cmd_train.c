@@ -296,29 +296,27 @@ static int predict(struct training *t, const struct orr_timeline *measured, stru
 	return orr_try_run(&t->opened.tried, err);
 }
 
-/* Of every stage, where the schedule does not flush. */
-static int gather_versions(struct orr_run_versions **out, const struct orr_jobs *jobs,
-			   struct orr_run *run, struct orr_error *err)
+/* Of every worker, and of every stage where the schedule does not flush. */
+static int gather_parts(struct training *t, struct orr_error *err)
 {
-	struct orr_run_versions *stages;
+	struct orr_training *r = &t->result;
+	const struct orr_pipeline *p = r->jobs->pipeline;
+	bool async = r->jobs->async;
 	int code;
 
-	if (!jobs->async)
-		return 0;
-	if (!(stages = calloc((size_t)jobs->pipeline->n_stages, sizeof(*stages))))
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the versions");
-	if ((code = orr_run_versions(run, stages, err)))
-		free(stages);
-	else
-		*out = stages;
-	return code;
+	if ((async && !(r->versions = calloc((size_t)p->n_stages, sizeof(*r->versions)))) ||
+	    !(r->places = calloc((size_t)p->n_workers, sizeof(*r->places))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+	r->n_moved = orr_run_moved(t->run, r->moved, sizeof(r->moved) / sizeof(*r->moved));
+	code = async ? orr_run_versions(t->run, r->versions, err) : 0;
+	return code ? code : orr_run_mapping(t->run, r->places, err);
 }
 
 /* What training came to, gathered from all ranks by rank 0. */
 static int gather(struct training *t, struct orr_error *err)
 {
 	struct orr_training *r = &t->result;
-	int n_workers = t->opened.pipeline->n_workers, code;
+	int code;
 
 	r->skipped = orr_run_skipped(t->run);
 	r->step_seconds = t->session.rank ? 0 : progress_median(&t->progress);
@@ -326,12 +324,7 @@ static int gather(struct training *t, struct orr_error *err)
 		r->measured = orr_run_timeline(t->run);
 	if ((code = predict(t, r->measured, err)) ||
 	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
-	    (code = gather_versions(&r->versions, r->jobs, t->run, err)))
-		return code;
-	if (!(r->places = calloc((size_t)n_workers, sizeof(*r->places))))
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	r->n_moved = orr_run_moved(t->run, r->moved, sizeof(r->moved) / sizeof(*r->moved));
-	if ((code = orr_run_mapping(t->run, r->places, err)))
+	    (code = gather_parts(t, err)))
 		return code;
 	if (r->n_ranks == 1 || t->session.rank)
 		return 0;
@@ -386,7 +379,7 @@ static int check_loss(double loss, struct orr_error *err)
 static void print_heading(const struct training *t)
 {
 	const struct orr_training *r = &t->result;
-	const struct orr_pipeline *p = t->opened.pipeline;
+	const struct orr_pipeline *p = r->jobs->pipeline;
 
 	if (r->measured && t->options.train.workers && p->n_workers != p->n_stages)
 		printf("%d worker%s, %s; simulate takes one a stage, %d, unless --workers says "
