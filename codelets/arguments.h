@@ -17,9 +17,10 @@ struct orr_nccl;
  * workspace.h. */
 struct orr_workspace {
 	struct orr_device device;
-	unsigned node;         /* where its memory is */
-	bool borrows;          /* its device and the next are another's */
-	struct orr_kept *kept; /* rounded weights of the stages that it computes */
+	unsigned node;                     /* where its memory is */
+	bool borrows;                      /* its device and the next are another's */
+	bool lent_scratch, lent_workspace; /* and so are scratch and stash, and the device's own */
+	struct orr_kept *kept;             /* rounded weights of the stages that it computes */
 	int n_kept;
 	int n_own;        /* of them, each of one stage; the others of whichever was last */
 	int64_t n_rounds; /* tasks that have asked for any of them */

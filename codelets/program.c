@@ -65,11 +65,16 @@ int64_t orr_program_left_floats(const struct orr_program *p, int64_t n, bool pac
 	return n * (p->kept_columns + (packed ? p->left_columns : 0));
 }
 
+int64_t orr_program_forward_floats(const struct orr_program *p, int64_t n)
+{
+	return n * (p->forward_columns + p->wide_columns);
+}
+
 /* Scratch of the forward: tensors, then a layer's halves as floats. Of the backward: gradients,
  * then kept, then tensors computed apart, then a layer's halves, then its weights. */
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 {
-	int64_t forward = n * (p->forward_columns + p->wide_columns);
+	int64_t forward = orr_program_forward_floats(p, n);
 	int64_t backward =
 		n * (p->backward_columns + p->kept_columns + p->widest + p->wide_columns) +
 		p->most_parameters;

@@ -53,6 +53,7 @@ int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool sp
 /* What B leaves for W apart from the stash: what W reads of B and, packed, of the stash. */
 int64_t orr_program_left_floats(const struct orr_program *p, int64_t n, bool packed);
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n); /* for any pass */
+int64_t orr_program_forward_floats(const struct orr_program *p, int64_t n); /* for F alone */
 /* Edges into and out of the stage, in the pipeline's order. */
 int orr_program_n_in(const struct orr_program *p);
 int orr_program_n_out(const struct orr_program *p);

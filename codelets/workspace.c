@@ -97,6 +97,22 @@ static int make_device(struct making *m)
 	return m->code;
 }
 
+/* What a backward works in is idle meanwhile, and mostly larger than a forward's scratch and stash
+ * together. */
+static void lend(struct orr_workspace *own, const struct orr_workspace *of)
+{
+	size_t behind = (own->n_scratch + 255) / 256 * 256;
+
+	own->lent_scratch = behind + own->n_stash <= of->n_scratch;
+	own->lent_workspace = own->n_workspace <= of->n_workspace;
+	if (own->lent_scratch) {
+		own->scratch = of->scratch;
+		own->stash = of->scratch + behind / sizeof(float);
+	}
+	if (own->lent_workspace)
+		own->device.workspace = of->device.workspace;
+}
+
 static void make(void *argument)
 {
 	struct making *m = argument;
@@ -110,11 +126,16 @@ static void make(void *argument)
 	own->n_again = (size_t)sizes->again * sizeof(float);
 	own->n_gathered = (size_t)sizes->gathered * sizeof(float);
 	own->n_workspace = workspace_bytes(sizes, &own->device);
-	own->scratch = allocate(own->node, own->n_scratch, own->borrows);
-	own->stash = allocate(own->node, own->n_stash, own->borrows);
+	if (m->of)
+		lend(own, m->of);
+	if (!own->scratch) {
+		own->scratch = allocate(own->node, own->n_scratch, own->borrows);
+		own->stash = allocate(own->node, own->n_stash, own->borrows);
+	}
 	own->again = allocate(own->node, own->n_again, own->borrows);
 	own->gathered = allocate(own->node, own->n_gathered, own->borrows);
-	own->device.workspace = allocate(own->node, own->n_workspace, own->borrows);
+	if (!own->device.workspace)
+		own->device.workspace = allocate(own->node, own->n_workspace, own->borrows);
 	own->in = calloc((size_t)sizes->n_pointers + 1, sizeof(const float *));
 	own->out = calloc((size_t)sizes->n_pointers + 1, sizeof(float *));
 	if (!own->scratch || !own->stash || !own->again || !own->gathered ||
@@ -159,11 +180,14 @@ static void unmake(void *argument)
 		forget_rounded(own);
 	for (int i = 0; i < own->n_kept && !own->borrows; i++)
 		release(own->node, own->kept[i].at, own->kept[i].bytes);
-	release(own->node, own->scratch, own->n_scratch);
-	release(own->node, own->stash, own->n_stash);
+	if (!own->lent_scratch) {
+		release(own->node, own->scratch, own->n_scratch);
+		release(own->node, own->stash, own->n_stash);
+	}
 	release(own->node, own->again, own->n_again);
 	release(own->node, own->gathered, own->n_gathered);
-	release(own->node, own->device.workspace, own->n_workspace);
+	if (!own->lent_workspace)
+		release(own->node, own->device.workspace, own->n_workspace);
 	free(own->in);
 	free(own->out);
 	if (!own->borrows) {

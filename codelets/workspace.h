@@ -17,7 +17,8 @@ struct orr_workspace_sizes {
  * of size bytes, says in a few words what is missing. To be called by the thread that runs StarPU,
  * and in any case to be ended by orr_workspace_fini, before StarPU ends.
  * of: NULL; or, for work between steps, another one, whose device it has and the weights that that
- * keeps rounded: every one is rounded anew before it is used, and again after this has ended.
+ * keeps rounded: every one is rounded anew before it is used, and again after this has ended. It
+ * works in the memory of that, as far as it has room.
  * Nothing uses `of` until then. */
 int orr_workspace_init(struct orr_workspace *own, unsigned worker, const struct orr_workspace *of,
 		       const struct orr_workspace_sizes *sizes, char *why, size_t size);

@@ -162,6 +162,40 @@ START_TEST(every_worker_has_its_share)
 }
 END_TEST
 
+/* Where the last product of a stage's forward was written to. */
+static struct orr_kernels watching;
+static struct orr_linear_kernels watching_linear;
+static const float *written_to;
+
+static void watch(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
+		  const float *w, const void *rounded, const float *bias, float *y)
+{
+	written_to = y;
+	orr_kernels_cpu.linear->forward(d, n, in, out, x, w, rounded, bias, y);
+}
+
+/* One row needs less than what a microbatch's backward works in. */
+START_TEST(a_small_block_lies_in_the_memory_of_training)
+{
+	struct training t = {0};
+	struct orr_workspace *own;
+
+	start(&t, "gpipe", 1, ORR_PRECISION_FP32, NULL);
+	t.data.n_test = 1;
+	watching = orr_kernels_cpu;
+	watching_linear = *watching.linear;
+	watching_linear.forward = watch;
+	watching.linear = &watching_linear;
+	own = &t.run->session.common.workspaces[orr_policy_worker(t.run->session.policy, 0)];
+	own->device.kernels = &watching;
+	(void)evaluate(&t);
+	ck_assert_ptr_nonnull(written_to);
+	ck_assert(written_to >= own->scratch &&
+		  written_to < own->scratch + own->n_scratch / sizeof(float));
+	training_fini(&t);
+}
+END_TEST
+
 static struct orr_kernels broken;
 static struct orr_linear_kernels broken_linear;
 
@@ -198,6 +232,7 @@ int main(void)
 		ONCE(weights_are_rounded_anew_after_an_update),
 		ONCE(training_goes_on_as_if_nothing_had_been_evaluated),
 		EACH(every_worker_has_its_share, 2),
+		ONCE(a_small_block_lies_in_the_memory_of_training),
 		ONCE(a_kernel_that_cannot_be_started_is_told),
 	};
 

@@ -157,7 +157,8 @@ static void block_fini(const struct evaluation *x, struct block *block)
 	orr_data_forget_handles(block->data, (size_t)p->n_stages);
 }
 
-/* The workers' own devices, with memory for blocks, which are larger than microbatches. */
+/* The workers' own devices, with memory for blocks: that of training, unless they are larger than
+ * its microbatches. */
 static int make_workspaces(struct evaluation *x, struct orr_error *err)
 {
 	const struct orr_work *work = &x->run->work;
@@ -173,7 +174,7 @@ static int make_workspaces(struct evaluation *x, struct orr_error *err)
 
 	for (int s = 0; s < work->pipeline->n_stages; s++) {
 		const struct orr_program *program = work->programs[s];
-		int64_t scratch = orr_program_scratch_floats(program, x->at_once);
+		int64_t scratch = orr_program_forward_floats(program, x->at_once);
 		int64_t stash = orr_program_stash_floats(program, x->at_once, false);
 		int n = orr_program_n_in(program) + orr_program_n_out(program);
 
