@@ -218,10 +218,9 @@ with_scratch() (
 	memory=/dev/shm
 	room=$(df -Pk $memory 2>/dev/null | awk 'NR == 2 { print $4 }')
 	[ "${room:-0}" -ge 4194304 ] && [ -w $memory ] || memory=${TMPDIR:-/tmp}
-	TMPDIR=$(mktemp -d "$memory/orrery-tests-XXXXXX")
-	export TMPDIR
-	trap 'rm -rf "$TMPDIR"' EXIT
-	"$@"
+	scratch=$(mktemp -d "$memory/orrery-tests-XXXXXX")
+	trap 'rm -rf "$scratch"' EXIT
+	TMPDIR=$scratch "$@"
 )
 
 # test_tree FOLDER [MESON TEST OPTION]...: leaves "passed failed skipped" in the array `counts` and
