@@ -39,6 +39,39 @@ NPY = {
 }
 
 
+class Safetensors:
+    """A file of safetensors, read tensor by tensor: nothing else of it takes memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            try:
+                (length,) = struct.unpack("<Q", file.read(8))
+                self.header = json.loads(file.read(length))
+            except (ValueError, struct.error):
+                raise ValueError(f"{path}: no file of safetensors") from None
+        self.header.pop("__metadata__", None)
+        self.body = 8 + length
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.header
+
+    def read(self, name: str, into: Tensor) -> None:
+        """The tensor of this name, whose shape is that of `into`; the types may differ."""
+        told = self.header[name]
+        begin, end = told["data_offsets"]
+        with self.path.open("rb") as file:
+            file.seek(self.body + begin)
+            data = bytearray(file.read(end - begin))
+        if len(data) < end - begin:
+            raise ValueError(f"{self.path}: {name}: the end of the file is missing: copy it again")
+        if told["shape"] != list(into.shape):
+            raise ValueError(
+                f"{self.path}: {name} is {told['shape']} there and {list(into.shape)} in the model"
+            )
+        into.copy_(_tensor(data, SAFETENSORS[told["dtype"]], told["shape"]))
+
+
 def _tensor(data: bytearray, dtype: torch.dtype, shape: list[int], at: int = 0) -> Tensor:
     count = 1
     for size in shape:

@@ -1,6 +1,6 @@
 """The calls of a model run on values; what an operator costs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,19 +49,40 @@ class Calls:
             if n.op == "get_attr"
         }
 
-    def given(self, inputs: Inputs) -> Values:
+    def given(
+        self,
+        inputs: Inputs,
+        needed: Container[fx.Node] | None = None,
+        made: Callable[[Any], Any] | None = None,
+    ) -> Values:
         """The values of the model's inputs, by the names and the order of forward(), and of what is
-        data like them."""
+        data like them: all of that, or what is needed. made: what stands for the constants."""
         args, kwargs = words(inputs)
-        values, rest = dict(self.constants), iter(args)
-        for n in self.trace.inputs:
-            name = str(n.target)
-            if name in kwargs:
-                values[n] = kwargs[name]
-            else:
-                values[n] = next(rest, n.args[0] if n.args else None)
-        self.run(self.trace.data, values)
+        values = {n: made(value) if made else value for n, value in self.constants.items()}
+        for n, key in self.keys(inputs).items():
+            default = n.args[0] if n.args else None
+            values[n] = default if key is None else kwargs[key] if kwargs else args[key]
+        self.run((n for n in self.trace.data if needed is None or n in needed), values)
         return values
+
+    def keys(self, inputs: Inputs) -> dict[fx.Node, Any]:
+        """The place or the name of each of the model's inputs; None of one that is left out."""
+        args, kwargs = words(inputs)
+        if kwargs:
+            named = ((n, str(n.target)) for n in self.trace.inputs)
+            return {n: name if name in kwargs else None for n, name in named}
+        return {n: i if i < len(args) else None for i, n in enumerate(self.trace.inputs)}
+
+    def needed(self, parts: Iterable[Part]) -> set[fx.Node]:
+        """Inputs and data that the parts read, and what those are made of."""
+        left = [n for part in parts for n in part.reads]
+        found: set[fx.Node] = set()
+        while left:
+            n = left.pop()
+            if n not in found and (n.op == "placeholder" or n in self.trace.data):
+                found.add(n)
+                left += n.all_input_nodes
+        return found
 
     def run(self, nodes: Iterable[fx.Node], values: Values) -> None:
         for node in nodes:

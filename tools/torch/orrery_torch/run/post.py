@@ -15,7 +15,9 @@ class Post:
     """Each pair of a sender and a receiver has a channel: a group of the two for this direction
     alone. In it messages arrive in the order in which the sender makes them, which the plan tells
     both; no tags, as NCCL has none. A send makes nobody wait, and whoever waits for a message has
-    awaited all that come before it, so a channel never holds up an order that has no deadlock."""
+    awaited all that come before it, so a channel never holds up an order that has no deadlock.
+
+    shapes: what goes over the edges, on the meta device."""
 
     def __init__(self, plan: Plan, shapes: Values, me: int, device: torch.device) -> None:
         self.shapes, self.me, self.device = shapes, me, device
@@ -71,9 +73,8 @@ class Post:
             queue = self.queue[m.source]
             while self.posted[m.source] <= self.number[m]:
                 each = queue[self.posted[m.source]]
-                room = torch.empty_like(
-                    self.shapes[each.node], memory_format=torch.contiguous_format
-                ).detach()
+                like = self.shapes[each.node]
+                room = torch.empty(like.shape, dtype=like.dtype, device=self.device)
                 group = self.channels[each.source, self.me]
                 self.coming[each] = (room, dist.irecv(room, each.source, group=group))
                 self.posted[m.source] += 1

@@ -1,8 +1,7 @@
 """A plan of Orrery, run with the user's modules: a process a worker, over torch.distributed."""
 
 import json
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, fx, nn
 
-from ..trace.changes import Moved, check_backwards, check_changes
+from ..trace.changes import check_backwards, check_changes, check_moved
 from .clock import Stopwatch, gathered, offset
 from ..costs.costs import Calls, Values
 from ..trace.inputs import check_inputs
 from ..trace.parts import split
 from .plan import Job, Message, plan_of, read_plan
+from .own import Own
 from .post import Post
 from .stage import Pass, Ready, trained_of
-from ..trace.trace import Inputs, trace, words
+from ..trace.trace import Inputs, on_fakes, trace, words
 
 AHEAD = 4  # jobs whose messages are awaited before they begin
 
@@ -42,8 +42,11 @@ class Runner:
     """step() runs a minibatch as the plan says, and leaves the gradients in the parameters of this
     process's stages, as backward() of the mean loss of the microbatches would.
 
-    model: the same in every process, with the same weights. example_inputs: one microbatch.
-    level, whole: as for the graph() that the plan is of."""
+    model: the same in every process, with the same weights, or on the meta device, and then
+    materialise() comes before the first step. example_inputs: one microbatch. level, whole: as for
+    the graph() that the plan is of.
+
+    inputs: places or names of what this process reads of a batch: the rest of it may be None."""
 
     def __init__(
         self,
@@ -56,7 +59,8 @@ class Runner:
     ) -> None:
         check_inputs(model, example_inputs)
         self.model = model
-        self.trace = trace(model, example_inputs)
+        self.device = device_of(model)
+        self.trace = trace(model, example_inputs, self.device)
         self.calls = Calls(self.trace)
         if not self.trace.exported and any(True for _ in model.buffers()):
             raise ValueError("torch.export refuses the model, and it has buffers: not run here")
@@ -67,7 +71,7 @@ class Runner:
         self.me, n = dist.get_rank(), len(self.plan.orders)
         if dist.get_world_size() != n:
             raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
-        self.device = device_of(model)
+        check_moved(self.trace, [stage.parts for stage in self.plan.stages])
         self.example, self.modes = kinds_of(example_inputs), modes_of(model)
         self.autocast = autocast_of(self.device)
         self.post = Post(self.plan, self._shapes(example_inputs), self.me, self.device)
@@ -78,23 +82,23 @@ class Runner:
         self.ready = {
             i: [Ready(self.calls, part) for part in self.plan.stages[i].parts] for i in own
         }
+        parts = [part for i in sorted(own) for part in self.plan.stages[i].parts]
+        self.own = Own(model, parts, self.device)
+        self.needed = self.calls.needed(parts)
+        keys = self.calls.keys(example_inputs)
+        self.inputs = [keys[n] for n in keys if n in self.needed and keys[n] is not None]
         self.watch = Stopwatch(self.device)
         self.timeline: list[tuple[str, float, float]] = []  # of this process, by its clock
 
     def _shapes(self, inputs: Inputs) -> Values:
         """What goes over the edges, as it is for an example."""
-        state = [(b, b.clone()) for b in self.model.buffers()]
-        values = self.calls.given(inputs)
-        moved = Moved()
-        with torch.random.fork_rng(), torch.enable_grad():
-            for stage in self.plan.stages:
-                for part in stage.parts:
-                    run = partial(self.calls.run, part.calls, values)
-                    moved.watch(stage.number, part, run)
-        with torch.no_grad():
-            for buffer, before in state:
-                buffer.copy_(before)
-        moved.check()
+
+        def run(given: Inputs, fake: Callable[[Any], Any]) -> Values:
+            values = self.calls.given(given, made=fake)
+            self.calls.run(self.trace.calls, values)
+            return values
+
+        values = on_fakes(self.model, inputs, self.device, run)
         crossing = {n: values[n] for n in self.plan.maker}
         for n, t in crossing.items():
             if not isinstance(t, Tensor):
@@ -108,7 +112,7 @@ class Runner:
         if not self.losses:
             raise ValueError("forward() has to give a loss, a number that a gradient comes from")
         return {
-            n: torch.empty_like(t).detach().requires_grad_(t.requires_grad)
+            n: torch.empty(t.shape, dtype=t.dtype, device="meta").requires_grad_(t.requires_grad)
             for n, t in crossing.items()
         }
 
@@ -134,15 +138,29 @@ class Runner:
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of this process's stages: what its optimizer has to train."""
-        mine = {job.stage for job in self.plan.orders[self.me]}
-        held = {
-            id(t) for i in mine for part in self.plan.stages[i].parts for t in part.tensors.values()
-        }
-        return [p for p in self.model.parameters() if id(p) in held]
+        return self.own.parameters()
+
+    def materialise(
+        self,
+        init: Callable[[str, Tensor], object] | None = None,
+        *,
+        checkpoint: Path | str | None = None,
+    ) -> None:
+        """Gives the parameters and buffers of this process's stages their memory and their values;
+        those of other stages stay on the meta device. Every process has to call it.
+
+        checkpoint: a file of safetensors or a folder of torch.distributed.checkpoint, with the
+        model's names; of it only those tensors are read. init(name, tensor) fills what the
+        checkpoint lacks, in place, as in `lambda name, t: nn.init.normal_(t, std=0.02)`. The
+        generator is seeded for each tensor by its name and the seed of process 0, so values are the
+        same under any plan. ValueError names a tensor that neither gives, or of another shape."""
+        self.own.materialise(init, checkpoint)
 
     @torch.no_grad()
     def collect(self) -> None:
         """Parameters and buffers of all stages, as the processes that train them have them."""
+        if self.own.partial:
+            raise ValueError("collect(): the model was made on the meta device, for want of memory")
         for stage in self.plan.stages:
             owner = self.plan.where[Job(stage.number, "F", 0)]
             for part in stage.parts:
@@ -158,7 +176,8 @@ class Runner:
         there."""
         parts = cut(batch, self.plan.microbatches)
         self._check(parts[0])
-        self.given = [self.calls.given(inputs) for inputs in parts]
+        self.own.check()
+        self.given = [self.calls.given(inputs, self.needed) for inputs in parts]
         self.passes: dict[tuple[int, int], Pass] = {}
         self.values: dict[tuple[fx.Node, int], Tensor] = {}
         self.gradients: dict[tuple[fx.Node, int, int], Tensor] = {}
@@ -176,10 +195,10 @@ class Runner:
         return self.loss.item()
 
     def _check(self, microbatch: Inputs) -> None:
-        if kinds_of(microbatch) != self.example:
-            raise ValueError(
-                f"batch: microbatches of {kinds_of(microbatch)}, and the example was {self.example}"
-            )
+        unread = self.example.keys() - {str(key) for key in self.inputs}
+        there = kinds_of(microbatch)
+        if {**{k: self.example[k] for k in unread}, **there} != self.example:
+            raise ValueError(f"batch: microbatches of {there}, and the example was {self.example}")
         if modes_of(self.model) != self.modes:
             raise ValueError("train() or eval() was called on the model: make a new Runner")
         if autocast_of(self.device) != self.autocast:
@@ -336,7 +355,10 @@ class Runner:
                 gradients[n] = gradients[n] + g if n in gradients else g
             if n in self.losses:
                 share = torch.full_like(
-                    self.post.shapes[n], self.losses[n] / self.plan.microbatches
+                    self.post.shapes[n],
+                    self.losses[n] / self.plan.microbatches,
+                    device=self.device,
+                    requires_grad=False,
                 )
                 gradients[n] = gradients[n] + share if n in gradients else share
         found = run.backward(gradients, split_here)
@@ -351,19 +373,24 @@ class Runner:
             if not self.post.shapes[n].requires_grad or not back:
                 continue
             g = found.get(n)
-            made[n] = torch.zeros_like(self.post.shapes[n]).detach() if g is None else g
+            nothing = torch.zeros_like(self.post.shapes[n], device=self.device).detach()
+            made[n] = nothing if g is None else g
             if n not in sent:
                 self.gradients[n, job.b, job.stage] = made[n]
         return made
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """That of all of its parameters, which the backend has to serve."""
-    devices = {t.device for t in [*model.parameters(), *model.buffers()]}
+    """That of all of its parameters, which the backend has to serve; of those on the meta device,
+    the backend's."""
+    tensors = [*model.parameters(), *model.buffers()]
+    devices = {t.device for t in tensors if not t.is_meta}
     if len(devices) > 1:
         raise ValueError(f"the model is on {', '.join(sorted(map(str, devices)))}: one device each")
-    device = devices.pop() if devices else torch.device("cpu")
     backend = dist.get_backend()
+    current = torch.cuda.current_device() if tensors and backend == "nccl" else None
+    served = torch.device("cpu") if current is None else torch.device("cuda", current)
+    device = devices.pop() if devices else served
     if (backend, device.type) in (("gloo", "cuda"), ("nccl", "cpu")):
         raise ValueError(f"the model is on {device}, whose tensors {backend} does not send")
     return device

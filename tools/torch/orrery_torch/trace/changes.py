@@ -2,13 +2,14 @@
 parts have tensors of their own, and backwards of its own."""
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx
 
 from .parts import Part
-from .trace import Trace, function_of
+from .trace import Trace, attribute, function_of
 
 
 def schema_of(node: fx.Node) -> torch.FunctionSchema | None:
@@ -122,29 +123,46 @@ def check_backwards(trace: Trace) -> None:
         )
 
 
-class Moved:
-    """Buffers that parts change while they run."""
+def value_of(node: fx.Node, name: str) -> Any:
+    """What a call of ATen has for an argument; None if it has none of that name."""
+    schema = schema_of(node)
+    for i, a in enumerate(schema.arguments if schema else ()):
+        if a.name == name:
+            given = node.args[i] if i < len(node.args) else a.default_value
+            return node.kwargs.get(name, given)
+    return None
 
-    def __init__(self) -> None:
-        self.by: dict[int, tuple[str, str]] = {}  # the part, the buffer's name
-        self.stages: dict[int, set[int]] = {}
 
-    def watch(self, stage: int, part: Part, run: Callable[[], None]) -> None:
-        held = {
-            name: (t, t.clone())
-            for name, t in part.tensors.items()
-            if isinstance(t, Tensor) and not isinstance(t, nn.Parameter)
-        }
-        run()
-        for name, (t, before) in held.items():
-            self.stages.setdefault(id(t), set()).add(stage)
-            if not torch.equal(t, before):
-                self.by.setdefault(id(t), (part.name, name))
+def moved(trace: Trace, node: fx.Node, module: fx.GraphModule) -> Iterator[fx.Node]:
+    """What a call of this module changes: by its schema; running means, which no schema tells; and
+    in graphs that it calls, as under torch.no_grad()."""
+    found = list(written(trace, node))
+    if value_of(node, "training") or value_of(node, "use_input_stats"):
+        found += [n for a, n in arguments(node) if a.name in ("running_mean", "running_var")]
+    yield from (chain(trace, n)[-1] for n in found)
+    for i, n in enumerate(node.args):
+        held = isinstance(n, fx.Node) and n.op == "get_attr"
+        inner = attribute(module, str(n.target)) if held else None
+        if isinstance(inner, fx.GraphModule):
+            holes = [p for p in inner.graph.nodes if p.op == "placeholder"]
+            outer = dict(zip(holes, node.args[i + 1 :]))
+            for call in (c for c in inner.graph.nodes if c.op.startswith("call_")):
+                for root in moved(trace, call, inner):
+                    if isinstance(outer.get(root), fx.Node):
+                        yield chain(trace, outer[root])[-1]
 
-    def check(self) -> None:
-        for key, (part, name) in self.by.items():
-            if len(self.stages[key]) > 1:
+
+def check_moved(trace: Trace, stages: list[list[Part]]) -> None:
+    """Refuses a buffer that a stage changes and another reads: each process has its own."""
+    readers: dict[int, set[int]] = {}
+    for i, parts in enumerate(stages):
+        for t in (t for part in parts for t in part.tensors.values()):
+            readers.setdefault(id(t), set()).add(i)
+    for part in (part for parts in stages for part in parts):
+        for root in (r for call in part.calls for r in moved(trace, call, trace.module)):
+            held = root.op == "get_attr" and attribute(trace.module, str(root.target))
+            if len(readers.get(id(held), ())) > 1:
                 raise ValueError(
-                    f"{part}: buffer {name} is changed here and read in another stage: plan both "
-                    "in one stage, or name a module around both in whole="
+                    f"{part.name}: buffer {root.target} is changed here and read in another stage: "
+                    "plan both in one stage, or name a module around both in whole="
                 )

@@ -2,13 +2,15 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.utils._pytree import tree_leaves
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 
@@ -135,16 +137,89 @@ def first_line(why: Exception) -> str:
     return str(why).strip().partition("\n")[0] or type(why).__name__
 
 
-def own_backwards(model: nn.Module, inputs: Inputs) -> list[str]:
-    """The user's own torch.autograd.Functions on the way to a result, found by a run: what they
-    compute is traced, how they go back is not."""
-    args, kwargs = words(inputs)
+@contextmanager
+def fakes(
+    model: nn.Module, mode: FakeTensorMode, device: torch.device | None
+) -> Iterator[Callable[[Any], Any]]:
+    """The model with fake tensors, which have shapes and no memory, in the place of its own, and
+    what makes the fake of any other value. device: where those on the meta device will be."""
+    memo: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def fake(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        if id(value) not in memo:
+            there = device if device and value.is_meta else value.device
+            with mode:
+                made = torch.empty_strided(
+                    value.size(), value.stride(), dtype=value.dtype, device=there
+                )
+            if isinstance(value, nn.Parameter):
+                made = nn.Parameter(made, value.requires_grad)
+            memo[id(value)] = (made.requires_grad_(value.requires_grad), value)
+        return memo[id(value)][0]
+
+    held = [
+        (tensors, name, t)
+        for module in model.modules()
+        for tensors in (module._parameters, module._buffers)
+        for name, t in tensors.items()
+        if t is not None
+    ]
+    for tensors, name, t in held:
+        tensors[name] = fake(t)
+    try:
+        yield fake
+    finally:
+        for tensors, name, t in held:
+            tensors[name] = t
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Buffers and random numbers are afterwards what they were."""
     state = [(b, b.clone()) for b in model.buffers()]
     with torch.random.fork_rng(), torch.enable_grad():
-        results = tree_leaves(model(*args, **kwargs))
+        yield
     with torch.no_grad():
         for buffer, before in state:
             buffer.copy_(before)
+
+
+def on_fakes(
+    model: nn.Module,
+    inputs: Inputs,
+    device: torch.device | None,
+    run: Callable[[Inputs, Callable[[Any], Any]], Any],
+) -> Any:
+    """run(inputs, fake) on fake tensors; on the model's own if shapes depend on data, which a model
+    on the meta device does not have."""
+    try:
+        mode = FakeTensorMode(allow_non_fake_inputs=True)  # as constants are
+        with fakes(model, mode, device) as fake, mode, torch.enable_grad():
+            return run(tree_map(fake, inputs), fake)
+    except Exception as why:  # noqa: BLE001 of any kind, as the model's own code runs under it
+        reason = first_line(why)
+    if any(t.is_meta for t in [*model.parameters(), *model.buffers()]):
+        raise ValueError(
+            f"fake tensors do not run the model ({reason}), and one on the meta device has no "
+            "others: make it on the device that it trains on"
+        )
+    with unchanged(model):
+        return run(inputs, lambda value: value)
+
+
+def own_backwards(
+    model: nn.Module, inputs: Inputs, device: torch.device | None = None
+) -> list[str]:
+    """The user's own torch.autograd.Functions on the way to a result, found by a run: what they
+    compute is traced, how they go back is not."""
+
+    def run(given: Inputs, _: Callable[[Any], Any]) -> list[Any]:
+        args, kwargs = words(given)
+        return tree_leaves(model(*args, **kwargs))
+
+    results = on_fakes(model, inputs, device, run)
     left = [t.grad_fn for t in results if isinstance(t, Tensor) and t.grad_fn]
     seen, names = set(left), set()
     while left:
@@ -159,14 +234,41 @@ def own_backwards(model: nn.Module, inputs: Inputs) -> list[str]:
     return sorted(names)
 
 
-def trace(model: nn.Module, inputs: Inputs) -> Trace:
-    """Its calls for inputs of these sizes. What torch.export refuses goes to torch.fx, which knows
-    modules and functions as they are called and not what is in them; a message says so."""
+def export(model: nn.Module, inputs: Inputs, device: torch.device | None) -> fx.GraphModule:
+    """By torch.export. A model on the meta device is exported on fakes of the device where it will
+    be, since calls that make tensors name it; the module then reads the model's own."""
+    own = dict(model.named_parameters(remove_duplicate=False))
+    own |= dict(model.named_buffers(remove_duplicate=False))
     args, kwargs = words(inputs)
+    if device is None or not any(t.is_meta for t in own.values()):
+        return torch.export.export(model, args, kwargs).module(check_guards=False)
+    with fakes(model, FakeTensorMode(allow_non_fake_inputs=True), device) as fake:
+        args, kwargs = tree_map(fake, (args, kwargs))
+        module = torch.export.export(model, args, kwargs).module(check_guards=False)
+    for path, t in own.items():
+        holder, _, name = path.rpartition(".")
+        for tensors in _held(module, holder):
+            if name in tensors:
+                tensors[name] = t
+    return module
+
+
+def _held(module: nn.Module, path: str) -> list[dict[str, Any]]:
+    """Parameters and buffers of a submodule; none of one that nothing calls."""
     try:
-        exported = torch.export.export(model, args, kwargs)
-        found = Trace(model, exported.module(check_guards=False), True)
-        found.own_backwards = own_backwards(model, inputs)
+        held = module.get_submodule(path)
+    except AttributeError:
+        return []
+    return [held._parameters, held._buffers]
+
+
+def trace(model: nn.Module, inputs: Inputs, device: torch.device | None = None) -> Trace:
+    """Its calls for inputs of these sizes; device: where tensors on the meta device will be. What
+    torch.export refuses goes to torch.fx, which knows modules and functions as they are called and
+    not what is in them; a message says so."""
+    try:
+        found = Trace(model, export(model, inputs, device), True)
+        found.own_backwards = own_backwards(model, inputs, device)
         return found
     except Exception as refused:  # noqa: BLE001 of any kind, as the model's own code runs under it
         reason = first_line(refused)

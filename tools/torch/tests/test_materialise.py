@@ -1,0 +1,159 @@
+"""Models on the meta device: a process has memory for its own stages alone."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orrery_torch
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from orrery_torch import command
+from orrery_torch.run.runner import cut
+from orrery_torch.tensors import save_safetensors
+from small_models import GPT, Towers, tokens, towers
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+SAMPLES, M = 3, 2
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], tuple[Tensor, ...]]]] = {
+    "gpt": (lambda: GPT(tied=True), tokens),
+    "towers": (Towers, towers),
+}
+SCHEDULES = ("1f1b", "ddp", "zb-h1")
+
+
+def on_meta(make: Callable[[], nn.Module]) -> nn.Module:
+    with torch.device("meta"):
+        return make()
+
+
+def planned(folder: Path, name: str, words: str) -> Path:
+    make, data = MODELS[name]
+    graph = orrery_torch.graph(make(), data(SAMPLES), measured=False).write(folder / "model.dot")
+    plan = folder / (re.sub(r"\W+", "-", f"{name} {words}") + ".json")
+    command.run("simulate", graph, "-m", M, *words.split(), "-o", plan)
+    return plan
+
+
+def init(_: str, t: Tensor) -> None:
+    t.normal_(std=0.1) if t.is_floating_point() else t.zero_()
+
+
+def read_only(runner: orrery_torch.Runner, batch: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    return tuple(t if i in runner.inputs else None for i, t in enumerate(batch))
+
+
+def a_step(rank: int, n: int, folder: str, plans: list[tuple[str, str]]) -> None:
+    """From a file, a folder and init: the gradients; which tensors have memory."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+    for name, plan in plans:
+        make, data = MODELS[name]
+        batch = data(SAMPLES * M)
+        told = []
+        for source in ("safetensors", "dcp", "init"):
+            torch.manual_seed(3 + rank)
+            model = on_meta(make)
+            runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
+            with pytest.raises(ValueError, match=r"on the meta device: call materialise\(\)"):
+                runner.step(batch)
+            if source == "init":
+                runner.materialise(init)
+            else:
+                runner.materialise(checkpoint=f"{folder}/{name}.{source}")
+            held = {id(p) for p in runner.parameters()}
+            assert all(p.is_meta == (id(p) not in held) for p in model.parameters())
+            with pytest.raises(ValueError, match="meta device"):
+                runner.collect()
+            drawn = {k: t.detach().clone() for k, t in model.state_dict().items() if not t.is_meta}
+            loss = runner.step(read_only(runner, batch))
+            found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
+            told.append((loss, found, drawn))
+        torch.save(told, f"{plan}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_stages_are_materialised_where_they_run(
+    on_processes: Callable[..., None], tmp_path: Path
+) -> None:
+    plans = [(n, str(planned(tmp_path, n, f"-w 2 -s {s}"))) for n in MODELS for s in SCHEDULES]
+    wholes: dict[str, tuple[float, dict[str, Any]]] = {}
+    for name, (make, data) in MODELS.items():
+        torch.manual_seed(7)
+        model = make()
+        save_safetensors(tmp_path / f"{name}.safetensors", model.state_dict())
+        dcp.save(model.state_dict(), checkpoint_id=tmp_path / f"{name}.dcp", no_dist=True)
+        loss = sum(model(*part) / M for part in cut(data(SAMPLES * M), M))
+        loss.backward()
+        wholes[name] = (loss.item(), {k: p.grad for k, p in model.named_parameters()})
+    on_processes(a_step, 2, str(tmp_path), plans)
+    drawn: dict[str, dict[str, Tensor]] = {}
+    for name, plan in plans:
+        told = [torch.load(f"{plan}-{rank}.pt") for rank in range(2)]
+        loss, gradients = wholes[name]
+        for source in (0, 1):
+            found = told[0][source][1] | told[1][source][1]
+            assert abs(told[0][source][0] - loss) < 1e-5, plan
+            assert found.keys() == {k for k, g in gradients.items() if g is not None}, plan
+            for k, g in found.items():
+                torch.testing.assert_close(g, gradients[k], rtol=1e-5, atol=1e-6, msg=f"{plan} {k}")
+        for rank in range(2):  # the same numbers under every plan and on every process
+            for k, t in told[rank][2][2].items():
+                assert torch.equal(drawn.setdefault(name, {}).setdefault(k, t), t), f"{plan} {k}"
+
+
+class Seen(nn.Module):
+    """Whether its forward runs on memory."""
+
+    def __init__(self, real: list[bool]) -> None:
+        super().__init__()
+        self.a, self.b, self.real = nn.Linear(6, 6), nn.Linear(6, 6), real
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.real.append(not isinstance(x, FakeTensor))
+        return self.b(self.a(x)).square().mean()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Any:
+    dist.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_runner_is_made_without_a_forward(tmp_path: Path) -> None:
+    graph = orrery_torch.graph(Seen([]), torch.ones(2, 6), measured=False).write(tmp_path / "m.dot")
+    command.run("simulate", graph, "-w", 1, "-m", M, "--stages", 2, "-o", tmp_path / "plan.json")
+    seen: list[bool] = []
+    runner = orrery_torch.Runner(tmp_path / "plan.json", Seen(seen), torch.ones(2, 6))
+    assert seen and not any(seen)
+    assert all(t.is_meta for t in runner.post.shapes.values())
+
+
+@pytest.mark.usefixtures("alone")
+def test_what_no_source_gives_is_named(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "towers", "-w 1 -s gpipe --stages 2")
+    weights = dict(Towers().state_dict())
+    del weights["norm.running_mean"]
+    weights["head.bias"] = torch.ones(5)
+    save_safetensors(tmp_path / "w.safetensors", weights)
+    runner = orrery_torch.Runner(plan, on_meta(Towers), towers(SAMPLES))
+    with pytest.raises(ValueError, match=r"^encoder.0.weight: it has no value: give .* an init for it"):
+        runner.materialise()
+    with pytest.raises(ValueError, match=r"head.bias is \[5\] there and \[4\] in the model"):
+        runner.materialise(checkpoint=tmp_path / "w.safetensors")
+    weights["head.bias"] = torch.ones(4)
+    save_safetensors(tmp_path / "w.safetensors", weights)
+    with pytest.raises(ValueError, match="^norm.running_mean: .*w.safetensors lacks it, and it has no value"):
+        runner.materialise(checkpoint=tmp_path / "w.safetensors")
+    runner.materialise(init, checkpoint=tmp_path / "w.safetensors")
+    assert runner.step(towers(SAMPLES * M)) > 0
+    with pytest.raises(ValueError, match="nowhere: no such checkpoint"):
+        runner.materialise(checkpoint="nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty: no checkpoint of torch.distributed.checkpoint"):
+        runner.materialise(checkpoint=tmp_path / "empty")
