@@ -1,6 +1,7 @@
 #include "operator.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,8 @@ int64_t orr_instance_parameter_floats(const struct orr_instance *is)
 	return floats;
 }
 
+const struct orr_attribute orr_loss_attributes[] = {ORR_LOSS_WEIGHT, {0}};
+
 const struct orr_division orr_divisions_alike[3] = {
 	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
 	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},
@@ -114,49 +117,63 @@ void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor param
 	is->parameters[is->n_parameters++] = parameter;
 }
 
-void orr_instance_count(struct orr_instance *is, int64_t forward, int64_t backward, int64_t weight)
+bool orr_refuse(char *text, size_t size, const char *format, ...)
 {
-	int64_t floats = orr_shape_floats(is->inputs[0]);
+	va_list values;
 
-	is->forward_flops = forward * floats;
-	is->backward_flops = backward * floats;
-	is->weight_flops = weight * floats;
+	va_start(values, format);
+	(void)vsnprintf(text, size, format, values);
+	va_end(values);
+	return false;
 }
 
 bool orr_instance_counts(const struct orr_instance *is, double operations, char *text, size_t size)
 {
-	if (operations <= 0x1p60)
-		return true;
-	(void)snprintf(text, size,
-		       "%s: more operations than can be counted: make what it reads smaller",
-		       is->op->name);
-	return false;
+	return operations <= 0x1p60 ||
+	       orr_refuse(text, size,
+			  "%s: more operations than can be counted: make what it reads smaller",
+			  is->op->name);
 }
 
-bool orr_instance_alike(const struct orr_instance *is, const char *const *inputs, char *text,
-			size_t size)
+static bool is_alike(const struct orr_instance *is, const char *const *inputs, char *text,
+		     size_t size)
 {
 	const struct orr_shape *a = &is->inputs[0];
 
 	for (int i = 1; i < is->n_inputs; i++) {
 		const struct orr_shape *b = &is->inputs[i];
 
-		if (a->rows == b->rows && a->columns == b->columns)
-			continue;
-		if (a->rows == b->rows)
-			(void)snprintf(text, size,
-				       "%s reads equal widths, and %.60s has %lld columns and "
-				       "%.60s %lld: make them equal",
-				       is->op->name, inputs[0], (long long)a->columns, inputs[i],
-				       (long long)b->columns);
-		else
-			(void)snprintf(text, size,
-				       "%s reads equal shapes, and %.60s is %lld x %lld and %.60s "
-				       "%lld x %lld: make them equal",
-				       is->op->name, inputs[0], (long long)a->rows,
-				       (long long)a->columns, inputs[i], (long long)b->rows,
-				       (long long)b->columns);
-		return false;
+		if (a->rows != b->rows)
+			return orr_refuse(
+				text, size,
+				"%s reads equal shapes, and %.60s is %lld x %lld and %.60s %lld x "
+				"%lld: make them equal",
+				is->op->name, inputs[0], (long long)a->rows, (long long)a->columns,
+				inputs[i], (long long)b->rows, (long long)b->columns);
+		if (a->columns != b->columns)
+			return orr_refuse(text, size,
+					  "%s reads equal widths, and %.60s has %lld columns and "
+					  "%.60s %lld: make them equal",
+					  is->op->name, inputs[0], (long long)a->columns, inputs[i],
+					  (long long)b->columns);
 	}
 	return true;
+}
+
+bool orr_instance_infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	const struct orr_op *op = is->op;
+
+	if (!op->input) {
+		int64_t floats = orr_shape_floats(is->inputs[0]);
+
+		is->output = op->loss ? (struct orr_shape){1, 1} : is->inputs[0];
+		is->saved = op->slope_saved ? floats : 0;
+		is->forward_flops = op->flops[0] * floats;
+		is->backward_flops = op->flops[1] * floats;
+		is->weight_flops = op->flops[2] * floats;
+	}
+	if (op->alike && !is_alike(is, inputs, text, size))
+		return false;
+	return !op->infer || op->infer(is, inputs, text, size);
 }

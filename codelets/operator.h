@@ -59,18 +59,26 @@ struct orr_attribute {
 	const char *missing; /* the message where it must be said, above 0; NULL: it need not */
 };
 
-/* The first attribute of every loss. */
-#define ORR_LOSS_WEIGHT \
+/* Attributes of a descriptor: a number from least to most, and what it is where the file has none;
+ * a count, 1 or more, that the file must have. */
+#define ORR_COUNT(NAME, LEAST, MOST, OTHERWISE) \
 	{ \
-		.name = "weight", .form = ORR_ATTRIBUTE_REAL, .most = 1e9, .otherwise = 1 \
+		NAME, ORR_ATTRIBUTE_COUNT, LEAST, MOST, OTHERWISE, 0, 0 \
+	}
+#define ORR_REAL(NAME, LEAST, MOST, OTHERWISE) \
+	{ \
+		NAME, ORR_ATTRIBUTE_REAL, LEAST, MOST, OTHERWISE, 0, 0 \
+	}
+#define ORR_NEEDED(NAME, MOST, SAY) \
+	{ \
+		NAME, ORR_ATTRIBUTE_COUNT, 1, MOST, 0, 0, NAME " is missing: say " SAY \
 	}
 
+/* The first attribute of every loss. */
+#define ORR_LOSS_WEIGHT ORR_REAL("weight", 0, 1e9, 1)
+extern const struct orr_attribute orr_loss_attributes[]; /* that one alone */
 /* What a norm adds, so that it never divides by 0. */
-#define ORR_EPSILON(value) \
-	{ \
-		.name = "epsilon", .form = ORR_ATTRIBUTE_REAL, .least = 1e-30, .most = 1, \
-		.otherwise = (value) \
-	}
+#define ORR_EPSILON(value) ORR_REAL("epsilon", 1e-30, 1, value)
 
 /* [first, first + its own length) along an axis of something whole, which is `of` long there; of 0:
  * it is whole itself. */
@@ -179,8 +187,12 @@ struct orr_op {
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */
 	unsigned backward_reads, weight_reads;  /* for the input gradients, for the weights' */
 
-	/* Fill in `is` from its values and inputs. Refuses by a message in text, which says what is
-	 * wrong and the cure, inputs[] being the names of what it reads; true: it is right. */
+	int64_t flops[3]; /* of F, B and W, for each float of the first input */
+	bool alike;       /* its inputs must have one shape */
+	bool slope_saved; /* it saves the derivative by its first input */
+	/* (optional) Correct and complete what orr_instance_infer() fills in by the above: output,
+	 * parameters, saved, flops. false: refused, by orr_refuse(), which says what is wrong and
+	 * the cure; inputs[]: the names of what it reads. */
 	bool (*infer)(struct orr_instance *is, const char *const *inputs, char *text, size_t size);
 
 	/* A call's passes; NULL where there is nothing to do. F writes the output and `saved`;
@@ -243,6 +255,12 @@ struct orr_instance *orr_instance_create(const struct orr_op *op);
 /* A copy, which owns its inputs; false: no memory. */
 bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
 
+/* Fills in all that follows from its values and inputs; false: refused, as text says. */
+bool orr_instance_infer(struct orr_instance *is, const char *const *inputs, char *text,
+			size_t size);
+
+/* How many inputs a descriptor reads; most 0: no limit. */
+#define ORR_READS(least, most) .least_inputs = (least), .most_inputs = (most)
 /* The ways of a descriptor: all of an array. */
 #define ORR_DIVIDED(list) .divisions = (list), .n_divisions = sizeof(list) / sizeof(*(list))
 /* Of an operator that takes each float for itself. */
@@ -254,11 +272,9 @@ extern const struct orr_division orr_divisions_rows[2];
 /* A parameter of one dimension, spared by weight decay: a bias of 0, a gain of 1. */
 struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value);
 void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor parameter);
-/* Operations a float of the first input. */
-void orr_instance_count(struct orr_instance *is, int64_t forward, int64_t backward, int64_t weight);
 /* Can its operations be counted? They are told as a double, which does not overflow. */
 bool orr_instance_counts(const struct orr_instance *is, double operations, char *text, size_t size);
-/* Are all inputs alike? Refuses if not. */
-bool orr_instance_alike(const struct orr_instance *is, const char *const *inputs, char *text,
-			size_t size);
+/* Writes the message; returns false. */
+__attribute__((format(printf, 3, 4))) bool orr_refuse(char *text, size_t size, const char *format,
+						      ...);
 #endif

@@ -52,7 +52,7 @@ static void infer(struct small_model *m, int k)
 		o->instance->inputs[i] = m->operators[o->inputs[i]].instance->output;
 		names[i] = m->operators[o->inputs[i]].name;
 	}
-	(void)o->instance->op->infer(o->instance, names, text, sizeof(text));
+	(void)orr_instance_infer(o->instance, names, text, sizeof(text));
 	o->width = orr_shape_floats(o->instance->output);
 	o->rows = o->instance->output.rows;
 	o->n_parameters = orr_instance_parameter_floats(o->instance);

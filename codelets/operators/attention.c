@@ -7,16 +7,9 @@
 enum { Q, K, V, LENGTHS };
 enum { HEADS, KV_HEADS, CAUSAL };
 static const struct orr_attribute attributes[] = {
-	[HEADS] = {.name = "heads",
-		   .form = ORR_ATTRIBUTE_COUNT,
-		   .least = 1,
-		   .most = ORR_MOST_COLUMNS,
-		   .missing = "heads is missing: say into how many heads its columns are split, "
-			      "heads=8"},
-	[KV_HEADS] = {.name = "kv_heads",
-		      .form = ORR_ATTRIBUTE_COUNT,
-		      .least = 1,
-		      .most = ORR_MOST_COLUMNS},
+	[HEADS] = ORR_NEEDED("heads", ORR_MOST_COLUMNS,
+			     "into how many heads its columns are split, heads=8"),
+	[KV_HEADS] = ORR_COUNT("kv_heads", 1, ORR_MOST_COLUMNS, 0),
 	[CAUSAL] = {.name = "causal", .form = ORR_ATTRIBUTE_TRUTH},
 	{0},
 };
@@ -48,29 +41,27 @@ static bool is_split(const struct orr_instance *is, const char *const *inputs, c
 	int64_t columns = is->inputs[Q].columns, width = columns / heads;
 
 	if (columns % heads)
-		(void)snprintf(text, size,
-			       "attention splits columns into %lld heads, and %.60s has %lld "
-			       "columns: give heads= a divisor of them",
-			       (long long)heads, inputs[Q], (long long)columns);
-	else if (width > ORR_MOST_HEAD_WIDTH)
-		(void)snprintf(text, size,
-			       "attention has heads of at most %d columns, and %.60s has %lld in "
-			       "each of %lld: give it more heads=",
-			       ORR_MOST_HEAD_WIDTH, inputs[Q], (long long)width, (long long)heads);
-	else if (heads % kv_heads)
-		(void)snprintf(text, size,
-			       "kv_heads=%lld: attention's %lld heads share keys and values in "
-			       "groups of equal size: give a divisor of heads=",
-			       (long long)kv_heads, (long long)heads);
-	else if (is->inputs[K].columns != kv_heads * width)
-		(void)snprintf(text, size,
-			       "attention reads %lld x %lld columns of keys, and %.60s has %lld: "
-			       "as many heads (kv_heads=) as %.60s, or fewer, of its width",
-			       (long long)kv_heads, (long long)width, inputs[K],
-			       (long long)is->inputs[K].columns, inputs[Q]);
-	else
-		return true;
-	return false;
+		return orr_refuse(text, size,
+				  "attention splits columns into %lld heads, and %.60s has %lld "
+				  "columns: give heads= a divisor of them",
+				  (long long)heads, inputs[Q], (long long)columns);
+	if (width > ORR_MOST_HEAD_WIDTH)
+		return orr_refuse(
+			text, size,
+			"attention has heads of at most %d columns, and %.60s has %lld in "
+			"each of %lld: give it more heads=",
+			ORR_MOST_HEAD_WIDTH, inputs[Q], (long long)width, (long long)heads);
+	if (heads % kv_heads)
+		return orr_refuse(text, size,
+				  "kv_heads=%lld: attention's %lld heads share keys and values in "
+				  "groups of equal size: give a divisor of heads=",
+				  (long long)kv_heads, (long long)heads);
+	return is->inputs[K].columns == kv_heads * width ||
+	       orr_refuse(text, size,
+			  "attention reads %lld x %lld columns of keys, and %.60s has %lld: "
+			  "as many heads (kv_heads=) as %.60s, or fewer, of its width",
+			  (long long)kv_heads, (long long)width, inputs[K],
+			  (long long)is->inputs[K].columns, inputs[Q]);
 }
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
@@ -83,27 +74,22 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 				 text, size))
 		return false;
 	products = 2 * is->inputs[Q].rows * k->rows * is->inputs[Q].columns;
-	is->output = is->inputs[Q];
 	is->saved = is->inputs[Q].rows * (int64_t)is->values[HEADS];
 	is->forward_flops = 2 * products / (is->values[CAUSAL] > 0 ? 2 : 1);
 	is->backward_flops = is->forward_flops / 2 * 5; /* scores again, and four gradients */
 	if (!is_split(is, inputs, text, size))
 		return false;
-	if (k->rows != v->rows || k->columns != v->columns) {
-		(void)snprintf(text, size,
-			       "attention reads keys and values of equal shapes, and %.60s is "
-			       "%lld x %lld and %.60s %lld x %lld: make them equal",
-			       inputs[K], (long long)k->rows, (long long)k->columns, inputs[V],
-			       (long long)v->rows, (long long)v->columns);
-		return false;
-	}
-	if (is->n_inputs <= LENGTHS || orr_shape_floats(is->inputs[LENGTHS]) == 1)
-		return true;
-	(void)snprintf(text, size,
-		       "attention's fourth input is the number of keys, and %.60s has %lld "
-		       "columns: give it one",
-		       inputs[LENGTHS], (long long)orr_shape_floats(is->inputs[LENGTHS]));
-	return false;
+	if (k->rows != v->rows || k->columns != v->columns)
+		return orr_refuse(text, size,
+				  "attention reads keys and values of equal shapes, and %.60s is "
+				  "%lld x %lld and %.60s %lld x %lld: make them equal",
+				  inputs[K], (long long)k->rows, (long long)k->columns, inputs[V],
+				  (long long)v->rows, (long long)v->columns);
+	return is->n_inputs <= LENGTHS || orr_shape_floats(is->inputs[LENGTHS]) == 1 ||
+	       orr_refuse(text, size,
+			  "attention's fourth input is the number of keys, and %.60s has %lld "
+			  "columns: give it one",
+			  inputs[LENGTHS], (long long)orr_shape_floats(is->inputs[LENGTHS]));
 }
 
 static int64_t n_ids(const struct orr_instance *is, int i)
@@ -160,8 +146,7 @@ static const struct orr_division divisions[] = {
 const struct orr_op orr_op_attention = {
 	.name = "attention",
 	.halves = true,
-	.least_inputs = 3,
-	.most_inputs = 4,
+	ORR_READS(3, 4),
 	.inputs = "queries, keys and values, and then the number of keys",
 	.attributes = attributes,
 	.backward_reads = ORR_READS_INPUTS | ORR_READS_OUTPUT,

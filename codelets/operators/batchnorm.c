@@ -6,11 +6,7 @@
 enum { EPSILON, MOMENTUM };
 static const struct orr_attribute attributes[] = {
 	[EPSILON] = ORR_EPSILON(1e-5),
-	[MOMENTUM] = {.name = "momentum",
-		      .form = ORR_ATTRIBUTE_REAL,
-		      .least = 1e-6,
-		      .most = 1,
-		      .otherwise = 0.1},
+	[MOMENTUM] = ORR_REAL("momentum", 1e-6, 1, 0.1),
 	{0},
 };
 
@@ -29,13 +25,11 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	int64_t columns = is->inputs[0].columns;
 
-	is->output = is->inputs[0];
 	orr_instance_add(is, orr_parameter_vector("gain", columns, 1));
 	orr_instance_add(is, orr_parameter_vector("bias", columns, 0));
 	orr_instance_add(is, running(is, "mean", 0));
 	orr_instance_add(is, running(is, "variance", 1));
 	is->saved = orr_shape_floats(is->output) + 2 * columns;
-	orr_instance_count(is, 8, 9, 3); /* as layernorm */
 	return true;
 }
 
@@ -96,9 +90,9 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 
 const struct orr_op orr_op_batchnorm = {
 	.name = "batchnorm",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
+	.flops = {8, 9, 3}, /* as layernorm */
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

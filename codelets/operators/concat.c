@@ -1,7 +1,5 @@
 /* concat: the columns of all inputs beside each other, row by row; or their rows below each other.
  */
-#include <stdio.h>
-
 #include "list.h"
 
 enum { AXIS };
@@ -18,15 +16,13 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	for (int i = 1; i < is->n_inputs; i++) {
 		const struct orr_shape *x = &is->inputs[i], *first = &is->inputs[0];
 
-		if (rows ? x->columns != first->columns : x->rows != first->rows) {
-			(void)snprintf(text, size,
-				       "concat reads equal %s, and %.60s has %lld and %.60s "
-				       "%lld: make them equal",
-				       rows ? "columns" : "rows", inputs[0],
-				       (long long)(rows ? first->columns : first->rows), inputs[i],
-				       (long long)(rows ? x->columns : x->rows));
-			return false;
-		}
+		if (rows ? x->columns != first->columns : x->rows != first->rows)
+			return orr_refuse(text, size,
+					  "concat reads equal %s, and %.60s has %lld and %.60s "
+					  "%lld: make them equal",
+					  rows ? "columns" : "rows", inputs[0],
+					  (long long)(rows ? first->columns : first->rows),
+					  inputs[i], (long long)(rows ? x->columns : x->rows));
 		if (rows)
 			is->output.rows += x->rows;
 		else

@@ -4,8 +4,6 @@
  * Which is of a whole minibatch, so a job reads all of it, and counts the loss of its own samples;
  * it keeps their gradients, and of t its own rows' share. */
 #include <math.h>
-#include <stdio.h>
-
 #include "../contrastive.h"
 #include "list.h"
 
@@ -15,11 +13,7 @@
 enum { WEIGHT, TEMPERATURE };
 static const struct orr_attribute attributes[] = {
 	[WEIGHT] = ORR_LOSS_WEIGHT,
-	[TEMPERATURE] = {.name = "temperature",
-			 .form = ORR_ATTRIBUTE_REAL,
-			 .least = 1e-4,
-			 .most = 1e4,
-			 .otherwise = 0.07},
+	[TEMPERATURE] = ORR_REAL("temperature", 1e-4, 1e4, 0.07),
 	{0},
 };
 
@@ -29,20 +23,14 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	int64_t columns = is->inputs[0].columns;
 
-	is->output = (struct orr_shape){1, 1};
 	is->saved = 2 * columns + 1;
-	is->forward_flops = 10 * columns;
-	is->backward_flops = 2 * columns;
 	orr_instance_add(is, orr_parameter_vector("temperature", 1, -log(is->values[TEMPERATURE])));
-	if (!orr_instance_alike(is, inputs, text, size))
-		return false;
-	if (is->inputs[0].rows == 1)
-		return true;
-	(void)snprintf(text, size,
+	return is->inputs[0].rows == 1 ||
+	       orr_refuse(
+		       text, size,
 		       "contrastive reads 1 row a sample, and %.60s has %lld: take their mean, the "
 		       "first or the last (op=mean, op=first, op=last)",
 		       inputs[0], (long long)is->inputs[0].rows);
-	return false;
 }
 
 /* What a call keeps while it runs, behind what the products want. */
@@ -175,10 +163,11 @@ const struct orr_op orr_op_contrastive = {
 	.name = "contrastive",
 	.loss = true,
 	.whole_minibatch = true,
-	.least_inputs = 2,
-	.most_inputs = 2,
+	ORR_READS(2, 2),
 	.inputs = "the two that belong together",
 	.attributes = attributes,
+	.alike = true,
+	.flops = {10, 2},
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

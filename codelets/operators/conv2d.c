@@ -3,36 +3,18 @@
  * into the rows of a matrix, for a few samples at a time, and the rest is linear's products; the
  * weights are turned for them, so that a pixel's channels lie beside each other. */
 #include <math.h>
-#include <stdio.h>
-
 #include "image.h"
 #include "list.h"
 
 enum { FEATURES, KERNEL, STRIDE, PADDING, GROUPS, BIAS, HEIGHT };
 static const struct orr_attribute attributes[] = {
-	[FEATURES] = {.name = "features",
-		      .form = ORR_ATTRIBUTE_COUNT,
-		      .least = 1,
-		      .most = ORR_MOST_COLUMNS,
-		      .missing = "features is missing: say how many columns its output has, "
-				 "features=64"},
-	[KERNEL] = {.name = "kernel",
-		    .form = ORR_ATTRIBUTE_COUNT,
-		    .least = 1,
-		    .most = 10000,
-		    .missing = "kernel is missing: say how many pixels wide and high the window "
-			       "is, kernel=3"},
-	[STRIDE] = {.name = "stride",
-		    .form = ORR_ATTRIBUTE_COUNT,
-		    .least = 1,
-		    .most = 10000,
-		    .otherwise = 1},
+	[FEATURES] = ORR_NEEDED("features", ORR_MOST_COLUMNS,
+				"how many columns its output has, features=64"),
+	[KERNEL] = ORR_NEEDED("kernel", 10000,
+			      "how many pixels wide and high the window is, kernel=3"),
+	[STRIDE] = ORR_COUNT("stride", 1, 10000, 1),
 	[PADDING] = ORR_IMAGE_PADDING,
-	[GROUPS] = {.name = "groups",
-		    .form = ORR_ATTRIBUTE_COUNT,
-		    .least = 1,
-		    .most = ORR_MOST_COLUMNS,
-		    .otherwise = 1},
+	[GROUPS] = ORR_COUNT("groups", 1, ORR_MOST_COLUMNS, 1),
 	[BIAS] = {.name = "bias", .form = ORR_ATTRIBUTE_TRUTH, .otherwise = 1},
 	[HEIGHT] = ORR_IMAGE_HEIGHT,
 	{0},
@@ -72,22 +54,19 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	if (!orr_image_check(is, v[HEIGHT], v[KERNEL], v[STRIDE], v[PADDING], inputs[0], text,
 			     size))
 		return false;
-	if (channels % groups || features % groups) {
-		(void)snprintf(text, size,
-			       "conv2d: groups=%lld must divide the %lld channels of %.60s and the "
-			       "%lld features",
-			       (long long)groups, (long long)channels, inputs[0],
-			       (long long)features);
-		return false;
-	}
+	if (channels % groups || features % groups)
+		return orr_refuse(
+			text, size,
+			"conv2d: groups=%lld must divide the %lld channels of %.60s and the "
+			"%lld features",
+			(long long)groups, (long long)channels, inputs[0], (long long)features);
 	s = shape_of(is);
-	if (2.0 * (double)s.places * (double)s.seen * (double)features > MOST_OPERATIONS) {
-		(void)snprintf(text, size,
-			       "conv2d: more operations than can be counted: make kernel=%lld or "
-			       "features=%lld smaller",
-			       (long long)kernel, (long long)features);
-		return false;
-	}
+	if (2.0 * (double)s.places * (double)s.seen * (double)features > MOST_OPERATIONS)
+		return orr_refuse(
+			text, size,
+			"conv2d: more operations than can be counted: make kernel=%lld or "
+			"features=%lld smaller",
+			(long long)kernel, (long long)features);
 	is->output = (struct orr_shape){s.places, features};
 	orr_instance_add(is, (struct orr_parameter_tensor){
 				     .name = "weight",
@@ -307,8 +286,7 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 
 const struct orr_op orr_op_conv2d = {
 	.name = "conv2d",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
 	.weight_reads = ORR_READS_INPUTS,
 	.infer = infer,

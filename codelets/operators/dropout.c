@@ -14,13 +14,6 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
-{
-	is->output = is->inputs[0];
-	orr_instance_count(is, 1, 1, 0);
-	return true;
-}
-
 static void drop(const struct orr_call *c, const float *x, float *y)
 {
 	const struct orr_microbatch *m = &c->device->microbatch;
@@ -49,10 +42,9 @@ static void backward(const struct orr_call *c)
 const struct orr_op orr_op_dropout = {
 	.name = "dropout",
 	.draws = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
-	.infer = infer,
+	.flops = {1, 1},
 	.forward = forward,
 	.backward = backward,
 	ORR_DIVIDED(orr_divisions_alike),

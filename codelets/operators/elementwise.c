@@ -8,13 +8,6 @@ static int64_t count(const struct orr_call *c)
 }
 
 #define ORR_DESCRIBE(NAME, KEPT, FORWARD, BACKWARD) \
-	static bool NAME##_infer(struct orr_instance *is, const char *const *inputs, char *text, \
-				 size_t size) \
-	{ \
-		is->output = is->inputs[0]; \
-		orr_instance_count(is, FORWARD, BACKWARD, 0); \
-		return true; \
-	} \
 	static void NAME##_forward(const struct orr_call *c) \
 	{ \
 		c->kernels->elements->map(c->device, ORR_ELEMENTWISE_##NAME, count(c), \
@@ -31,10 +24,9 @@ static int64_t count(const struct orr_call *c)
 	const struct orr_op orr_op_##NAME = { \
 		.name = #NAME, \
 		.halves = true, \
-		.least_inputs = 1, \
-		.most_inputs = 1, \
+		ORR_READS(1, 1), \
 		.backward_reads = ORR_READS_##KEPT, \
-		.infer = NAME##_infer, \
+		.flops = {FORWARD, BACKWARD}, \
 		.forward = NAME##_forward, \
 		.backward = NAME##_backward, \
 		ORR_DIVIDED(orr_divisions_alike), \

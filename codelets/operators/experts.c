@@ -6,40 +6,25 @@
 #include "../experts.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "list.h"
 
 #define CHOICE ((int64_t)(sizeof(struct orr_routed) / sizeof(float)))
 
 enum { GROUPS, EXPERTS, CAPACITY, TOP, EXPERT = TOP };
-#define ORR_GROUPS \
-	[GROUPS] = {.name = "groups", \
-		    .form = ORR_ATTRIBUTE_COUNT, \
-		    .least = 1, \
-		    .most = 1 << 24, \
-		    .otherwise = 1}
+#define ORR_GROUPS [GROUPS] = ORR_COUNT("groups", 1, 1 << 24, 1)
 #define ORR_QUEUES \
-	ORR_GROUPS, \
-		[EXPERTS] = {.name = "experts", \
-			     .form = ORR_ATTRIBUTE_COUNT, \
-			     .least = 1, \
-			     .most = 1 << 16, \
-			     .missing = "experts is missing: say how many there are, experts=4"}, \
-		[CAPACITY] = {.name = "capacity", \
-			      .form = ORR_ATTRIBUTE_REAL, \
-			      .least = 1e-6, \
-			      .most = 1e6, \
-			      .otherwise = 1.25}
+	ORR_GROUPS, [EXPERTS] = ORR_NEEDED("experts", 1 << 16, "how many there are, experts=4"), \
+		    [CAPACITY] = ORR_REAL("capacity", 1e-6, 1e6, 1.25)
 
 static const struct orr_attribute route_attributes[] = {
 	ORR_QUEUES,
-	[TOP] = {.name = "top", .form = ORR_ATTRIBUTE_COUNT, .least = 1, .most = 2, .otherwise = 1},
+	[TOP] = ORR_COUNT("top", 1, 2, 1),
 	{0},
 };
 static const struct orr_attribute dispatch_attributes[] = {
 	ORR_QUEUES,
-	[EXPERT] = {.name = "expert", .form = ORR_ATTRIBUTE_COUNT, .most = (1 << 16) - 1},
+	[EXPERT] = ORR_COUNT("expert", 0, (1 << 16) - 1, 0),
 	{0},
 };
 static const struct orr_attribute combine_attributes[] = {
@@ -71,31 +56,34 @@ static int64_t places_of(double capacity, int64_t top, int64_t rows, int64_t exp
 	return share < 1 ? 1 : share > (double)rows ? rows : (int64_t)share;
 }
 
+static struct orr_routing queues_of(const struct orr_instance *is, int64_t n, int64_t top)
+{
+	struct orr_routing r = {.n = n,
+				.rows = is->inputs[0].rows,
+				.experts = (int64_t)is->values[EXPERTS],
+				.top = top,
+				.groups = (int64_t)is->values[GROUPS]};
+
+	r.places = places_of(is->values[CAPACITY], top, r.rows / r.groups, r.experts);
+	return r;
+}
+
 static bool groups_fit(const struct orr_instance *is, int64_t rows, const char *of, char *text,
 		       size_t size)
 {
 	int64_t groups = (int64_t)is->values[GROUPS];
 
-	if (rows % groups == 0)
-		return true;
-	(void)snprintf(text, size,
-		       "%s has %lld groups, and %.60s has %lld rows: groups= must divide them",
-		       is->op->name, (long long)groups, of, (long long)rows);
-	return false;
+	return rows % groups == 0 ||
+	       orr_refuse(text, size,
+			  "%s has %lld groups, and %.60s has %lld rows: groups= must divide them",
+			  is->op->name, (long long)groups, of, (long long)rows);
 }
 
 /* ---- route ---- */
 
 static struct orr_routing routing_of(const struct orr_instance *is, int64_t n)
 {
-	struct orr_routing r = {.n = n,
-				.rows = is->inputs[0].rows,
-				.experts = (int64_t)is->values[EXPERTS],
-				.top = (int64_t)is->values[TOP],
-				.groups = (int64_t)is->values[GROUPS]};
-
-	r.places = places_of(is->values[CAPACITY], r.top, r.rows / r.groups, r.experts);
-	return r;
+	return queues_of(is, n, (int64_t)is->values[TOP]);
 }
 
 static bool infer_route(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
@@ -103,21 +91,16 @@ static bool infer_route(struct orr_instance *is, const char *const *inputs, char
 	struct orr_routing r = routing_of(is, 1);
 
 	is->output = (struct orr_shape){r.rows, r.top * CHOICE};
-	/* maximum, difference, exp and sum, and the queue */
-	orr_instance_count(is, 5, 3, 0);
 	if (!groups_fit(is, r.rows, inputs[0], text, size))
 		return false;
-	if (is->inputs[0].columns == r.experts && r.top <= r.experts)
-		return true;
 	if (r.top > r.experts)
-		(void)snprintf(text, size, "route cannot choose %lld of %lld experts: top=1",
-			       (long long)r.top, (long long)r.experts);
-	else
-		(void)snprintf(text, size,
-			       "route reads a score for each of %lld experts, and %.60s has %lld "
-			       "columns: make them equal",
-			       (long long)r.experts, inputs[0], (long long)is->inputs[0].columns);
-	return false;
+		return orr_refuse(text, size, "route cannot choose %lld of %lld experts: top=1",
+				  (long long)r.top, (long long)r.experts);
+	return is->inputs[0].columns == r.experts ||
+	       orr_refuse(text, size,
+			  "route reads a score for each of %lld experts, and %.60s has %lld "
+			  "columns: make them equal",
+			  (long long)r.experts, inputs[0], (long long)is->inputs[0].columns);
 }
 
 static void route_forward(const struct orr_call *c)
@@ -143,25 +126,17 @@ static bool is_route(const struct orr_instance *is, int i, int64_t rows, const c
 {
 	const struct orr_shape *route = &is->inputs[i];
 
-	if (route->rows == rows && (route->columns == CHOICE || route->columns == 2 * CHOICE))
-		return true;
-	(void)snprintf(text, size,
-		       "%s reads a route of %lld rows, and %.60s has %lld rows of %lld columns",
-		       is->op->name, (long long)rows, inputs[i], (long long)route->rows,
-		       (long long)route->columns);
-	return false;
+	return (route->rows == rows &&
+		(route->columns == CHOICE || route->columns == 2 * CHOICE)) ||
+	       orr_refuse(text, size,
+			  "%s reads a route of %lld rows, and %.60s has %lld rows of %lld columns",
+			  is->op->name, (long long)rows, inputs[i], (long long)route->rows,
+			  (long long)route->columns);
 }
 
 static struct orr_routing dispatched(const struct orr_instance *is, int64_t n)
 {
-	struct orr_routing r = {.n = n,
-				.rows = is->inputs[0].rows,
-				.experts = (int64_t)is->values[EXPERTS],
-				.top = is->inputs[1].columns / CHOICE,
-				.groups = (int64_t)is->values[GROUPS]};
-
-	r.places = places_of(is->values[CAPACITY], r.top, r.rows / r.groups, r.experts);
-	return r;
+	return queues_of(is, n, is->inputs[1].columns / CHOICE);
 }
 
 static bool infer_dispatch(struct orr_instance *is, const char *const *inputs, char *text,
@@ -174,11 +149,9 @@ static bool infer_dispatch(struct orr_instance *is, const char *const *inputs, c
 	if (!is_route(is, 1, r.rows, inputs, text, size) ||
 	    !groups_fit(is, r.rows, inputs[0], text, size))
 		return false;
-	if (is->values[EXPERT] < is->values[EXPERTS])
-		return true;
-	(void)snprintf(text, size, "dispatch is to expert %lld, and the experts are 0 to %lld",
-		       (long long)is->values[EXPERT], (long long)r.experts - 1);
-	return false;
+	return is->values[EXPERT] < is->values[EXPERTS] ||
+	       orr_refuse(text, size, "dispatch is to expert %lld, and the experts are 0 to %lld",
+			  (long long)is->values[EXPERT], (long long)r.experts - 1);
 }
 
 static void dispatch_forward(const struct orr_call *c)
@@ -229,15 +202,14 @@ static bool infer_combine(struct orr_instance *is, const char *const *inputs, ch
 	    !groups_fit(is, first->rows, inputs[1], text, size))
 		return false;
 	for (int i = 2; i < is->n_inputs; i++)
-		if (is->inputs[i].rows != first->rows || is->inputs[i].columns != first->columns) {
-			(void)snprintf(text, size,
-				       "combine reads experts of equal shapes, and %.60s is %lld x "
-				       "%lld and %.60s %lld x %lld: make them equal",
-				       inputs[1], (long long)first->rows, (long long)first->columns,
-				       inputs[i], (long long)is->inputs[i].rows,
-				       (long long)is->inputs[i].columns);
-			return false;
-		}
+		if (is->inputs[i].rows != first->rows || is->inputs[i].columns != first->columns)
+			return orr_refuse(
+				text, size,
+				"combine reads experts of equal shapes, and %.60s is %lld x "
+				"%lld and %.60s %lld x %lld: make them equal",
+				inputs[1], (long long)first->rows, (long long)first->columns,
+				inputs[i], (long long)is->inputs[i].rows,
+				(long long)is->inputs[i].columns);
 	return true;
 }
 
@@ -269,11 +241,6 @@ static void combine_backward(const struct orr_call *c)
 
 /* ---- balance ---- */
 
-static const struct orr_attribute balance_attributes[] = {
-	ORR_LOSS_WEIGHT,
-	{0},
-};
-
 static struct orr_routing balanced(const struct orr_instance *is, int64_t n)
 {
 	return (struct orr_routing){.n = n,
@@ -287,9 +254,7 @@ static struct orr_routing balanced(const struct orr_instance *is, int64_t n)
 static bool infer_balance(struct orr_instance *is, const char *const *inputs, char *text,
 			  size_t size)
 {
-	is->output = (struct orr_shape){1, 1};
 	is->saved = orr_shape_floats(is->inputs[0]) + is->inputs[0].columns;
-	orr_instance_count(is, 8, 1, 0);
 	return is_route(is, 1, is->inputs[0].rows, inputs, text, size);
 }
 
@@ -311,10 +276,10 @@ static void balance_backward(const struct orr_call *c)
 const struct orr_op orr_op_route = {
 	.name = "route",
 	.exact = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = route_attributes,
 	.backward_reads = ORR_READS_INPUTS | ORR_READS_OUTPUT,
+	.flops = {5, 3}, /* maximum, difference, exp and sum, and the queue */
 	.infer = infer_route,
 	.forward = route_forward,
 	.backward = route_backward,
@@ -322,8 +287,7 @@ const struct orr_op orr_op_route = {
 };
 const struct orr_op orr_op_dispatch = {
 	.name = "dispatch",
-	.least_inputs = 2,
-	.most_inputs = 2,
+	ORR_READS(2, 2),
 	.inputs = "first the rows and then the route",
 	.attributes = dispatch_attributes,
 	.infer = infer_dispatch,
@@ -347,10 +311,10 @@ const struct orr_op orr_op_combine = {
 const struct orr_op orr_op_balance = {
 	.name = "balance",
 	.loss = true,
-	.least_inputs = 2,
-	.most_inputs = 2,
+	ORR_READS(2, 2),
 	.inputs = "first the scores and then the route",
-	.attributes = balance_attributes,
+	.attributes = orr_loss_attributes,
+	.flops = {8, 1},
 	.infer = infer_balance,
 	.forward = balance_forward,
 	.backward = balance_backward,

@@ -1,18 +1,12 @@
 /* groupnorm: each group of columns of each sample, over all of its rows, to mean 0 and variance 1,
  * times gain, plus bias. It keeps the rows before gain and bias, and a factor for each group. */
-#include <stdio.h>
-
 #include "../shapes.h"
 #include "list.h"
 
 enum { GROUPS, EPSILON };
 static const struct orr_attribute attributes[] = {
-	[GROUPS] = {.name = "groups",
-		    .form = ORR_ATTRIBUTE_COUNT,
-		    .least = 1,
-		    .most = ORR_MOST_COLUMNS,
-		    .missing = "groups is missing: say into how many groups its columns are "
-			       "divided, groups=8"},
+	[GROUPS] = ORR_NEEDED("groups", ORR_MOST_COLUMNS,
+			      "into how many groups its columns are divided, groups=8"),
 	[EPSILON] = ORR_EPSILON(1e-5),
 	{0},
 };
@@ -27,17 +21,13 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	struct orr_norm_groups g = groups_of(is);
 
-	if (g.width % g.groups) {
-		(void)snprintf(text, size,
-			       "groupnorm: groups=%lld must divide the %lld columns of %.60s",
-			       (long long)g.groups, (long long)g.width, inputs[0]);
-		return false;
-	}
-	is->output = is->inputs[0];
+	if (g.width % g.groups)
+		return orr_refuse(text, size,
+				  "groupnorm: groups=%lld must divide the %lld columns of %.60s",
+				  (long long)g.groups, (long long)g.width, inputs[0]);
 	orr_instance_add(is, orr_parameter_vector("gain", g.width, 1));
 	orr_instance_add(is, orr_parameter_vector("bias", g.width, 0));
 	is->saved = g.rows * g.width + g.groups;
-	orr_instance_count(is, 8, 9, 3); /* as layernorm */
 	return true;
 }
 
@@ -70,9 +60,9 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 
 const struct orr_op orr_op_groupnorm = {
 	.name = "groupnorm",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
+	.flops = {8, 9, 3}, /* as layernorm */
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

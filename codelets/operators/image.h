@@ -5,14 +5,8 @@
 #include "../call.h"
 #include "../shapes.h"
 
-#define ORR_IMAGE_HEIGHT \
-	{ \
-		.name = "image_height", .form = ORR_ATTRIBUTE_COUNT, .most = ORR_MOST_COLUMNS \
-	}
-#define ORR_IMAGE_PADDING \
-	{ \
-		.name = "padding", .form = ORR_ATTRIBUTE_COUNT, .most = ORR_MOST_COLUMNS \
-	}
+#define ORR_IMAGE_HEIGHT ORR_COUNT("image_height", 0, ORR_MOST_COLUMNS, 0)
+#define ORR_IMAGE_PADDING ORR_COUNT("padding", 0, ORR_MOST_COLUMNS, 0)
 
 /* The window of a side over the first input; height 0: the image is square. */
 struct orr_window orr_image_window(const struct orr_instance *is, double height, double side,

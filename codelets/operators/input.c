@@ -1,20 +1,10 @@
 /* input: columns of the data. It computes nothing: its readers gather them. */
-#include <stdio.h>
-
 #include "list.h"
 
 enum { SCALE, ROWS, COLUMNS, TENSOR };
 static const struct orr_attribute attributes[] = {
-	[SCALE] = {.name = "scale",
-		   .form = ORR_ATTRIBUTE_REAL,
-		   .least = -1e9,
-		   .most = 1e9,
-		   .otherwise = 1},
-	[ROWS] = {.name = "rows",
-		  .form = ORR_ATTRIBUTE_COUNT,
-		  .least = 1,
-		  .most = ORR_MOST_COLUMNS,
-		  .otherwise = 1},
+	[SCALE] = ORR_REAL("scale", -1e9, 1e9, 1),
+	[ROWS] = ORR_COUNT("rows", 1, ORR_MOST_COLUMNS, 1),
 	[COLUMNS] = {.name = "columns",
 		     .form = ORR_ATTRIBUTE_COLUMNS,
 		     .missing = "columns is missing: say which columns of the data it takes, "
@@ -28,13 +18,11 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	int64_t rows = (int64_t)is->values[ROWS], columns = orr_shape_floats(is->output);
 
-	if (columns % rows) {
-		(void)snprintf(text, size,
-			       "rows: %lld columns are not %lld rows of as many each: give a "
-			       "divisor of them",
-			       (long long)columns, (long long)rows);
-		return false;
-	}
+	if (columns % rows)
+		return orr_refuse(text, size,
+				  "rows: %lld columns are not %lld rows of as many each: give a "
+				  "divisor of them",
+				  (long long)columns, (long long)rows);
 	is->output = (struct orr_shape){rows, columns / rows};
 	is->forward_flops = columns; /* the scale */
 	return true;

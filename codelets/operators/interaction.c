@@ -1,7 +1,5 @@
 /* interaction: the dot products of all pairs of rows, those of all inputs one after the other: row
  * 1 with row 0, row 2 with rows 0 and 1, and so on. It keeps the rows. */
-#include <stdio.h>
-
 #include "list.h"
 
 static int64_t n_rows(const struct orr_instance *is)
@@ -26,20 +24,19 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	is->forward_flops = 2 * pairs * columns;
 	is->backward_flops = 2 * is->forward_flops;
 	if (rows < 2)
-		(void)snprintf(text, size,
-			       "interaction reads 2 rows or more, and %.60s has 1: give it more "
-			       "edges, or an input of several rows",
-			       inputs[0]);
+		return orr_refuse(text, size,
+				  "interaction reads 2 rows or more, and %.60s has 1: give it more "
+				  "edges, or an input of several rows",
+				  inputs[0]);
 	for (int i = 1; i < is->n_inputs; i++)
-		if (is->inputs[i].columns != columns) {
-			(void)snprintf(text, size,
-				       "interaction reads equal widths, and %.60s has %lld columns "
-				       "and %.60s %lld: make them equal",
-				       inputs[0], (long long)columns, inputs[i],
-				       (long long)is->inputs[i].columns);
-			return false;
-		}
-	return rows >= 2;
+		if (is->inputs[i].columns != columns)
+			return orr_refuse(
+				text, size,
+				"interaction reads equal widths, and %.60s has %lld columns "
+				"and %.60s %lld: make them equal",
+				inputs[0], (long long)columns, inputs[i],
+				(long long)is->inputs[i].columns);
+	return true;
 }
 
 static void forward(const struct orr_call *c)

@@ -20,17 +20,10 @@ static struct orr_norm sizes(const struct orr_call *c)
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	bool centred = is->op == &orr_op_layernorm;
-
-	is->output = is->inputs[0];
 	orr_instance_add(is, orr_parameter_vector("gain", is->output.columns, 1));
-	if (centred)
+	if (is->op == &orr_op_layernorm)
 		orr_instance_add(is, orr_parameter_vector("bias", is->output.columns, 0));
 	is->saved = orr_shape_floats(is->output) + is->output.rows;
-	if (centred) /* mean 1, variance 3, normalise 2, gain and bias 2 */
-		orr_instance_count(is, 8, 9, 3);
-	else /* squares 2, normalise 1, gain 1 */
-		orr_instance_count(is, 4, 7, 2);
 	return true;
 }
 
@@ -80,13 +73,13 @@ static const struct orr_division divisions[] = {
 	 .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
 };
 
-#define ORR_NORM(NAME) \
+#define ORR_NORM(NAME, ...) \
 	const struct orr_op orr_op_##NAME = { \
 		.name = #NAME, \
 		.halves = true, \
-		.least_inputs = 1, \
-		.most_inputs = 1, \
+		ORR_READS(1, 1), \
 		.attributes = attributes, \
+		.flops = {__VA_ARGS__}, \
 		.infer = infer, \
 		.forward = forward, \
 		.backward = backward, \
@@ -94,5 +87,5 @@ static const struct orr_division divisions[] = {
 		.both = both, \
 		ORR_DIVIDED(divisions), \
 	};
-ORR_NORM(layernorm)
-ORR_NORM(rmsnorm)
+ORR_NORM(layernorm, 8, 9, 3) /* mean 1, variance 3, normalise 2, gain and bias 2 */
+ORR_NORM(rmsnorm, 4, 7, 2)   /* squares 2, normalise 1, gain 1 */

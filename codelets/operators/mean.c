@@ -4,7 +4,6 @@
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
 	is->output = (struct orr_shape){1, is->inputs[0].columns};
-	orr_instance_count(is, 1, 1, 0);
 	return true;
 }
 
@@ -29,8 +28,8 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_mean = {
 	.name = "mean",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
+	.flops = {1, 1},
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

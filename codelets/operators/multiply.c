@@ -3,9 +3,9 @@
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	is->output = is->inputs[0];
-	orr_instance_count(is, is->n_inputs - 1, is->n_inputs * (is->n_inputs - 1), 0);
-	return orr_instance_alike(is, inputs, text, size);
+	is->forward_flops = (is->n_inputs - 1) * orr_shape_floats(is->output);
+	is->backward_flops = is->n_inputs * is->forward_flops;
+	return true;
 }
 
 /* *product times input i, in y. */
@@ -40,6 +40,7 @@ const struct orr_op orr_op_multiply = {
 	.name = "multiply",
 	.least_inputs = 2,
 	.backward_reads = ORR_READS_INPUTS,
+	.alike = true,
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

@@ -9,9 +9,7 @@ static const struct orr_attribute attributes[] = {
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	is->output = is->inputs[0];
 	is->saved = is->output.rows;
-	orr_instance_count(is, 3, 5, 0);
 	return true;
 }
 
@@ -32,10 +30,10 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_normalise = {
 	.name = "normalise",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
 	.backward_reads = ORR_READS_OUTPUT,
+	.flops = {3, 5},
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

@@ -1,27 +1,13 @@
-/* opaque: an operator of which only sizes and costs are known, such as one that a model from
- * elsewhere has and that has no like here. It is simulated, planned and drawn, and not trained; it
- * may end a model. */
-#include <stdio.h>
-
+/* opaque: an operator of which only sizes and costs are known, such as one of a foreign model that
+ * Orrery lacks. It is simulated, planned and drawn, not trained, and may end a model. */
 #include "list.h"
 
 enum { ROWS, COLUMNS, FLOP, BACKWARD_FLOP, WEIGHT_FLOP, WEIGHTS, KEPT, COUNTED };
 #define MOST 1e15
-#define UP_TO_MOST(text) \
-	{ \
-		.name = (text), .form = ORR_ATTRIBUTE_COUNT, .most = MOST \
-	}
+#define UP_TO_MOST(text) ORR_COUNT(text, 0, MOST, 0)
 static const struct orr_attribute attributes[] = {
-	[ROWS] = {.name = "rows",
-		  .form = ORR_ATTRIBUTE_COUNT,
-		  .least = 1,
-		  .most = MOST,
-		  .otherwise = 1},
-	[COLUMNS] = {.name = "columns",
-		     .form = ORR_ATTRIBUTE_COUNT,
-		     .least = 1,
-		     .most = MOST,
-		     .otherwise = 1},
+	[ROWS] = ORR_COUNT("rows", 1, MOST, 1),
+	[COLUMNS] = ORR_COUNT("columns", 1, MOST, 1),
 	[FLOP] = UP_TO_MOST("flop"),
 	[BACKWARD_FLOP] = UP_TO_MOST("backward_flop"),
 	[WEIGHT_FLOP] = UP_TO_MOST("weight_flop"),
@@ -35,10 +21,8 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	const double *v = is->values;
 
-	if (v[ROWS] * v[COLUMNS] > MOST) {
-		(void)snprintf(text, size, "opaque: more than 10^15 floats: make it smaller");
-		return false;
-	}
+	if (v[ROWS] * v[COLUMNS] > MOST)
+		return orr_refuse(text, size, "opaque: more than 10^15 floats: make it smaller");
 	is->output = (struct orr_shape){(int64_t)v[ROWS], (int64_t)v[COLUMNS]};
 	is->saved = (int64_t)v[KEPT];
 	is->forward_flops = (int64_t)v[FLOP];

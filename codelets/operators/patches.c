@@ -1,18 +1,11 @@
 /* patches: the image in squares beside each other, a row each: pixel by pixel, each pixel with its
  * channels. */
-#include <stdio.h>
-
 #include "image.h"
 #include "list.h"
 
 enum { SIZE, HEIGHT };
 static const struct orr_attribute attributes[] = {
-	[SIZE] = {.name = "size",
-		  .form = ORR_ATTRIBUTE_COUNT,
-		  .least = 1,
-		  .most = 10000,
-		  .missing = "size is missing: say how many pixels wide and high a patch is, "
-			     "size=2"},
+	[SIZE] = ORR_NEEDED("size", 10000, "how many pixels wide and high a patch is, size=2"),
 	[HEIGHT] = ORR_IMAGE_HEIGHT,
 	{0},
 };
@@ -32,12 +25,10 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	if (!orr_image_check(is, v[HEIGHT], v[SIZE], v[SIZE], 0, inputs[0], text, size))
 		return false;
 	w = window(is);
-	if (w.height % w.side || w.width % w.side) {
-		(void)snprintf(text, size,
-			       "patches: size=%lld must divide the image's %lld x %lld pixels",
-			       (long long)w.side, (long long)w.height, (long long)w.width);
-		return false;
-	}
+	if (w.height % w.side || w.width % w.side)
+		return orr_refuse(text, size,
+				  "patches: size=%lld must divide the image's %lld x %lld pixels",
+				  (long long)w.side, (long long)w.height, (long long)w.width);
 	is->output = (struct orr_shape){orr_window_places(&w), orr_window_seen(&w)};
 	return true;
 }
@@ -60,8 +51,7 @@ static void backward(const struct orr_call *c)
 const struct orr_op orr_op_patches = {
 	.name = "patches",
 	.moves = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
 	.infer = infer,
 	.forward = forward,

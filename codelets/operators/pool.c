@@ -1,48 +1,46 @@
-#include "pool.h"
+/* max_pool: of each channel the largest that the window sees; it keeps which pixel that is.
+ * mean_pool: the mean; pixels outside of the image are 0 and count. */
+#include "image.h"
+#include "list.h"
 
-#include <stdio.h>
+/* Of a kernel: a float, which max_pool keeps, holds every place in its window. */
+#define MOST_SIDE 4096
 
-const struct orr_attribute orr_pool_attributes[] = {
-	[ORR_POOL_KERNEL] = {.name = "kernel",
-			     .form = ORR_ATTRIBUTE_COUNT,
-			     .least = 1,
-			     .most = ORR_POOL_MOST,
-			     .missing = "kernel is missing: say how many pixels wide and high the "
-					"window is, kernel=2"},
-	[ORR_POOL_STRIDE] = {.name = "stride", .form = ORR_ATTRIBUTE_COUNT, .most = 10000},
-	[ORR_POOL_PADDING] = ORR_IMAGE_PADDING,
-	[ORR_POOL_HEIGHT] = ORR_IMAGE_HEIGHT,
+enum { KERNEL, STRIDE, PADDING, HEIGHT };
+static const struct orr_attribute attributes[] = {
+	[KERNEL] = ORR_NEEDED("kernel", MOST_SIDE,
+			      "how many pixels wide and high the window is, kernel=2"),
+	[STRIDE] = ORR_COUNT("stride", 0, 10000, 0),
+	[PADDING] = ORR_IMAGE_PADDING,
+	[HEIGHT] = ORR_IMAGE_HEIGHT,
 	{0},
 };
 
 /* The stride is the window's side where nothing is said. */
 static double stride_of(const double *v)
 {
-	return v[ORR_POOL_STRIDE] > 0 ? v[ORR_POOL_STRIDE] : v[ORR_POOL_KERNEL];
+	return v[STRIDE] > 0 ? v[STRIDE] : v[KERNEL];
 }
 
-struct orr_window orr_pool_window(const struct orr_instance *is)
+static struct orr_window window(const struct orr_instance *is)
 {
 	const double *v = is->values;
 
-	return orr_image_window(is, v[ORR_POOL_HEIGHT], v[ORR_POOL_KERNEL], stride_of(v),
-				v[ORR_POOL_PADDING]);
+	return orr_image_window(is, v[HEIGHT], v[KERNEL], stride_of(v), v[PADDING]);
 }
 
-bool orr_pool_infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
 	const double *v = is->values;
 	struct orr_window w;
 
-	if (!orr_image_check(is, v[ORR_POOL_HEIGHT], v[ORR_POOL_KERNEL], stride_of(v),
-			     v[ORR_POOL_PADDING], inputs[0], text, size))
+	if (!orr_image_check(is, v[HEIGHT], v[KERNEL], stride_of(v), v[PADDING], inputs[0], text,
+			     size))
 		return false;
-	w = orr_pool_window(is);
-	if (2 * w.padding > w.side) {
-		(void)snprintf(text, size, "%s: padding must be at most half of kernel=%lld",
-			       is->op->name, (long long)w.side);
-		return false;
-	}
+	w = window(is);
+	if (2 * w.padding > w.side)
+		return orr_refuse(text, size, "%s: padding must be at most half of kernel=%lld",
+				  is->op->name, (long long)w.side);
 	if (!orr_instance_counts(is,
 				 (double)orr_window_places(&w) * (double)w.side * (double)w.side *
 					 (double)w.channels,
@@ -53,3 +51,62 @@ bool orr_pool_infer(struct orr_instance *is, const char *const *inputs, char *te
 	is->backward_flops = is->forward_flops;
 	return true;
 }
+
+static bool max_infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+{
+	if (!infer(is, inputs, text, size))
+		return false;
+	is->saved = orr_shape_floats(is->output);
+	is->backward_flops = is->saved;
+	return true;
+}
+
+static void max_forward(const struct orr_call *c)
+{
+	struct orr_window w = window(c->is);
+
+	c->kernels->images->max_pool_forward(c->device, c->n, &w, orr_call_input(c, 0),
+					     orr_call_output(c), orr_call_saved(c));
+}
+
+static void max_backward(const struct orr_call *c)
+{
+	struct orr_window w = window(c->is);
+
+	c->kernels->images->max_pool_backward(c->device, c->n, &w, orr_call_saved(c),
+					      orr_call_gradient(c), orr_call_input_gradient(c, 0));
+}
+
+const struct orr_op orr_op_max_pool = {
+	.name = "max_pool",
+	ORR_READS(1, 1),
+	.attributes = attributes,
+	.infer = max_infer,
+	.forward = max_forward,
+	.backward = max_backward,
+};
+
+static void mean_forward(const struct orr_call *c)
+{
+	struct orr_window w = window(c->is);
+
+	c->kernels->images->mean_pool_forward(c->device, c->n, &w, orr_call_input(c, 0),
+					      orr_call_output(c));
+}
+
+static void mean_backward(const struct orr_call *c)
+{
+	struct orr_window w = window(c->is);
+
+	c->kernels->images->mean_pool_backward(c->device, c->n, &w, orr_call_gradient(c),
+					       orr_call_input_gradient(c, 0));
+}
+
+const struct orr_op orr_op_mean_pool = {
+	.name = "mean_pool",
+	ORR_READS(1, 1),
+	.attributes = attributes,
+	.infer = infer,
+	.forward = mean_forward,
+	.backward = mean_backward,
+};

@@ -3,23 +3,18 @@
 
 enum { DEVIATION };
 static const struct orr_attribute attributes[] = {
-	[DEVIATION] = {.name = "deviation",
-		       .form = ORR_ATTRIBUTE_REAL,
-		       .most = 1e9,
-		       .otherwise = 0.02},
+	[DEVIATION] = ORR_REAL("deviation", 0, 1e9, 0.02),
 	{0},
 };
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	is->output = is->inputs[0];
 	orr_instance_add(
 		is, (struct orr_parameter_tensor){.name = "weight",
 						  .initial = ORR_INITIAL_NORMAL,
 						  .value = is->values[DEVIATION],
 						  .n_dims = 2,
 						  .dims = {is->output.rows, is->output.columns}});
-	orr_instance_count(is, 1, 0, 1);
 	return true;
 }
 
@@ -55,9 +50,9 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_positions = {
 	.name = "positions",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
+	.flops = {1, 0, 1},
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

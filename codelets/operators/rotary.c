@@ -1,21 +1,11 @@
 /* rotary: in each head of each row, pairs of floats turn by angles that grow with the row's number.
  * Pairs are a half of the head apart (GPT-NeoX). */
-#include <stdio.h>
-
 #include "list.h"
 
 enum { HEADS, BASE };
 static const struct orr_attribute attributes[] = {
-	[HEADS] = {.name = "heads",
-		   .form = ORR_ATTRIBUTE_COUNT,
-		   .least = 1,
-		   .most = ORR_MOST_COLUMNS,
-		   .missing = "heads is missing: say how many heads a row has, heads=8"},
-	[BASE] = {.name = "base",
-		  .form = ORR_ATTRIBUTE_REAL,
-		  .least = 1,
-		  .most = 1e9,
-		  .otherwise = 10000},
+	[HEADS] = ORR_NEEDED("heads", ORR_MOST_COLUMNS, "how many heads a row has, heads=8"),
+	[BASE] = ORR_REAL("base", 1, 1e9, 10000),
 	{0},
 };
 
@@ -35,16 +25,12 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 {
 	int64_t heads = (int64_t)is->values[HEADS];
 
-	is->output = is->inputs[0];
-	orr_instance_count(is, 3, 3, 0);
-	if (is->output.columns % (2 * heads) == 0)
-		return true;
-	(void)snprintf(text, size,
-		       "rotary turns pairs of columns in each of %lld heads, and %.60s has %lld "
-		       "columns: give it a multiple of %lld, or other heads=",
-		       (long long)heads, inputs[0], (long long)is->output.columns,
-		       2 * (long long)heads);
-	return false;
+	return is->output.columns % (2 * heads) == 0 ||
+	       orr_refuse(text, size,
+			  "rotary turns pairs of columns in each of %lld heads, and %.60s has %lld "
+			  "columns: give it a multiple of %lld, or other heads=",
+			  (long long)heads, inputs[0], (long long)is->output.columns,
+			  2 * (long long)heads);
 }
 
 static void forward(const struct orr_call *c)
@@ -80,9 +66,9 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_rotary = {
 	.name = "rotary",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
+	.flops = {3, 3},
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

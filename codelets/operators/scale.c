@@ -3,20 +3,9 @@
 
 enum { FACTOR };
 static const struct orr_attribute attributes[] = {
-	[FACTOR] = {.name = "factor",
-		    .form = ORR_ATTRIBUTE_REAL,
-		    .least = -1e9,
-		    .most = 1e9,
-		    .otherwise = 1},
+	[FACTOR] = ORR_REAL("factor", -1e9, 1e9, 1),
 	{0},
 };
-
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
-{
-	is->output = is->inputs[0];
-	orr_instance_count(is, 1, 1, 0);
-	return true;
-}
 
 static void times(const struct orr_call *c, const float *x, float *y)
 {
@@ -36,10 +25,9 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_scale = {
 	.name = "scale",
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
-	.infer = infer,
+	.flops = {1, 1},
 	.forward = forward,
 	.backward = backward,
 	ORR_DIVIDED(orr_divisions_alike),

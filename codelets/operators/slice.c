@@ -1,6 +1,4 @@
 /* slice: some rows and columns of each sample; first and last: one row. */
-#include <stdio.h>
-
 #include "list.h"
 
 enum { ROWS, COLUMNS = 2 }; /* the first, and the one behind the last; -1: all */
@@ -24,14 +22,13 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 	is->output = (struct orr_shape){part(&is->values[ROWS], x->rows),
 					part(&is->values[COLUMNS], x->columns)};
-	if (is->output.rows && is->output.columns)
-		return true;
-	(void)snprintf(text, size,
+	return (is->output.rows && is->output.columns) ||
+	       orr_refuse(
+		       text, size,
 		       "slice takes %s that %.60s does not have: it has %lld rows of %lld columns, "
 		       "numbered from 0",
 		       is->output.rows ? "columns" : "rows", inputs[0], (long long)x->rows,
 		       (long long)x->columns);
-	return false;
 }
 
 static bool infer_row(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
@@ -86,8 +83,7 @@ static void backward(const struct orr_call *c)
 	const struct orr_op orr_op_##NAME = { \
 		.name = #NAME, \
 		.moves = true, \
-		.least_inputs = 1, \
-		.most_inputs = 1, \
+		ORR_READS(1, 1), \
 		.attributes = (ATTRIBUTES), \
 		.infer = (INFER), \
 		.forward = forward, \

@@ -2,20 +2,14 @@
  * not ignored. It keeps the gradient of its scores. softmax_cross_entropy_parts: the same where the
  * scores lie in parts, by what softmax_part makes of each. */
 #include <math.h>
-#include <stdio.h>
 
 #include "../shapes.h"
 #include "list.h"
 
 enum { WEIGHT, SMOOTHING, IGNORE, CLASSES };
 #define ORR_ENTROPY \
-	[WEIGHT] = ORR_LOSS_WEIGHT, \
-	[SMOOTHING] = {.name = "smoothing", .form = ORR_ATTRIBUTE_REAL, .most = 1}, \
-	[IGNORE] = {.name = "ignore", \
-		    .form = ORR_ATTRIBUTE_REAL, \
-		    .least = -1e6, \
-		    .most = 1e6, \
-		    .otherwise = -INFINITY} /* none */
+	[WEIGHT] = ORR_LOSS_WEIGHT, [SMOOTHING] = ORR_REAL("smoothing", 0, 1, 0), \
+	[IGNORE] = ORR_REAL("ignore", -1e6, 1e6, -INFINITY) /* none */
 
 static const struct orr_attribute attributes[] = {
 	ORR_ENTROPY,
@@ -48,52 +42,41 @@ static bool as_many_rows(const struct orr_instance *is, const char *const *input
 {
 	const struct orr_shape *scores = &is->inputs[0], *classes = &is->inputs[1];
 
-	if (scores->rows == classes->rows)
-		return true;
-	(void)snprintf(text, size,
-		       "%s reads a class for each row of scores, and %.60s has %lld rows and "
-		       "%.60s %lld: make them equal",
-		       is->op->name, inputs[0], (long long)scores->rows, inputs[1],
-		       (long long)classes->rows);
-	return false;
+	return scores->rows == classes->rows ||
+	       orr_refuse(text, size,
+			  "%s reads a class for each row of scores, and %.60s has %lld rows and "
+			  "%.60s %lld: make them equal",
+			  is->op->name, inputs[0], (long long)scores->rows, inputs[1],
+			  (long long)classes->rows);
 }
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
 	const struct orr_shape *scores = &is->inputs[0], *classes = &is->inputs[1];
 
-	is->output = (struct orr_shape){1, 1};
-	is->saved = orr_shape_floats(*scores);
-	/* maximum, difference, exp, sum and quotient */
-	orr_instance_count(is, 5, 2, 0);
 	if (scores->columns < 2 || classes->columns != 1)
-		(void)snprintf(text, size,
-			       "softmax_cross_entropy reads 2 columns of scores or more and 1 "
-			       "column of class numbers, in this order, and %.60s has %lld and "
-			       "%.60s %lld",
-			       inputs[0], (long long)scores->columns, inputs[1],
-			       (long long)classes->columns);
-	else
-		return as_many_rows(is, inputs, text, size);
-	return false;
+		return orr_refuse(text, size,
+				  "softmax_cross_entropy reads 2 columns of scores or more and 1 "
+				  "column of class numbers, in this order, and %.60s has %lld and "
+				  "%.60s %lld",
+				  inputs[0], (long long)scores->columns, inputs[1],
+				  (long long)classes->columns);
+	return as_many_rows(is, inputs, text, size);
 }
 
 static bool infer_parts(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
 	const struct orr_shape *seen = &is->inputs[0], *classes = &is->inputs[1];
 
-	is->output = (struct orr_shape){1, 1};
-	is->saved = orr_shape_floats(*seen);
-	orr_instance_count(is, 5, 1, 0);
 	if (seen->columns % ORR_CLASS_PART_COLUMNS == 0 && classes->columns == 1)
 		return as_many_rows(is, inputs, text, size);
-	(void)snprintf(text, size,
-		       "softmax_cross_entropy_parts reads the %d columns of a softmax_part, or of "
-		       "several beside each other, and 1 column of class numbers, in this order, "
-		       "and %.60s has %lld and %.60s %lld",
-		       (int)ORR_CLASS_PART_COLUMNS, inputs[0], (long long)seen->columns, inputs[1],
-		       (long long)classes->columns);
-	return false;
+	return orr_refuse(
+		text, size,
+		"softmax_cross_entropy_parts reads the %d columns of a softmax_part, or of "
+		"several beside each other, and 1 column of class numbers, in this order, "
+		"and %.60s has %lld and %.60s %lld",
+		(int)ORR_CLASS_PART_COLUMNS, inputs[0], (long long)seen->columns, inputs[1],
+		(long long)classes->columns);
 }
 
 static int64_t n_ids(const struct orr_instance *is, int i)
@@ -146,10 +129,11 @@ const struct orr_op orr_op_softmax_cross_entropy = {
 	.name = "softmax_cross_entropy",
 	.loss = true,
 	.in_place = true,
-	.least_inputs = 2,
-	.most_inputs = 2,
+	ORR_READS(2, 2),
 	.inputs = "first the scores and then the class",
 	.attributes = attributes,
+	.slope_saved = true,
+	.flops = {5, 2}, /* maximum, difference, exp, sum and quotient */
 	.infer = infer,
 	.n_ids = n_ids,
 	.is_none = is_none,
@@ -162,10 +146,11 @@ const struct orr_op orr_op_softmax_cross_entropy = {
 const struct orr_op orr_op_softmax_cross_entropy_parts = {
 	.name = "softmax_cross_entropy_parts",
 	.loss = true,
-	.least_inputs = 2,
-	.most_inputs = 2,
+	ORR_READS(2, 2),
 	.inputs = "first what parts have seen and then the class",
 	.attributes = parts_attributes,
+	.slope_saved = true,
+	.flops = {5, 1},
 	.infer = infer_parts,
 	.n_ids = n_ids,
 	.is_none = is_none,

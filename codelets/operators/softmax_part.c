@@ -2,14 +2,12 @@
  * all classes needs: their largest and which it is, how many there are, the sum of their
  * exponentials, the score of the row's class if it is among them, and their sum [Shoeybi19]. It
  * keeps the exponentials, and where the classes are. */
-#include <stdio.h>
-
 #include "../shapes.h"
 #include "list.h"
 
 enum { FIRST };
 static const struct orr_attribute attributes[] = {
-	[FIRST] = {.name = "first", .form = ORR_ATTRIBUTE_COUNT, .most = 1 << 24},
+	[FIRST] = ORR_COUNT("first", 0, 1 << 24, 0),
 	{0},
 };
 
@@ -19,16 +17,13 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 
 	is->output = (struct orr_shape){scores->rows, ORR_CLASS_PART_COLUMNS};
 	is->saved = orr_shape_floats(*scores) + scores->rows;
-	/* maximum, difference, exp, sum, and the sum of scores */
-	orr_instance_count(is, 5, 2, 0);
-	if (scores->rows == classes->rows && classes->columns == 1)
-		return true;
-	(void)snprintf(text, size,
+	return (scores->rows == classes->rows && classes->columns == 1) ||
+	       orr_refuse(
+		       text, size,
 		       "softmax_part reads scores and 1 column of class numbers with as many rows, "
 		       "in this order, and %.60s has %lld x %lld and %.60s %lld x %lld",
 		       inputs[0], (long long)scores->rows, (long long)scores->columns, inputs[1],
 		       (long long)classes->rows, (long long)classes->columns);
-	return false;
 }
 
 static void forward(const struct orr_call *c)
@@ -57,10 +52,10 @@ static void backward(const struct orr_call *c)
 const struct orr_op orr_op_softmax_part = {
 	.name = "softmax_part",
 	.exact = true,
-	.least_inputs = 2,
-	.most_inputs = 2,
+	ORR_READS(2, 2),
 	.inputs = "first the scores and then the class",
 	.attributes = attributes,
+	.flops = {5, 2}, /* maximum, difference, exp, sum, and the sum of scores */
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,

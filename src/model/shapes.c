@@ -127,7 +127,7 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 		return 0;
 	if ((code = check_n_inputs(g, o, err)) || (code = give_inputs(g, o, names, err)))
 		return code;
-	if (!is->op->infer(is, names, text, sizeof(text)))
+	if (!orr_instance_infer(is, names, text, sizeof(text)))
 		return fail_at(g, o, err, text);
 	o->gather = o->gather || is->op->whole_minibatch;
 	o->width = orr_shape_floats(is->output);
