@@ -3,7 +3,8 @@
 #include <time.h>
 
 #include "base/mix.h"
-#include "reduce.h"
+#include "cuda/collective.h"
+#include "worker_cuda.h"
 #include "workspace.h"
 
 static float *floats(void *buffer)
@@ -77,7 +78,7 @@ static void gather(struct orr_workspace *own, const struct orr_codelet_arg *arg)
 	own->device.microbatch.n_minibatch = arg->n_minibatch;
 	own->device.microbatch.gathered = own->gathered;
 	orr_program_gather(arg->program, &own->device, n, own->in);
-	for (int e = 0; e < orr_program_n_in(arg->program); e++)
+	for (int e = 0; e < arg->program->n_in; e++)
 		own->in[e] = own->in[e * n + arg->microbatch];
 }
 
@@ -144,7 +145,7 @@ static void start_forward(struct orr_device *device, void *pass_)
 	const struct pass *pass = pass_;
 	const struct orr_codelet_arg *arg = pass->arg;
 	struct orr_workspace *own = pass->own;
-	int n_in = orr_program_n_in(arg->program), n_out = orr_program_n_out(arg->program), i = 0;
+	int n_in = arg->program->n_in, n_out = arg->program->n_out, i = 0;
 	const float *parameters = arg->has_parameters ? floats(pass->buffers[i++]) : NULL;
 	const float *data = arg->has_data ? floats(pass->buffers[i++]) : NULL;
 	float *stash;
@@ -175,8 +176,8 @@ static void forward(void *buffers[], void *cl_arg)
 		return;
 	tell(own, arg);
 	pass.n_buffers = arg->has_parameters + arg->has_data +
-			 orr_program_n_in(arg->program) * arg->n_microbatches +
-			 orr_program_n_out(arg->program) + arg->has_stash;
+			 arg->program->n_in * arg->n_microbatches + arg->program->n_out +
+			 arg->has_stash;
 	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
 	run(&pass, ORR_CODELET_FORWARD, start_forward);
 	end(arg, &own->device);
@@ -193,8 +194,8 @@ static void start_backward(struct orr_device *device, void *pass_)
 	const struct pass *pass = pass_;
 	const struct orr_codelet_arg *arg = pass->arg;
 	struct orr_workspace *own = pass->own;
-	int n_in = arg->part & ORR_PART_INPUT ? orr_program_n_in(arg->program) : 0;
-	int n_out = arg->part & ORR_PART_INPUT ? orr_program_n_out(arg->program) : 0, i = 0;
+	int n_in = arg->part & ORR_PART_INPUT ? arg->program->n_in : 0;
+	int n_out = arg->part & ORR_PART_INPUT ? arg->program->n_out : 0, i = 0;
 	const float *parameters = arg->has_parameters ? floats(pass->buffers[i++]) : NULL;
 	float *stash = has_stash(arg) ? floats(pass->buffers[i++]) : NULL, *gradient;
 	float *left = arg->part == ORR_PART_BOTH ? NULL : floats(pass->buffers[i++]);
@@ -222,9 +223,9 @@ static int n_gradients_of(const struct orr_program *p)
 {
 	int n = 0;
 
-	for (int e = 0; e < orr_program_n_out(p); e++)
+	for (int e = 0; e < p->n_out; e++)
 		n += orr_program_out_gradient_floats(p, e, 1) > 0;
-	for (int e = 0; e < orr_program_n_in(p); e++)
+	for (int e = 0; e < p->n_in; e++)
 		n += orr_program_in_gradient_floats(p, e, 1) > 0;
 	return n;
 }
@@ -339,14 +340,17 @@ static void reduce(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_device *device = device_of(arg);
-
+	enum orr_nccl_what what = arg->gathers   ? ORR_NCCL_GATHER
+				  : arg->sharded ? ORR_NCCL_SUM_PART
+						 : ORR_NCCL_SUM;
 	const char *failure;
 
 	/* Where the run is cancelled, members that have come before still wait for this one. */
 	if (!begin(arg) && !arg->group)
 		return;
-	if (arg->group && (failure = arg->gathers ? orr_gather_cuda(arg, floats(buffers[0]))
-						  : orr_reduce_cuda(arg, floats(buffers[0]))))
+	if (arg->group &&
+	    (failure = orr_nccl_start(arg->group, arg->member, what, floats(buffers[0]),
+				      arg->n_floats, orr_worker_stream())))
 		device->failure = failure;
 	end(arg, device);
 }

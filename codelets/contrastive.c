@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "elements.h"
-#include "program.h"
+#include "kernels.h"
 #include "rows.h"
 #include "vector.h"
 

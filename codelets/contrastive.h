@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 struct orr_device;
-struct orr_metrics; /* program.h */
+struct orr_metrics; /* kernels.h */
 
 /* The largest of a row's scores, or of a column's, and the sum of exp(score - largest). */
 struct orr_largest {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "program.h"
+#include "kernels.h"
 #include "rows.h"
 #include "sequence.h"
 

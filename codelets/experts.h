@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 struct orr_device;
-struct orr_metrics; /* program.h */
+struct orr_metrics; /* kernels.h */
 
 struct orr_expert_kernels {
 	void (*route)(struct orr_device *d, const struct orr_routing *r, const float *scores,

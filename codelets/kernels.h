@@ -17,7 +17,6 @@ extern "C" {
 struct orr_classes; /* shapes.h */
 struct orr_device;  /* device.h */
 struct orr_norm_groups;
-struct orr_metrics;  /* program.h */
 struct orr_rounding; /* device.h */
 struct orr_window;
 
@@ -136,6 +135,14 @@ struct orr_image_kernels {
 				   const float *dy, float *dx);
 };
 extern const struct orr_image_kernels orr_images_cpu, orr_images_cuda;
+
+/* What a loss saw of a block. */
+struct orr_metrics {
+	double loss;        /* summed over the samples (not the mean) */
+	int64_t correct;    /* samples classified correctly */
+	int64_t classified; /* samples that a classifying loss saw; 0 where none is */
+	/* of a loss that `drops`: choices of experts that found a place, and all of them */
+};
 
 /* Of n samples. metrics, where the device can write: their sum over the samples, and what was
  * counted (NULL: not wanted). slope: the derivative by the first input. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "elements.h"
-#include "program.h"
 #include "device.h"
 #include "rows.h"
 #include "loops.h"

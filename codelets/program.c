@@ -4,17 +4,6 @@
 
 #include "base/mix.h"
 #include "call.h"
-#include "program_layout.h"
-
-int64_t orr_program_n_parameters(const struct orr_program *p)
-{
-	return p->n_parameters;
-}
-
-int64_t orr_program_n_trained(const struct orr_program *p)
-{
-	return p->n_trained;
-}
 
 int64_t orr_program_first_parameter(const struct orr_program *p, int number)
 {
@@ -153,16 +142,6 @@ void orr_program_round(const struct orr_program *p, struct orr_device *device,
 		device->kernels->linear->round(device, pieces, n);
 }
 
-int orr_program_n_in(const struct orr_program *p)
-{
-	return p->n_in;
-}
-
-int orr_program_n_out(const struct orr_program *p)
-{
-	return p->n_out;
-}
-
 int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n)
 {
 	return n * p->in[i].columns;
@@ -181,31 +160,6 @@ int64_t orr_program_in_gradient_floats(const struct orr_program *p, int i, int64
 int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int64_t n)
 {
 	return n * p->out[i].gradients;
-}
-
-int orr_program_n_inputs(const struct orr_program *p)
-{
-	return p->n_inputs;
-}
-
-const int64_t *orr_program_input_columns(const struct orr_program *p, int i)
-{
-	return p->inputs[i].columns;
-}
-
-const char *orr_program_input_tensor(const struct orr_program *p, int i)
-{
-	return p->inputs[i].tensor;
-}
-
-int64_t orr_program_input_width(const struct orr_program *p, int i)
-{
-	return p->inputs[i].width;
-}
-
-int orr_program_n_losses(const struct orr_program *p)
-{
-	return p->n_losses;
 }
 
 static void copy_all(const struct orr_pass_buffers *f, const struct orr_move *moves, int n_moves)
@@ -312,7 +266,7 @@ void orr_program_gather(const struct orr_program *p, struct orr_device *device, 
 				gather_port(&p->layers[k].ports[i], device, n_parts, parts);
 }
 
-static int64_t data_columns(const struct orr_program *p)
+int64_t orr_program_data_columns(const struct orr_program *p)
 {
 	int64_t columns = 0;
 
@@ -323,7 +277,7 @@ static int64_t data_columns(const struct orr_program *p)
 
 int64_t orr_program_input_floats(const struct orr_program *p, int64_t n)
 {
-	int64_t columns = data_columns(p);
+	int64_t columns = orr_program_data_columns(p);
 
 	for (int e = 0; e < p->n_in; e++)
 		columns += p->in[e].columns;
@@ -347,7 +301,8 @@ void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *dev
 		inputs += n * p->in[e].columns;
 	}
 	if (p->n_inputs)
-		device->kernels->elements->copy(device, n * data_columns(p), data, inputs);
+		device->kernels->elements->copy(device, n * orr_program_data_columns(p), data,
+						inputs);
 }
 
 void orr_program_forward_again(const struct orr_program *p, struct orr_device *device, int64_t n,

@@ -27,13 +27,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct orr_device; /* device.h */
+#include "program_layout.h"
 
-struct orr_program; /* made by orr_program_create, src/runtime/devices/compile.h */
+struct orr_device;  /* device.h */
+struct orr_metrics; /* kernels.h */
 
 /* Sizes in floats, 0 where there is nothing; n: samples in the block, at least 1. */
-int64_t orr_program_n_parameters(const struct orr_program *p);
-int64_t orr_program_n_trained(const struct orr_program *p);
 /* Where those of an operator lie, by its number in the graph; -1: it is not of this stage, or has
  * none. And the operator whose parameter lies at `at`. */
 int64_t orr_program_first_parameter(const struct orr_program *p, int number);
@@ -55,8 +54,6 @@ int64_t orr_program_left_floats(const struct orr_program *p, int64_t n, bool pac
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n); /* for any pass */
 int64_t orr_program_forward_floats(const struct orr_program *p, int64_t n); /* for F alone */
 /* Edges into and out of the stage, in the pipeline's order. */
-int orr_program_n_in(const struct orr_program *p);
-int orr_program_n_out(const struct orr_program *p);
 int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n);
 int64_t orr_program_out_floats(const struct orr_program *p, int i, int64_t n);
 /* Of the gradients that come back over them; 0: none. */
@@ -65,13 +62,7 @@ int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int6
 /* Columns of the data that the stage reads, over all its inputs, in order; gathered into one block
  * as they are (the program applies the inputs' scale): n rows of the first input, then n rows of
  * the second, ... */
-int orr_program_n_inputs(const struct orr_program *p);
-const int64_t *orr_program_input_columns(const struct orr_program *p, int i); /* [input_width] */
-int64_t orr_program_input_width(const struct orr_program *p, int i);
-/* NULL: that of data which has no more than one */
-const char *orr_program_input_tensor(const struct orr_program *p, int i);
-/* Losses of the graph up to the last one in the program; 0: it has none. */
-int orr_program_n_losses(const struct orr_program *p);
+int64_t orr_program_data_columns(const struct orr_program *p);
 
 /* Do its passes depend on which samples they are of (orr_microbatch), beside what they are given?
  */
@@ -90,14 +81,6 @@ void orr_program_prepare(const struct orr_program *p, struct orr_device *device,
 size_t orr_program_rounded_bytes(const struct orr_program *p, const struct orr_device *device);
 void orr_program_round(const struct orr_program *p, struct orr_device *device,
 		       const float *parameters, void *to);
-
-/* What a loss saw of a block. */
-struct orr_metrics {
-	double loss;        /* summed over the samples (not the mean) */
-	int64_t correct;    /* samples classified correctly */
-	int64_t classified; /* samples that a classifying loss saw; 0 where none is */
-	/* of a loss that `drops`: choices of experts that found a place, and all of them */
-};
 
 /* Draw the parameters: linear weights uniform in +-sqrt(6/in), gains 1, biases 0. An operator's
  * values depend on seed and its number in the unsplit graph alone, or that of the first operator

@@ -1,6 +1,6 @@
 #ifndef ORR_PROGRAM_LAYOUT_H
 #define ORR_PROGRAM_LAYOUT_H
-/* (private) What a program is made of: written by src/runtime/devices/compile.c, run by program.c.
+/* What a program is made of: written by src/runtime/devices/compile.c, run by program.c.
  * A tensor is known by the buffer that it lies in and by how many columns lie before it there; with
  * n samples it starts n * column floats into the buffer. One of halves is bfloat16, value after
  * value, and takes orr_stored_floats() columns there. */
@@ -83,7 +83,7 @@ struct orr_program_edge {
 };
 
 struct orr_program_input {
-	char *tensor;     /* owned, or NULL */
+	char *tensor;     /* owned; NULL: that of data which has no more than one */
 	int64_t *columns; /* owned */
 	int64_t width;
 };

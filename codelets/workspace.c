@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "workspace_cuda.h"
+#include "worker_cuda.h"
 
 /* A stage's weights as its products read them. */
 struct orr_kept {
@@ -91,8 +91,7 @@ static int make_device(struct making *m)
 		own->n_rounds = m->of->n_rounds;
 		forget_rounded(own);
 	} else if (starpu_node_get_kind(own->node) == STARPU_CUDA_RAM) {
-		m->code =
-			orr_workspace_cuda_init(&own->device, m->sizes->precision, m->why, m->size);
+		m->code = orr_worker_cuda_init(&own->device, m->sizes->precision, m->why, m->size);
 	}
 	return m->code;
 }
@@ -193,7 +192,7 @@ static void unmake(void *argument)
 	if (!own->borrows) {
 		free(own->kept);
 		if (own->device.cuda)
-			orr_workspace_cuda_fini(&own->device);
+			orr_worker_cuda_fini(&own->device);
 	}
 	*own = (struct orr_workspace){0};
 }

@@ -90,26 +90,26 @@ static void make(struct buffers *b, struct figures *f, const struct orr_program 
 	size_t rounded = orr_program_rounded_bytes(p, d);
 	int64_t columns = 0;
 
-	*b = (struct buffers){.parameters = floats(orr_program_n_parameters(p)),
-			      .gradient = floats(orr_program_n_trained(p)),
-			      .state = floats(2 * orr_program_n_trained(p)),
+	*b = (struct buffers){.parameters = floats(p->n_parameters),
+			      .gradient = floats(p->n_trained),
+			      .state = floats(2 * p->n_trained),
 			      .stash = floats(orr_program_stash_floats(p, n, false)),
 			      .scratch = floats(orr_program_scratch_floats(p, n)),
 			      .rounded = rounded ? floats((int64_t)rounded / 4 + 1) : NULL};
-	if (orr_program_gathers(p) || orr_program_n_in(p) > MOST_EDGES ||
-	    orr_program_n_out(p) > MOST_EDGES || cudaMallocHost((void **)&b->metrics, 4096) ||
+	if (orr_program_gathers(p) || p->n_in > MOST_EDGES || p->n_out > MOST_EDGES ||
+	    cudaMallocHost((void **)&b->metrics, 4096) ||
 	    cudaMallocHost((void **)&b->wild, sizeof(*b->wild)))
 		refuse("a stage that is not for this program");
-	for (int i = 0; i < orr_program_n_inputs(p); i++)
-		columns += orr_program_input_width(p, i);
+	for (int i = 0; i < p->n_inputs; i++)
+		columns += p->inputs[i].width;
 	b->data = floats(n * columns);
-	for (int e = 0; e < orr_program_n_in(p); e++) {
+	for (int e = 0; e < p->n_in; e++) {
 		b->in[e] = floats(orr_program_in_floats(p, e, n));
 		b->to[e] = floats(orr_program_in_gradient_floats(p, e, n));
 		f->edges += orr_program_in_floats(p, e, n);
 		f->gradients += orr_program_in_gradient_floats(p, e, n);
 	}
-	for (int e = 0; e < orr_program_n_out(p); e++) {
+	for (int e = 0; e < p->n_out; e++) {
 		b->out[e] = floats(orr_program_out_floats(p, e, n));
 		b->from[e] = floats(orr_program_out_gradient_floats(p, e, n));
 	}
@@ -127,7 +127,7 @@ static void start(const struct buffers *b, const struct orr_program *p, struct o
 				      .beta2 = 0.999,
 				      .epsilon = 1e-8};
 	const float *const gradients[] = {b->gradient};
-	int64_t n_trained = orr_program_n_trained(p);
+	int64_t n_trained = p->n_trained;
 
 	switch (pass) {
 	case ROUND:

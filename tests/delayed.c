@@ -93,14 +93,14 @@ static float *columns(const struct delayed *t, const struct orr_program *program
 	int64_t n = 0, at = 0;
 	float *x;
 
-	for (int i = 0; i < orr_program_n_inputs(program); i++)
-		n += orr_program_input_width(program, i) * t->options->samples;
+	for (int i = 0; i < program->n_inputs; i++)
+		n += program->inputs[i].width * t->options->samples;
 	x = floats(n);
-	for (int i = 0; i < orr_program_n_inputs(program); i++)
+	for (int i = 0; i < program->n_inputs; i++)
 		for (int r = 0; r < t->options->samples; r++)
-			for (int64_t c = 0; c < orr_program_input_width(program, i); c++)
+			for (int64_t c = 0; c < program->inputs[i].width; c++)
 				x[at++] = t->data->values[t->rows[r] * t->data->n_columns +
-							  orr_program_input_columns(program, i)[c]];
+							  program->inputs[i].columns[c]];
 	return x;
 }
 
@@ -127,7 +127,7 @@ static double forward(struct delayed *t, int s, int64_t b)
 		t->edges[stage->in[i]] = NULL;
 	}
 	free(data);
-	for (int l = 0; l < orr_program_n_losses(own->program); l++)
+	for (int l = 0; l < own->program->n_losses; l++)
 		loss += metrics[l].loss; /* of weight 1 */
 	return loss;
 }
@@ -180,8 +180,8 @@ static void stage_init(struct delayed *t, int s, int64_t n_microbatches)
 	struct stage *own = &t->stages[s];
 
 	ck_assert_int_eq(orr_program_create(&own->program, t->p, s, NULL), 0);
-	own->n = orr_program_n_parameters(own->program);
-	own->n_trained = orr_program_n_trained(own->program);
+	own->n = own->program->n_parameters;
+	own->n_trained = own->program->n_trained;
 	own->every = o->accumulate * o->replicas[s];
 	own->versions = calloc((size_t)(n_microbatches / own->every) + 1, sizeof(float *));
 	own->gradients = calloc((size_t)o->replicas[s], sizeof(float *));

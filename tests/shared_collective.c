@@ -15,7 +15,6 @@
 
 #include "../codelets/cuda/collective.h"
 #include "../codelets/optimizer.h"
-#include "../codelets/reduce.h"
 
 #define MOST 8     /* members */
 #define PIECE 1024 /* floats that are added at a time */
@@ -140,12 +139,11 @@ static bool is_lost(struct orr_nccl *group)
 	return true;
 }
 
-const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+static const char *sum_all(struct orr_nccl *group, int i, float *floats, int64_t n)
 {
 	struct meeting *m = group->meeting;
 	int r = group->n;
 
-	(void)stream;
 	if (shared_collective_begins)
 		shared_collective_begins();
 	if (is_lost(group))
@@ -172,10 +170,10 @@ const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n
 }
 
 /* What is not the member's own is left as a mess, as NCCL may. */
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+static const char *sum_part(struct orr_nccl *group, int i, float *floats, int64_t n)
 {
 	int64_t begin = orr_rule_chunk(n, group->n, i), end = orr_rule_chunk(n, group->n, i + 1);
-	const char *failure = orr_nccl_sum(group, i, floats, n, stream);
+	const char *failure = sum_all(group, i, floats, n);
 
 	for (int64_t k = 0; k < n; k++)
 		if (k < begin || k >= end)
@@ -183,11 +181,10 @@ const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int6
 	return failure;
 }
 
-const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+static const char *gather(struct orr_nccl *group, int i, float *floats, int64_t n)
 {
 	struct meeting *m = group->meeting;
 
-	(void)stream;
 	for (int c = 0; c < group->n; c++) {
 		int64_t end = orr_rule_chunk(n, group->n, c + 1), count;
 
@@ -203,6 +200,15 @@ const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_
 		}
 	}
 	return NULL;
+}
+
+const char *orr_nccl_start(struct orr_nccl *group, int i, enum orr_nccl_what what, float *floats,
+			   int64_t n, void *stream)
+{
+	(void)stream;
+	return what == ORR_NCCL_SUM        ? sum_all(group, i, floats, n)
+	       : what == ORR_NCCL_SUM_PART ? sum_part(group, i, floats, n)
+					   : gather(group, i, floats, n);
 }
 
 const char *orr_nccl_failure(struct orr_nccl *group)
@@ -224,15 +230,4 @@ void orr_nccl_abort(struct orr_nccl *group)
 	m->aborted = true;
 	pthread_cond_broadcast(&m->all_came);
 	pthread_mutex_unlock(&m->mutex);
-}
-
-const char *orr_reduce_cuda(const struct orr_codelet_arg *arg, float *gradient)
-{
-	return (arg->sharded ? orr_nccl_sum_part : orr_nccl_sum)(arg->group, arg->member, gradient,
-								 arg->n_floats, NULL);
-}
-
-const char *orr_gather_cuda(const struct orr_codelet_arg *arg, float *parameters)
-{
-	return orr_nccl_gather(arg->group, arg->member, parameters, arg->n_floats, NULL);
 }

@@ -76,14 +76,13 @@ static float *gather(const struct orr_program *program, int64_t n, const float *
 	int64_t floats = 0, at = 0;
 	float *data;
 
-	for (int i = 0; i < orr_program_n_inputs(program); i++)
-		floats += n * orr_program_input_width(program, i);
+	for (int i = 0; i < program->n_inputs; i++)
+		floats += n * program->inputs[i].width;
 	data = poison(floats);
-	for (int i = 0; i < orr_program_n_inputs(program); i++)
+	for (int i = 0; i < program->n_inputs; i++)
 		for (int64_t r = 0; r < n; r++)
-			for (int64_t j = 0; j < orr_program_input_width(program, i); j++)
-				data[at++] = rows[r * n_columns +
-						  orr_program_input_columns(program, i)[j]];
+			for (int64_t j = 0; j < program->inputs[i].width; j++)
+				data[at++] = rows[r * n_columns + program->inputs[i].columns[j]];
 	return data;
 }
 
@@ -147,8 +146,8 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	bool gathers = orr_program_gathers(own->program);
 
 	tell(t);
-	ck_assert_int_eq(orr_program_n_in(own->program), stage->n_in);
-	ck_assert_int_eq(orr_program_n_out(own->program), stage->n_out);
+	ck_assert_int_eq(own->program->n_in, stage->n_in);
+	ck_assert_int_eq(own->program->n_out, stage->n_out);
 	for (int i = 0; i < stage->n_in; i++)
 		in[i] = *edge_of(t, stage->in[i]);
 	for (int i = 0; i < stage->n_out; i++)
@@ -189,7 +188,7 @@ static void weights(struct staged *t, int s, int b, enum orr_part part, const fl
 		    float *const *to, float *left)
 {
 	struct stage *own = &t->stages[s];
-	int64_t n_trained = orr_program_n_trained(own->program);
+	int64_t n_trained = own->program->n_trained;
 	float *scratch = poison(orr_program_scratch_floats(own->program, t->n));
 	float *gradient = t->options->partials ? poison(n_trained) : own->gradient;
 	bool weight = part != ORR_PART_INPUT;
@@ -287,8 +286,8 @@ static void create_stages(struct staged *t, const float *parameters)
 		own->metrics = staged_allocate(16, MOST_LOSSES * sizeof(*own->metrics));
 		ck_assert_ptr_nonnull(own->metrics);
 		memset(own->metrics, 0, MOST_LOSSES * sizeof(*own->metrics));
-		own->parameters = poison(orr_program_n_parameters(own->program));
-		own->gradient = poison(orr_program_n_trained(own->program));
+		own->parameters = poison(own->program->n_parameters);
+		own->gradient = poison(own->program->n_trained);
 		if (t->n) { /* exactly as much workspace as the largest asks for */
 			size_t bytes = orr_program_workspace_bytes(
 				own->program, &t->device,
@@ -299,8 +298,7 @@ static void create_stages(struct staged *t, const float *parameters)
 		if (parameters) {
 			float *all = (float *)(uintptr_t)parameters; /* only read */
 
-			copy_parameters(t->p->graph, own->program,
-					orr_program_n_parameters(own->program), all,
+			copy_parameters(t->p->graph, own->program, own->program->n_parameters, all,
 					own->parameters, false);
 		}
 	}
@@ -365,7 +363,7 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 			backward(&t, s, t.b);
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct stage *own = &t.stages[s];
-		int64_t n = orr_program_n_trained(own->program);
+		int64_t n = own->program->n_trained;
 
 		check_written(own->gradient, n, "weight gradient", s);
 		copy_parameters(p->graph, own->program, n, gradient, own->gradient, true);
@@ -380,9 +378,8 @@ void staged_init(const struct orr_pipeline *p, uint64_t seed, float *parameters)
 	create_stages(&t, NULL);
 	for (int s = 0; s < p->n_stages; s++) {
 		orr_program_init(t.stages[s].program, seed, t.stages[s].parameters);
-		copy_parameters(p->graph, t.stages[s].program,
-				orr_program_n_parameters(t.stages[s].program), parameters,
-				t.stages[s].parameters, true);
+		copy_parameters(p->graph, t.stages[s].program, t.stages[s].program->n_parameters,
+				parameters, t.stages[s].parameters, true);
 	}
 	destroy_stages(&t);
 }

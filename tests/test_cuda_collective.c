@@ -47,9 +47,10 @@ static void *sum(void *user)
 {
 	struct member *m = user;
 
-	m->failure = cudaSetDevice(m->i) == cudaSuccess
-			     ? orr_nccl_sum(m->group, m->i, m->floats, m->n, m->stream)
-			     : "the device is not there";
+	m->failure =
+		cudaSetDevice(m->i) == cudaSuccess
+			? orr_nccl_start(m->group, m->i, ORR_NCCL_SUM, m->floats, m->n, m->stream)
+			: "the device is not there";
 	return NULL;
 }
 

@@ -15,7 +15,7 @@
 #include "../codelets/codelets.h"
 #include "../codelets/cuda/stream.h"
 #include "../codelets/workspace.h"
-#include "../codelets/workspace_cuda.h"
+#include "../codelets/worker_cuda.h"
 
 #define N 4      /* samples of a microbatch */
 #define M 2      /* microbatches */
@@ -69,15 +69,20 @@ void starpu_execute_on_specific_workers(void (*f)(void *), void *argument, unsig
 	f(argument);
 }
 
-int orr_workspace_cuda_init(struct orr_device *device, enum orr_precision precision, char *why,
-			    size_t size)
+int orr_worker_cuda_init(struct orr_device *device, enum orr_precision precision, char *why,
+			 size_t size)
 {
 	return orr_cuda_stream_init(device, precision, stream, why, size);
 }
 
-void orr_workspace_cuda_fini(struct orr_device *device)
+void orr_worker_cuda_fini(struct orr_device *device)
 {
 	orr_cuda_stream_fini(device);
+}
+
+void *orr_worker_stream(void)
+{
+	return stream;
 }
 
 /* ---- a model that is trained ---- */
@@ -156,7 +161,7 @@ static void make_tensors(struct worker *w)
 		w->sum[s] = on_device(6);
 		w->state[s] = on_device(7);
 		ck_assert(!cudaMemcpy(w->state[s], values, sizeof(values), cudaMemcpyHostToDevice));
-		ck_assert_int_le(orr_program_n_parameters(w->programs[s]) * 2, MOST);
+		ck_assert_int_le(w->programs[s]->n_parameters * 2, MOST);
 		orr_program_init(w->programs[s], 3, values);
 		ck_assert(!cudaMemcpy(w->parameters[s], values, sizeof(values),
 				      cudaMemcpyHostToDevice));
@@ -306,7 +311,7 @@ static struct emulated_counts step(struct worker *w)
 		struct orr_codelet_arg arg = task(w, s, 0);
 		float *const tensors[] = {w->parameters[s], w->state[s], w->sum[s], NULL};
 
-		arg.n_floats = orr_program_n_trained(w->programs[s]);
+		arg.n_floats = w->programs[s]->n_trained;
 		arg.n_gradients = 1;
 		arg.rate = 0.01;
 		call(ORR_CODELET_UPDATE, &arg, tensors);

@@ -147,7 +147,7 @@ static void check_values(const char *whole_text, const char *part_text, const ch
 				  i == k ? origin : find(w.graph, p.graph->operators[i].name),
 				  i == k ? first : 0);
 	compile(&p, 0);
-	ck_assert_int_le(orr_program_n_parameters(w.program), MOST);
+	ck_assert_int_le(w.program->n_parameters, MOST);
 	orr_program_init(w.program, 5, all);
 	orr_program_init(p.program, 5, own);
 	for (int i = 0; i < p.graph->operators[k].instance->n_parameters; i++) {
@@ -205,7 +205,7 @@ START_TEST(any_number_of_cores_draws_the_same)
 
 	read_model(&m, OF("0:7", "op=linear features=300000"));
 	compile(&m, 0);
-	bytes = (size_t)orr_program_n_parameters(m.program) * sizeof(float);
+	bytes = (size_t)m.program->n_parameters * sizeof(float);
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
 	CPU_ZERO(&one);
 	for (size_t k = 0; !CPU_COUNT(&one); k++)

@@ -118,70 +118,46 @@ static const char *tell(const struct orr_nccl *group, struct member *m, char *te
 	return text;
 }
 
-/* A member that calls, unless its group has been aborted: then NULL, and why. */
-static struct member *begin(struct orr_nccl *group, int i, const char **why)
-{
-	struct member *m = &group->members[i];
-
-	pthread_mutex_lock(&m->mutex);
-	if (!atomic_load(&group->aborted))
-		return m;
-	pthread_mutex_unlock(&m->mutex);
-	*why = "NCCL: the group has been aborted";
-	return NULL;
-}
-
-static const char *end(const struct orr_nccl *group, struct member *m, const char *what,
-		       ncclResult_t code)
-{
-	pthread_mutex_unlock(&m->mutex);
-	return tell(group, m, m->failure, what, code);
-}
-
-const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
-{
-	const char *why;
-	struct member *m = begin(group, i, &why);
-
-	return m ? end(group, m, "sum of gradients",
-		       ncclAllReduce(floats, floats, (size_t)n, ncclFloat32, ncclSum, m->comm,
-				     stream))
-		 : why;
-}
-
 /* Chunks differ by a float, so that a collective for each, all at once, takes the place of a
  * reduce-scatter or an all-gather. */
-static const char *each_chunk(struct orr_nccl *group, int i, float *floats, int64_t n, bool sum,
-			      void *stream)
+static ncclResult_t each_chunk(struct orr_nccl *group, ncclComm_t comm, float *floats, int64_t n,
+			       bool sum, cudaStream_t stream)
 {
-	const char *why;
-	struct member *m = begin(group, i, &why);
-	ncclResult_t code, last;
+	ncclResult_t code = ncclGroupStart(), last;
 
-	if (!m)
-		return why;
-	code = ncclGroupStart();
 	for (int c = 0; c < group->n && code == ncclSuccess; c++) {
 		float *at = floats + orr_rule_chunk(n, group->n, c);
 		size_t count = (size_t)(orr_rule_chunk(n, group->n, c + 1) -
 					orr_rule_chunk(n, group->n, c));
 
-		code = sum ? ncclReduce(at, at, count, ncclFloat32, ncclSum, c, m->comm, stream)
-			   : ncclBroadcast(at, at, count, ncclFloat32, c, m->comm, stream);
+		code = sum ? ncclReduce(at, at, count, ncclFloat32, ncclSum, c, comm, stream)
+			   : ncclBroadcast(at, at, count, ncclFloat32, c, comm, stream);
 	}
 	last = ncclGroupEnd();
-	return end(group, m, sum ? "sum of a part of the gradients" : "gathering of parameters",
-		   code == ncclSuccess ? last : code);
+	return code == ncclSuccess ? last : code;
 }
 
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+const char *orr_nccl_start(struct orr_nccl *group, int i, enum orr_nccl_what what, float *floats,
+			   int64_t n, void *stream)
 {
-	return each_chunk(group, i, floats, n, true, stream);
-}
+	static const char *const names[] = {
+		[ORR_NCCL_SUM] = "sum of gradients",
+		[ORR_NCCL_SUM_PART] = "sum of a part of the gradients",
+		[ORR_NCCL_GATHER] = "gathering of parameters",
+	};
+	struct member *m = &group->members[i];
+	ncclResult_t code = ncclSuccess;
+	bool aborted;
 
-const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
-{
-	return each_chunk(group, i, floats, n, false, stream);
+	pthread_mutex_lock(&m->mutex);
+	if (!(aborted = atomic_load(&group->aborted)))
+		code = what == ORR_NCCL_SUM ? ncclAllReduce(floats, floats, (size_t)n, ncclFloat32,
+							    ncclSum, m->comm, stream)
+					    : each_chunk(group, m->comm, floats, n,
+							 what == ORR_NCCL_SUM_PART, stream);
+	pthread_mutex_unlock(&m->mutex);
+	return aborted ? "NCCL: the group has been aborted"
+		       : tell(group, m, m->failure, names[what], code);
 }
 
 const char *orr_nccl_failure(struct orr_nccl *group)

@@ -35,16 +35,14 @@ int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, 
 /* NULL is fine; nothing may be in flight, unless the group has been aborted. */
 void orr_nccl_destroy(struct orr_nccl *group);
 
-/* Member i's part, in place, where its device is current, in a thread that starts no other member's
- * (StarPU has one a device). Starts on stream, a cudaStream_t of the device, and does not wait.
- * NULL, or what NCCL says: the group's, and good as long as that. */
-const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream);
-
-/* The same of the i-th of n chunks (optimizer.h), one for each member, in its place. */
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n,
-			      void *stream);
-/* Each member has its chunk of n floats in its place, and gets those of the others. */
-const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream);
+/* In place: the sum of all blocks; the i-th of n chunks of it (optimizer.h), one for each member;
+ * of members that each have their chunk in its place, all chunks. */
+enum orr_nccl_what { ORR_NCCL_SUM, ORR_NCCL_SUM_PART, ORR_NCCL_GATHER };
+/* Member i's part, where its device is current, in a thread that starts no other member's (StarPU
+ * has one a device). Starts on stream, a cudaStream_t of the device, and does not wait. NULL, or
+ * what NCCL says: the group's, and good as long as that. */
+const char *orr_nccl_start(struct orr_nccl *group, int i, enum orr_nccl_what what, float *floats,
+			   int64_t n, void *stream);
 
 /* What has happened to the group since: NULL, nothing, or what NCCL says of the first member here
  * that it has happened to, the group's. Any thread. */

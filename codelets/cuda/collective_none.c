@@ -28,20 +28,11 @@ void orr_nccl_destroy(struct orr_nccl *group)
 	(void)group;
 }
 
-const char *orr_nccl_sum(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
+const char *orr_nccl_start(struct orr_nccl *group, int i, enum orr_nccl_what what, float *floats,
+			   int64_t n, void *stream)
 {
-	(void)group, (void)i, (void)floats, (void)n, (void)stream;
+	(void)group, (void)i, (void)what, (void)floats, (void)n, (void)stream;
 	return "this build has no NCCL";
-}
-
-const char *orr_nccl_sum_part(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
-{
-	return orr_nccl_sum(group, i, floats, n, stream);
-}
-
-const char *orr_nccl_gather(struct orr_nccl *group, int i, float *floats, int64_t n, void *stream)
-{
-	return orr_nccl_sum(group, i, floats, n, stream);
 }
 
 const char *orr_nccl_failure(struct orr_nccl *group)

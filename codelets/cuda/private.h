@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "../device.h"
-#include "../program.h"
 #include "../sizes.h"
 
 #ifdef __cplusplus

@@ -94,7 +94,7 @@ static int find_window(const struct evaluation *x)
 	int64_t floats = 1, n = 2 * (int64_t)p->n_workers;
 
 	for (int s = 0; s < p->n_stages; s++) {
-		floats += orr_samples_floats(x->run->work.programs[s]) * x->at_once;
+		floats += orr_program_data_columns(x->run->work.programs[s]) * x->at_once;
 		for (int i = 0; i < p->stages[s].n_out; i++)
 			floats += orr_program_out_floats(x->run->work.programs[s], i, x->at_once);
 	}
@@ -127,7 +127,7 @@ static int make_data(const struct evaluation *x, struct block *block, struct orr
 	    code = orr_data_make_handles(&block->data, (size_t)n_stages, err);
 
 	for (int s = 0; s < n_stages && !code; s++) {
-		int64_t floats = orr_samples_floats(work->programs[s]) * x->at_once;
+		int64_t floats = orr_program_data_columns(work->programs[s]) * x->at_once;
 
 		if (floats && may_be_here(work, s))
 			code = orr_data_make_loose(&block->data[s], floats, err);
@@ -176,7 +176,7 @@ static int make_workspaces(struct evaluation *x, struct orr_error *err)
 		const struct orr_program *program = work->programs[s];
 		int64_t scratch = orr_program_forward_floats(program, x->at_once);
 		int64_t stash = orr_program_stash_floats(program, x->at_once, false);
-		int n = orr_program_n_in(program) + orr_program_n_out(program);
+		int n = program->n_in + program->n_out;
 
 		sizes.scratch = scratch > sizes.scratch ? scratch : sizes.scratch;
 		sizes.stash = stash > sizes.stash ? stash : sizes.stash;
@@ -328,8 +328,7 @@ static void lay_out(const struct evaluation *x, struct block *block, int s, int 
 		.n_microbatches = 1, /* nothing is gathered: the block is a minibatch */
 		.has_parameters = orr_work_n_parameters(work, s) > 0,
 		.has_data = block->data[s] != NULL,
-		.metrics = orr_program_n_losses(program) ? &x->metrics[(int64_t)c * work->n_losses]
-							 : NULL,
+		.metrics = program->n_losses ? &x->metrics[(int64_t)c * work->n_losses] : NULL,
 	};
 }
 

@@ -111,26 +111,23 @@ static bool make_parameters(struct bench *t)
 static bool make_tensors(struct bench *t)
 {
 	const struct orr_program *p = t->program;
-	int64_t columns = 0;
 
-	for (int i = 0; i < orr_program_n_inputs(p); i++)
-		columns += orr_program_input_width(p, i);
 	t->gradient = zeros(t, t->n_trained);
 	t->state = zeros(t, t->n_trained * orr_optimizer_floats(t->rule.optimizer));
-	t->data = zeros(t, columns * t->n);
+	t->data = zeros(t, orr_program_data_columns(p) * t->n);
 	t->stash = zeros(t, orr_program_stash_floats(p, t->n, true));
 	t->scratch = zeros(t, orr_program_scratch_floats(p, t->n));
 	t->gathered = zeros(t, orr_program_gathered_floats(p, t->n_read));
 	t->device->workspace = allocate(t, orr_program_workspace_bytes(p, t->device, t->n_read));
-	t->metrics = allocate(t, (size_t)(orr_program_n_losses(p) + 1) * sizeof(*t->metrics));
-	t->in = calloc((size_t)orr_program_n_in(p) + 1, sizeof(float *));
-	t->out = calloc((size_t)orr_program_n_out(p) + 1, sizeof(float *));
+	t->metrics = allocate(t, (size_t)(p->n_losses + 1) * sizeof(*t->metrics));
+	t->in = calloc((size_t)p->n_in + 1, sizeof(float *));
+	t->out = calloc((size_t)p->n_out + 1, sizeof(float *));
 	if (t->failed || !t->in || !t->out)
 		return false;
-	for (int i = 0; i < orr_program_n_in(p); i++)
+	for (int i = 0; i < p->n_in; i++)
 		if (!(t->in[i] = tensor(t, orr_program_in_floats(p, i, t->n_read))))
 			return false;
-	for (int i = 0; i < orr_program_n_out(p); i++)
+	for (int i = 0; i < p->n_out; i++)
 		if (!(t->out[i] = tensor(t, orr_program_out_floats(p, i, t->n))))
 			return false;
 	return make_parameters(t);
@@ -251,8 +248,8 @@ static int measure_stage(struct orr_pipeline *p, int s, int64_t samples, struct 
 
 	if ((code = orr_program_create(&bench.program, p, s, err)))
 		return code;
-	bench.n_parameters = orr_program_n_parameters(bench.program);
-	bench.n_trained = orr_program_n_trained(bench.program);
+	bench.n_parameters = bench.program->n_parameters;
+	bench.n_trained = bench.program->n_trained;
 	bench.n_read = orr_program_gathers(bench.program) ? options->batch : samples;
 	if (!make_tensors(&bench)) {
 		code = orr_fail(err, ORR_E_NOMEM,

@@ -70,7 +70,7 @@ int orr_tensors_name(struct orr_named_tensor tensors[ORR_MOST_KEPT], const struc
 bool orr_tensors_find(float *values[ORR_MOST_KEPT], int n, const struct orr_floats *floats, int k,
 		      int i)
 {
-	int64_t n_trained = orr_program_n_trained(floats->program);
+	int64_t n_trained = floats->program->n_trained;
 	struct orr_parameter_place at;
 
 	if (!floats->owned || !orr_program_parameter(floats->program, k, i, &at))

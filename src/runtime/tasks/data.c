@@ -207,7 +207,7 @@ static int make_owned(const struct orr_data *data, struct orr_owned *o, uint64_t
 		      struct orr_error *err)
 {
 	const struct orr_program *program = data->work->programs[o->s];
-	int64_t n = orr_program_n_parameters(program), n_trained = orr_program_n_trained(program);
+	int64_t n = program->n_parameters, n_trained = program->n_trained;
 	int64_t n_state = orr_data_n_state(data, o);
 	float *floats;
 	int code;

@@ -2,20 +2,11 @@
 
 #include "data.h"
 
-int64_t orr_samples_floats(const struct orr_program *program)
-{
-	int64_t n = 0;
-
-	for (int i = 0; i < orr_program_n_inputs(program); i++)
-		n += orr_program_input_width(program, i);
-	return n;
-}
-
 /* Floats of the data that F of (s,b) reads here. */
 static int64_t block_floats(const struct orr_work *work, int s, int b)
 {
 	return orr_work_computes(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_F))
-		       ? orr_samples_floats(work->programs[s]) * orr_work_samples(work, b)
+		       ? orr_program_data_columns(work->programs[s]) * orr_work_samples(work, b)
 		       : 0;
 }
 
@@ -48,12 +39,11 @@ int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program
 {
 	int code = 0;
 
-	for (int i = 0; i < orr_program_n_inputs(program) && !code; i++) {
-		int64_t width = orr_program_input_width(program, i);
+	for (int i = 0; i < program->n_inputs && !code; i++) {
+		int64_t width = program->inputs[i].width;
 
-		code = orr_dataset_gather(dataset, orr_program_input_tensor(program, i),
-					  orr_program_input_columns(program, i), width, rows, n, to,
-					  err);
+		code = orr_dataset_gather(dataset, program->inputs[i].tensor,
+					  program->inputs[i].columns, width, rows, n, to, err);
 		to += n * width;
 	}
 	return code;

@@ -22,8 +22,6 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
 		       struct orr_error *err);
 
-/* Floats of the data that a stage reads of one row. */
-int64_t orr_samples_floats(const struct orr_program *program);
 /* The columns that a stage reads of n rows, input after input. */
 int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
 		     const int64_t *rows, int64_t n, float *to, struct orr_error *err);

@@ -47,7 +47,7 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 		.microbatch = orr_work_n_read(work, job.s) > 1 ? job.b : 0,
 		.n_microbatches = orr_work_n_read(work, job.s),
 		.has_parameters = orr_work_reads(work, j),
-		.has_data = job.d == ORR_PASS_F && orr_program_n_inputs(program) > 0,
+		.has_data = job.d == ORR_PASS_F && program->n_inputs > 0,
 		.has_stash = orr_work_has_backward(work, job.s),
 		.has_gradient = orr_work_makes_gradient(work, j),
 		.recompute = (job.d == ORR_PASS_F || first) && jobs->recompute[job.s],
@@ -60,7 +60,7 @@ static void lay_out_job(const struct orr_slots *slots, struct orr_slot *slot, in
 								   work->pipeline->accumulate
 							 : work->batch),
 	};
-	if (job.d == ORR_PASS_F && orr_program_n_losses(program))
+	if (job.d == ORR_PASS_F && program->n_losses)
 		t->arg.metrics = &slot->metrics[orr_work_loss_at(work, 0, job.b)];
 	if (t->arg.has_gradient) {
 		const struct orr_owned *o = &slots->data->owned[slots->data->owned_of[j]];

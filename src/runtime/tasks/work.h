@@ -59,12 +59,12 @@ static inline bool orr_work_computes(const struct orr_work *work, int j)
 }
 static inline int64_t orr_work_n_parameters(const struct orr_work *work, int s)
 {
-	return orr_program_n_parameters(work->programs[s]);
+	return work->programs[s]->n_parameters;
 }
 /* Those that have a gradient, state and updates: the first ones. */
 static inline int64_t orr_work_n_trained(const struct orr_work *work, int s)
 {
-	return orr_program_n_trained(work->programs[s]);
+	return work->programs[s]->n_trained;
 }
 /* Does job j read parameters? */
 static inline bool orr_work_reads(const struct orr_work *work, int j)
