@@ -3,7 +3,8 @@
 from .convert.convert import Program, convert
 from .convert.weights import load
 from .costs.study import Graph, graph
+from .run.alarm import Fault
 from .run.runner import Runner, run
 from .schedule import Simulated, schedule
 
-__all__ = ["Graph", "Program", "Runner", "Simulated", "convert", "graph", "load", "run", "schedule"]
+__all__ = ["Fault", "Graph", "Program", "Runner", "Simulated", "convert", "graph", "load", "run", "schedule"]

@@ -76,7 +76,8 @@ def planned(
 
 
 def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
-    """Gradients of two steps, added up; the timeline; what a batch of another size gives."""
+    """Gradients of two steps, added up; the timeline; what a batch of another size gives, in all
+    and in one."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
     for i, plan in enumerate(plans):
@@ -89,6 +90,9 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
         runner.write_timeline(f"{folder}/ran{i}.json")
         with pytest.raises(ValueError, match=r"\[1, 6, 6\].*the example was .*\[2, 6, 6\]"):
             runner.step(odd(M))
+    with pytest.raises(ValueError, match=r"^process 0: batch: \[7, " if rank else "^batch: "):
+        runner.step(odd(SAMPLES * M if rank else 7))  # refused by one, and by all
+    assert runner.step(batch) > 0
     dist.destroy_process_group()
 
 

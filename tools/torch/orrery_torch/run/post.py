@@ -1,6 +1,7 @@
 """What workers send each other in a step, in an order that cannot deadlock."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ class Post:
 
     shapes: what goes over the edges, on the meta device."""
 
-    def __init__(self, plan: Plan, shapes: Values, me: int, device: torch.device) -> None:
+    def __init__(
+        self, plan: Plan, shapes: Values, me: int, device: torch.device, limit: timedelta
+    ) -> None:
         self.shapes, self.me, self.device = shapes, me, device
         gradients = {n: t.requires_grad for n, t in shapes.items()}
         self.sent: dict[Job, list[Message]] = {}
@@ -34,14 +37,14 @@ class Post:
                 counts[pair] = self.number[m] + 1
                 if m.target == me:
                     self.queue.setdefault(m.source, []).append(m)
-        self._open(sorted(counts))
+        self._open(sorted(counts), limit)
         self.begin()
 
-    def _open(self, pairs: list[tuple[int, int]]) -> None:
+    def _open(self, pairs: list[tuple[int, int]], limit: timedelta) -> None:
         """The first message of a channel of NCCL waits until both are there: here, one channel
         after the other, all processes in one order."""
         self.channels: dict[tuple[int, int], Any] = {
-            pair: dist.new_group(list(pair)) for pair in pairs
+            pair: dist.new_group(list(pair), limit) for pair in pairs
         }
         nothing = torch.zeros(1, device=self.device)
         for (source, target), group in self.channels.items():
@@ -62,6 +65,8 @@ class Post:
                 f"{m.node.name}: a message of {list(value.shape)} {value.dtype}, and the Runner was "
                 f"made for {list(room.shape)} {room.dtype}: make another"
             )
+        if value.device != self.device:
+            raise ValueError(f"{m.node.name}: a message on {value.device}, not on {self.device}")
         held = value.detach().contiguous()
         self.going = [(w, t) for w, t in self.going if not w.is_completed()]
         group = self.channels[m.source, m.target]
@@ -88,3 +93,19 @@ class Post:
     def end(self) -> None:
         for work, _ in self.going:
             work.wait()
+
+    def close(self) -> None:
+        """Whoever waits on a channel of this process then fails."""
+        self.coming, self.going = {}, []
+        for group in self.channels.values():
+            give_up(group, self.device)
+        self.channels = {}
+
+
+def give_up(group: Any, device: torch.device) -> None:
+    """Closes a group's connections, even while messages are under way."""
+    if not isinstance(group, dist.ProcessGroup):
+        return  # of others
+    if device.type == "cuda":
+        group.abort()
+    dist.destroy_process_group(group)

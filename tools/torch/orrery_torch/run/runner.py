@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import torch.distributed as dist
 from torch import Tensor, fx, nn
 
 from ..trace.changes import check_backwards, check_changes, check_moved
+from .alarm import Alarm, limit_of
 from .clock import Stopwatch, gathered, offset
 from ..costs.costs import Calls, Values
 from ..trace.inputs import check_inputs
 from ..trace.parts import split
 from .plan import Job, Message, plan_of, read_plan
 from .own import Own
-from .post import Post
+from .post import Post, give_up
 from .stage import Pass, Ready, trained_of
 from ..trace.trace import Inputs, on_fakes, trace, words
 
@@ -46,6 +48,9 @@ class Runner:
     materialise() comes before the first step. example_inputs: one microbatch. level, whole: as for
     the graph() that the plan is of.
 
+    timeout: seconds that a process waits for another within a step; 20 times what the plan says of
+    the whole step, and a minute at least.
+
     inputs: places or names of what this process reads of a batch: the rest of it may be None."""
 
     def __init__(
@@ -56,6 +61,7 @@ class Runner:
         *,
         level: str = "module",
         whole: tuple[type[nn.Module], ...] = (),
+        timeout: float | None = None,
     ) -> None:
         check_inputs(model, example_inputs)
         self.model = model
@@ -67,15 +73,19 @@ class Runner:
         parts = split(self.trace, level, whole)
         check_changes(self.trace, parts)
         check_backwards(self.trace)
-        self.plan = read_plan(plan, self.trace, parts)
+        told = plan_of(plan)
+        self.plan = read_plan(told, self.trace, parts)
         self.me, n = dist.get_rank(), len(self.plan.orders)
         if dist.get_world_size() != n:
             raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
         check_moved(self.trace, [stage.parts for stage in self.plan.stages])
         self.example, self.modes = kinds_of(example_inputs), modes_of(model)
         self.autocast = autocast_of(self.device)
-        self.post = Post(self.plan, self._shapes(example_inputs), self.me, self.device)
-        self.groups = self._groups()
+        shapes, limit = self._shapes(example_inputs), limit_of(told, timeout)
+        self.alarm = Alarm()
+        self.post = Post(self.plan, shapes, self.me, self.device, limit)
+        self.all = dist.new_group(timeout=limit)
+        self.groups = self._groups(limit)
         self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
         self.reads = self._reads()
         own = {job.stage for job in self.plan.orders[self.me]}
@@ -116,7 +126,7 @@ class Runner:
             for n, t in crossing.items()
         }
 
-    def _groups(self) -> list[tuple[Tensor, Any]]:
+    def _groups(self, limit: timedelta) -> list[tuple[Tensor, Any]]:
         """Parameters that several workers have, and who they are: they add up the gradients."""
         holders: dict[int, tuple[Tensor, set[int]]] = {}
         for stage in self.plan.stages:
@@ -127,7 +137,7 @@ class Runner:
                 for t in trained_of(part):
                     holders.setdefault(id(t), (t, set()))[1].update(workers)
         sets = sorted({tuple(sorted(w)) for _, w in holders.values() if len(w) > 1})
-        groups = {workers: dist.new_group(list(workers)) for workers in sets}
+        groups = {workers: dist.new_group(list(workers), limit) for workers in sets}
         order = {id(p): i for i, p in enumerate(self.model.parameters())}
         common = [
             (order[key], t, groups[tuple(sorted(w))])
@@ -174,10 +184,7 @@ class Runner:
     def step(self, batch: Inputs) -> float:
         """The loss: the mean of those of the microbatches. Gradients are added to those that are
         there."""
-        parts = cut(batch, self.plan.microbatches)
-        self._check(parts[0])
-        self.own.check()
-        self.given = [self.calls.given(inputs, self.needed) for inputs in parts]
+        self.given = self._ready(batch)
         self.passes: dict[tuple[int, int], Pass] = {}
         self.values: dict[tuple[fx.Node, int], Tensor] = {}
         self.gradients: dict[tuple[fx.Node, int, int], Tensor] = {}
@@ -187,12 +194,31 @@ class Runner:
         for p, _ in self.groups:
             p.grad = None
         self.post.begin()
-        self._meet()
-        with torch.enable_grad():
+        with self.alarm.watch(self._close), torch.enable_grad():
             self._run_jobs()
-        self._add_up(before)
+            self._add_up(before)
         del self.passes, self.values, self.gradients, self.given
         return self.loss.item()
+
+    def _ready(self, batch: Inputs) -> list[Values]:
+        """The microbatches, once all processes have one that they can run."""
+        given: list[Values] = []
+        why: Exception | None = None
+        try:
+            parts = cut(batch, self.plan.microbatches)
+            self._check(parts[0])
+            self.own.check()
+            given = [self.calls.given(inputs, self.needed) for inputs in parts]
+        except Exception as refused:  # noqa: BLE001 of any kind, as data's calls run
+            why = refused
+        self.alarm.agree(why, self.device)
+        return given
+
+    def _close(self) -> None:
+        self.post.close()
+        for group in [self.all, *dict(self.groups).values()]:
+            give_up(group, self.device)
+        self.all, self.groups = None, []
 
     def _check(self, microbatch: Inputs) -> None:
         unread = self.example.keys() - {str(key) for key in self.inputs}
@@ -217,6 +243,7 @@ class Runner:
         order, marks = self.plan.orders[self.me], []
         self.watch.begin()
         for i, job in enumerate(order):
+            self.alarm.begin(job)
             for later in order[i : i + AHEAD]:
                 self.post.expect(self.needs[later])
             self._collect(job)
@@ -225,18 +252,20 @@ class Runner:
             marks.append(self.watch.mark())
             for message in self.post.sent[job]:
                 self.post.send(message, made[message.node])
+        self.alarm.enter("after its jobs, waits until its messages have left")
         self.post.end()
         times = self.watch.seconds(marks)
         self.timeline = list(zip(map(str, order), times[::2], times[1::2]))
 
     def _add_up(self, before: list[Tensor | None]) -> None:
         """Gradients of parameters that several workers have, beside what was there; the loss."""
+        self.alarm.enter("after its jobs, adds up gradients and losses")
         for (p, group), there in zip(self.groups, before):
             g = torch.zeros_like(p) if p.grad is None else p.grad
             g = g.contiguous()
             dist.all_reduce(g, group=group)
             p.grad = g if there is None else there.add_(g)
-        dist.all_reduce(self.loss)
+        dist.all_reduce(self.loss, group=self.all)
 
     def measured(self) -> dict[str, Any]:
         """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
@@ -291,11 +320,15 @@ class Runner:
 
     def _collect(self, job: Job) -> None:
         for m in self.needs[job]:
+            maker = self.plan.maker[m.node].number
+            made = Job(maker, "F", m.b) if m.reader < 0 else Job(m.reader, "B", m.b)
+            self.alarm.waits = m, made
             if m.reader >= 0:
                 self.gradients[m.node, m.b, m.reader] = self.post.take(m)
             elif (m.node, m.b) not in self.values:
                 needs_gradient = self.post.shapes[m.node].requires_grad
                 self.values[m.node, m.b] = self.post.take(m).requires_grad_(needs_gradient)
+        self.alarm.waits = None
 
     def _do(self, job: Job) -> dict[fx.Node, Tensor]:
         """What it makes for other stages: values, or gradients."""

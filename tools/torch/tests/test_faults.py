@@ -1,0 +1,186 @@
+"""Faults at every kind of job: all processes end, and say where it happened and what they waited for."""
+
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orrery_torch
+import pytest
+import torch
+import torch.distributed as dist
+from orrery_torch import command
+from orrery_torch.run import runner as running
+from orrery_torch.run.alarm import limit_of
+from orrery_torch.run.plan import Job
+from orrery_torch.run.runner import cut
+from orrery_torch.trace.trace import trace
+from torch import Tensor, nn
+
+N, M, SAMPLES = 4, 4, 2
+TIMEOUT, SOON, AT_ONCE = 3.0, 5.0, 8  # seconds of the watchdog and of an end; faults that run together
+
+
+class Chain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(6, 6) for _ in range(N)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x).square().mean()
+
+
+class Case(NamedTuple):
+    fault: str
+    job: Job
+
+    def __str__(self) -> str:
+        return f"{self.fault}-{self.job}"
+
+
+def table() -> list[Case]:
+    """40 faults: in the first, a middle and the last stage, in forward, backward and W."""
+    jobs = [Job(s, d, b) for b, (s, d) in enumerate((s, d) for d in "FBW" for s in range(N))]
+    jobs = [Job(j.stage, j.d, j.b % M) for j in jobs]
+    sends = [j for j in jobs if (j.d == "F" and j.stage < N - 1) or (j.d == "B" and j.stage > 0)]
+    cases = [Case("exception", j) for j in jobs]
+    cases += [Case("kill", j) for j in jobs if j.stage != 2]
+    cases += [Case(fault, j) for fault in ("dtype", "shape") for j in sends[::2]]
+    cases += [Case("device", j) for j in sends[1::2]]
+    return cases + [Case("stop", j) for j in jobs if j.stage != 1 or j.d == "F"]
+
+
+CASES = table()
+
+
+def spoil(case: Case, made: dict[Any, Tensor]) -> dict[Any, Tensor]:
+    """What goes wrong in the job."""
+    if case.fault == "exception":
+        raise ArithmeticError("injected")
+    if case.fault in ("kill", "stop"):
+        os.kill(os.getpid(), signal.SIGKILL if case.fault == "kill" else signal.SIGSTOP)
+    how: dict[str, Callable[[Tensor], Tensor]] = {
+        "dtype": lambda t: t.double(),
+        "shape": lambda t: t[:1],
+        "device": lambda t: t.to("meta"),
+    }
+    return {n: how.get(case.fault, lambda t: t)(t.detach()) for n, t in made.items()}
+
+
+def process(rank: int, folder: Path, case: Case, model: nn.Module) -> None:
+    """A step that runs, and one that fails."""
+    torch.set_num_threads(1)  # makes the fork a pool of threads, for which autograd's own would race
+    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=N)
+    batch = torch.randn(SAMPLES * M, 6)
+    plan = folder.parent / "plan.json"
+    limit = TIMEOUT if case.fault == "stop" else None
+    runner = orrery_torch.Runner(plan, model, cut(batch, M)[0], timeout=limit)
+    assert runner.step(batch) > 0
+    do = runner._do
+
+    def faulty(job: Job) -> dict[Any, Tensor]:
+        made = do(job)
+        if job == case.job:
+            (folder / "at").write_text(str(time.time()))
+            made = spoil(case, made)
+        return made
+
+    runner._do = faulty  # type: ignore[method-assign]
+    try:
+        runner.step(batch)
+    except orrery_torch.Fault as why:
+        (folder / f"told-{rank}").write_text(str(why))
+        with pytest.raises(orrery_torch.Fault, match="an earlier step has failed"):
+            runner.step(batch)
+
+
+def begun(folder: Path, case: Case, model: nn.Module) -> list[int]:
+    folder.mkdir()
+    children = []
+    for rank in range(N):
+        child = os.fork()
+        if not child:
+            try:
+                process(rank, folder, case, model)
+            except BaseException:  # noqa: BLE001 what the parent would not see
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        children.append(child)
+    return children
+
+
+def awaited(folder: Path, children: list[int]) -> None:
+    """Until all have ended; one that is stopped goes on once the others have."""
+    left = dict(enumerate(children))
+    while left:
+        for rank, child in list(left.items()):
+            if os.waitpid(child, os.WNOHANG)[0]:
+                del left[rank]
+                (folder / f"end-{rank}").write_text(str(time.time()))
+        if len(left) == 1 and "stop" in folder.name:
+            os.kill(*left.values(), signal.SIGCONT)
+        time.sleep(0.02)
+
+
+def host(_: int, __: int, name: str) -> None:
+    """Forks the processes of every fault: the model is traced once, here, where no autograd has run,
+    whose threads a fork would lack."""
+    torch.set_num_threads(1)
+    folder, model = Path(name), Chain()
+    traced = trace(model, torch.randn(SAMPLES, 6), torch.device("cpu"))
+    running.trace = lambda *_: traced  # type: ignore[assignment]
+    for i in range(0, len(CASES), AT_ONCE):
+        started = [(folder / str(c), begun(folder / str(c), c, model)) for c in CASES[i : i + AT_ONCE]]
+        for each in started:
+            awaited(*each)
+
+
+@pytest.fixture(scope="module")
+def ran(on_processes: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("faults")
+    graph = orrery_torch.graph(Chain(), torch.randn(SAMPLES, 6), measured=False)
+    words = f"-w {N} -m {M} -s zb-h1 --stages {N} -o {folder}/plan.json"
+    command.run("simulate", graph.write(folder / "m.dot"), *words.split())
+    on_processes(host, 1, str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_all_end_and_say_why(ran: Path, case: Case) -> None:
+    folder, job, at = ran / str(case), case.job, case.job.stage
+    others = [r for r in range(N) if r != at]
+    silent = case.fault in ("kill", "stop")
+    told = {r: (folder / f"told-{r}").read_text() for r in (others if silent else range(N))}
+    [fault] = {t.splitlines()[0] for t in told.values()}  # the same on all
+    if silent:
+        assert not fault.startswith(f"process {at},"), fault
+        assert f"process {at}: does not answer: ended, or stopped" in told[others[0]]
+    else:
+        passes = {"F": "forward", "B": "backward", "W": "gradients of parameters"}
+        where = f"{job} ({passes[job.d]} of stage {at}, microbatch {job.b})"
+        what = "ArithmeticError: injected" if case.fault == "exception" else "ValueError: "
+        assert fault.startswith(f"process {at}, in {where}: {what}"), fault
+    for text in told.values():
+        assert len(text.splitlines()) == N + 1, text
+        assert any(", waits for " in t or ", adds up" in t for t in text.splitlines()[1:]), text
+    begin = float((folder / "at").read_text())
+    ends = [float((folder / f"end-{r}").read_text()) - begin for r in others]
+    assert max(ends) < SOON + TIMEOUT * (case.fault == "stop"), ends
+
+
+def test_there_are_40_faults() -> None:
+    assert len(CASES) == len({str(c) for c in CASES}) == 40
+    assert {c.fault for c in CASES} == {"exception", "kill", "dtype", "shape", "device", "stop"}
+
+
+def test_nobody_waits_much_longer_than_the_plan() -> None:
+    assert limit_of({"makespan": 1e-3}, None).total_seconds() == 60
+    assert limit_of({"makespan": 30.0}, None).total_seconds() == 600
+    assert limit_of({"makespan": 30.0, "unit": "units"}, None).total_seconds() == 60
+    assert limit_of({"makespan": 30.0}, 2.5).total_seconds() == 2.5
+    with pytest.raises(ValueError, match="timeout=0: seconds, more than 0"):
+        limit_of({}, 0)
