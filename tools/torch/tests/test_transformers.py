@@ -124,3 +124,9 @@ def test_what_has_no_like_is_named() -> None:
     given = {name: t[:4] for name, t in words("source", "target", "labels").items()}
     with pytest.raises(ValueError, match="encoder.*relative_attention_bias"):
         orrery_torch.convert(Both(hf.T5ForConditionalGeneration(config)), given)
+
+
+def test_the_angles_of_far_rows_are_rotary() -> None:
+    given = {name: torch.randint(61, (2, 1500)) for name in ("input_ids", "labels")}
+    program = orrery_torch.convert(llama("sdpa"), given)
+    assert [n.op for n in program.nodes].count("rotary") == 4

@@ -21,13 +21,15 @@ from ..costs.study import quoted
 from ..tensors import save_safetensors
 from ..trace.trace import Inputs, Trace, first_line, function_of, trace, words
 from .values import CONSTANT, Held, Loss, Node, Rows, Unknown
-from .weights import TURNED
+from .weights import MORE, TURNED
 
 
-def laid_out(t: Tensor) -> tuple[int, int, Axes]:
+def laid_out(t: Tensor, channels_second: bool) -> tuple[int, int, Axes]:
     """Rows, columns and dimensions of an input. Whole numbers are ids or classes, a row each."""
     n, sizes = atom("n", len(t)), list(t.shape[1:])
-    if t.dim() == 4:  # an image: a row a pixel, a column a channel
+    if channels_second and t.dim() == 3:
+        return sizes[1], sizes[0], (n, atom("c", sizes[0]), atom("r", sizes[1]))
+    if channels_second:  # an image: a row a pixel
         channels, height, width = sizes
         axes = (n, atom("c", channels), atom("r", height, 0, 0), atom("r", width, 0, 1))
         return height * width, channels, axes
@@ -51,6 +53,7 @@ class Program:
     weights: dict[str, Tensor]
     losses: dict[str, float]
     inputs: dict[str, tuple[str, Tensor]] = field(default_factory=dict)  # node: name, example
+    channels_second: set[str] = field(default_factory=set)  # of inputs; in the graph columns, last
     table: bool = False  # without a file of data, inputs are columns of one table, beside each other
     lacking: str = ""  # why the weights are not those of the model
 
@@ -85,7 +88,7 @@ class Program:
                 name = says.pop("tensor")
                 shape = examples[name].shape
                 places = torch.arange(first[name], first[name] + examples[name][0].numel())
-                if len(shape) == 4 and examples[name].is_floating_point():
+                if name in self.channels_second:
                     places = places.reshape(shape[1], -1).t()
                 read = [range(*map(int, r.split(":"))) for r in says["columns"].split(",")]
                 says["columns"] = ranges([int(places.flatten()[i]) for r in read for i in r])
@@ -121,7 +124,7 @@ class Program:
                     f"samples: {name} is {list(t.shape[1:])} a sample; the model was converted "
                     f"for {list(example.shape[1:])}"
                 )
-            t = t.permute(0, 2, 3, 1) if t.dim() == 4 else t
+            t = t.movedim(1, -1) if name in self.channels_second else t
             tensors[name] = t.float() if t.is_floating_point() else t.to(torch.int32)
         save_safetensors(Path(path), tensors)
         return Path(path)
@@ -154,16 +157,20 @@ class Converter(Emitter):
         super().__init__(traced)
         self.refused: list[str] = []
         self.values: dict[fx.Node, Any] = {}
+        self.channels_second: set[str] = set()
         for n, value in Calls(traced).given(inputs).items():
             if n.op == "placeholder":
-                self.values[n] = self._input(str(n.target), value)
+                self.values[n] = self._input(n, value)
             elif n.op == "get_attr":
                 self.values[n] = Held(str(n.target), value) if str(n.target) in self.own else value
 
-    def _input(self, name: str, value: Any) -> Any:
+    def _input(self, n: fx.Node, value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        rows, columns, axes = laid_out(value)
+        name = str(n.target)
+        if value.dim() == 4 or (value.dim() == 3 and "conv1d" in map(function_of, n.users)):
+            self.channels_second.add(name)
+        rows, columns, axes = laid_out(value, name in self.channels_second)
         self.samples = len(value)
         numbers = value[0].numel()
         node = name + "_" if name in self.modules or name in self.own else name
@@ -283,8 +290,8 @@ class Converter(Emitter):
         return weights
 
     def _use(self, held: Held) -> str:
-        turned = TURNED if held.turned else ""
-        return f"{self.trace.tied.get(held.name, held.name)}{held.rows or ''}{turned}"
+        how = (TURNED if held.turned else "") + (MORE if held.more else "")
+        return f"{self.trace.tied.get(held.name, held.name)}{held.rows or ''}{how}"
 
     def _agree(self, uses: dict[str, set[tuple[str, ...]]]) -> None:
         """A trained parameter that operators use in different ways, which would train apart."""
@@ -337,4 +344,5 @@ def finished(converter: Converter, name: str) -> Program:
     converter.keep(set(losses))
     given = {str(n.attributes["tensor"]) for n in converter.nodes if n.op == "input"}
     inputs = {n: v for n, v in converter.inputs.items() if v[0] in given}
-    return Program(name, converter.nodes, converter.share(), losses, inputs)
+    channels = converter.channels_second & given
+    return Program(name, converter.nodes, converter.share(), losses, inputs, channels)

@@ -17,7 +17,7 @@ from .attention import (
     times,
 )
 from .emitter import Emitter
-from .layout import REPEATED, Axes, atom, of_kind, ordered, reshaped, sizes, whole
+from .layout import REPEATED, Atom, Axes, atom, of_kind, ordered, reshaped, sizes, whole
 from .losses import Counts, EachRow, contrastive, only, per_row
 from .values import (
     CONSTANT,
@@ -35,6 +35,7 @@ from .values import (
     tensor_of,
 )
 
+HEADS = 64  # slices of one call, at most
 
 # ---- shapes ----
 
@@ -93,29 +94,49 @@ def permute(c: Emitter, node: fx.Node, x: Any, order: list[int]) -> Any:
 
 
 def cut(c: Emitter, node: fx.Node, x: Rows, dim: int, begin: int, end: int) -> Rows:
-    """Indices begin to end of a dimension: rows, columns, or the first factor of columns."""
+    """Indices begin to end of a dimension: rows, columns, or a factor of them, as in every head."""
     axis, size = x.axes[dim], sizes(x.axes)[dim]
     if (begin, end) == (0, size):
         return x
     require(len(axis) == 1 and axis[0].kind != "n", "a cut of samples or of several dimensions")
-    kind, every = axis[0].kind, [a for a in sum(x.axes, ()) if a.kind == axis[0].kind]
-    every.sort(key=lambda a: a.key)
-    require(every[0] == axis[0], "a cut that takes single rows or columns from all over")
-    inner = math.prod(a.size for a in every[1:])
-    where = {"r": "rows", "c": "columns"}[kind]
-    says: dict[str, Any] = {"rows": f"0:{x.rows}", "columns": f"0:{x.columns}"}
-    says[where] = f"{begin * inner}:{end * inner}"
-    name = c.emit(node, "slice", [x], **says)
-    count = (end - begin) * inner
-    rows, columns = (count, x.columns) if kind == "r" else (x.rows, count)
-    left = [end - begin, *(a.size for a in every[1:])]
-    fresh = dict(zip(every, reshaped(atom_axes(kind, count), left)))
-    axes = tuple(tuple(b for a in ax for b in fresh.get(a, (a,))) for ax in x.axes)
-    return Rows(name, axes, rows, columns)
+    every = factors_of(x, axis[0].kind)
+    parts = sliced(c, node, x, axis[0], begin, end)
+    left = [end - begin if a == axis[0] else a.size for a in every]
+    return put_together(c, node, parts, every, left, x.axes)
 
 
-def atom_axes(kind: str, size: int) -> Axes:
-    return (atom(kind, size),)
+def factors_of(x: Rows, kind: str) -> list[Atom]:
+    """All of rows or of columns, the outermost first."""
+    return sorted((a for axis in x.axes for a in axis if a.kind == kind), key=lambda a: a.key)
+
+
+def sliced(c: Emitter, node: fx.Node, x: Rows, a: Atom, begin: int, end: int) -> list[Rows]:
+    """Indices begin to end of a factor, once for each index of those outside of it."""
+    every = factors_of(x, a.kind)
+    outer = math.prod(b.size for b in every[: every.index(a)])
+    inner = math.prod(b.size for b in every[every.index(a) + 1 :])
+    require(outer <= HEADS, "a cut that takes single rows or columns from all over")
+    parts = []
+    for i in range(outer):
+        first, last = ((i * a.size + at) * inner for at in (begin, end))
+        says: dict[str, Any] = {"rows": f"0:{x.rows}", "columns": f"0:{x.columns}"}
+        says["rows" if a.kind == "r" else "columns"] = f"{first}:{last}"
+        rows, columns = (last - first, x.columns) if a.kind == "r" else (x.rows, last - first)
+        parts.append(Rows(c.emit(node, "slice", [x], **says), (), rows, columns))
+    return parts
+
+
+def put_together(
+    c: Emitter, node: fx.Node, parts: list[Rows], every: list[Atom], left: list[int], axes: Axes
+) -> Rows:
+    """Slices as one, in which the factors `every` of rows or columns have the sizes `left`."""
+    kind, count, name = every[0].kind, math.prod(left), parts[0].name
+    if len(parts) > 1:
+        name = c.emit(node, "concat", parts, axis="rows" if kind == "r" else "columns")
+    fresh = dict(zip(every, reshaped((atom(kind, count),), left)))
+    found = tuple(tuple(b for a in axis for b in fresh.get(a, (a,))) for axis in axes)
+    rows, columns = (count, parts[0].columns) if kind == "r" else (parts[0].rows, count)
+    return Rows(name, found, rows, columns)
 
 
 def without(x: Rows, dim: int) -> Rows:
@@ -166,10 +187,14 @@ def getitem(c: Emitter, node: fx.Node, values: Any, index: int) -> Any:
 
 
 def concat(c: Emitter, node: fx.Node, parts: list[Any], dim: int = 0) -> Rows:
+    # caches of keys and values begin empty
+    parts = [p for p in parts if isinstance(p, Rows) or tensor_of(p).numel()]
     parts = [p if isinstance(p, Rows) else c.beside(node, p) for p in parts]
     first = parts[0]
     if len(parts) == 1:
         return first  # as in dense blocks, whose first layer joins one
+    if len(first.axes[dim]) == 1 and len(factors_of(first, first.axes[dim][0].kind)) > 1:
+        return concat_by_head(c, node, parts, dim)
     kind = "c" if all(whole(p.axes[dim], "c") for p in parts) else "r"
     total = sum(sizes(p.axes)[dim] for p in parts)
     dim %= len(first.axes)
@@ -183,6 +208,22 @@ def concat(c: Emitter, node: fx.Node, parts: list[Any], dim: int = 0) -> Rows:
     axes[dim] = atom(kind, total)
     rows, columns = (first.rows, total) if kind == "c" else (total, first.columns)
     return Rows(name, tuple(axes), rows, columns)
+
+
+def concat_by_head(c: Emitter, node: fx.Node, parts: list[Rows], dim: int) -> Rows:
+    """Along a factor, as columns of every head that are turned and others that are not."""
+    first = parts[0]
+    joined = first.axes[dim][0]
+    every, slices = factors_of(first, joined.kind), []
+    for p in parts:
+        require(len(p.axes[dim]) == 1 and p.axes[dim][0].key == joined.key, "parts that lie otherwise")
+        same = [a == b for a, b in zip(without(p, dim).axes, without(first, dim).axes)]
+        require(all(same), "parts that lie otherwise")
+        a = p.axes[dim][0]
+        slices.append(sliced(c, node, p, a, 0, a.size))
+    total = sum(sizes(p.axes)[dim] for p in parts)
+    left = [total if a == joined else a.size for a in every]
+    return put_together(c, node, [p for group in zip(*slices) for p in group], every, left, first.axes)
 
 
 # ---- element by element ----
@@ -243,16 +284,21 @@ def add(c: Emitter, node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
     return replace(x, name=c.emit(node, "add", [x, y]))
 
 
+def is_of_columns(x: Rows, t: Tensor) -> bool:
+    """Has it a number for each column, wherever those lie?"""
+    own = zip(reversed(t.shape), reversed(x.axes))
+    return t.numel() == x.columns and all(n == 1 or whole(axis, "c") for n, axis in own)
+
+
 def positions(c: Emitter, node: fx.Node, x: Rows, y: Any) -> Rows:
     t = tensor_of(y)
+    if isinstance(y, Held) and is_of_columns(x, t) and x.rows > 1:
+        return replace(x, name=c.emit(node, "add", [x, c.every_row(node, y, x.rows)]))
     require(t.dim() > 0 and ordered(x.axes), "a sum with a constant")
     if not t.requires_grad and not t.any():
         return x
     if not t.requires_grad and t.numel() == x.columns and t.dim() <= len(x.axes):
         t = t.reshape(x.columns).expand(x.rows, x.columns)
-    if isinstance(y, Held) and t.numel() == x.columns < x.rows * x.columns:
-        shared = c.every_row(node, y, x.rows)
-        return replace(x, name=c.emit(node, "add", [x, shared]))
     require(t.numel() == x.rows * x.columns, "a sum with such a parameter")
     held = y if isinstance(y, Held) and y.tensor.numel() == t.numel() else Held(CONSTANT, t)
     held = replace(held, tensor=t.reshape(x.rows, x.columns))
@@ -282,9 +328,9 @@ def multiply(c: Emitter, node: fx.Node, x: Any, y: Any) -> Any:
 def factors(c: Emitter, node: fx.Node, x: Rows, y: Any) -> Rows:
     """A parameter or a constant that every sample is multiplied by, for each column or float."""
     t = tensor_of(y)
-    require(ordered(x.axes), "a factor here")
-    if isinstance(y, Held) and t.numel() == x.columns and x.rows > 1:
+    if isinstance(y, Held) and is_of_columns(x, t) and x.rows > 1:
         return c.every_row(node, y, x.rows)
+    require(ordered(x.axes), "a factor here")
     t = t.reshape(1, 1, -1).expand(1, x.rows, -1) if t.numel() == x.columns else t
     require(t.numel() == x.rows * x.columns, "factors of this shape")
     held = y if isinstance(y, Held) else None

@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from .layout import Unlike, atom
 from ..trace.trace import Trace, function_of
 from .values import CONSTANT, Held, Node, Rows, shape_of, tensor_of
-from .weights import BESIDE, SQUARE, TURNED, place
+from .weights import BESIDE, MORE, SQUARE, TURNED, place
 
 
 class Emitter:
@@ -188,4 +188,6 @@ def held_name(held: Held) -> str:
         return f"{base}.{TURNED}"
     if held.square:
         return f"{base}.{SQUARE}"
+    if held.more:
+        return f"{base}.{MORE}"
     return f"{base}.{held.rows[0]}-{held.rows[1]}" if held.rows else base

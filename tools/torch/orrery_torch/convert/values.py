@@ -49,11 +49,12 @@ class Held:
     rows: tuple[int, int] | None = None  # of the first dimension; all
     turned: bool = False  # its two dimensions changed places
     square: bool = False  # of a convolution of one dimension: the middle row of a square
+    more: bool = False  # one more than the parameter
 
     def written(self) -> Tensor:
         """As the operator has it."""
         if not self.square:
-            return self.tensor
+            return self.tensor + 1 if self.more else self.tensor
         side = self.tensor.shape[2]
         return torch.zeros(*self.tensor.shape[:2], side, side).index_copy(
             2, torch.tensor([side // 2]), self.tensor.detach().float().unsqueeze(2)

@@ -12,6 +12,7 @@ from .values import CONSTANT
 
 TURNED = "transposed"  # behind the name of a linear whose weights PyTorch has the other way round
 SQUARE = "square"  # behind that of a convolution of one dimension, which reads the middle row alone
+MORE = "plus-one"  # behind that of a norm whose factor is a parameter and 1
 BESIDE = "+"  # between the names of parameters of one operator that no module has together
 ORDER = ["weight", "bias", "mean", "variance"]
 PYTORCH = {"gain": "weight", "mean": "running_mean", "variance": "running_var"}
@@ -30,7 +31,8 @@ def place(model: nn.Module, name: str) -> Tensor | None:
     if op.endswith("." + TURNED) and tensor == "weight":
         other = place(model, op.removesuffix("." + TURNED) + ".weight")
         return None if other is None else other.t()
-    op = op.removesuffix("." + TURNED).removesuffix("." + SQUARE)
+    for how in (TURNED, SQUARE, MORE):
+        op = op.removesuffix("." + how)
     rows = slice(None)
     if found := re.fullmatch(r"(.+)\.(\d+)-(\d+)", op):
         op, rows = found[1], slice(int(found[2]), int(found[3]))
@@ -40,9 +42,11 @@ def place(model: nn.Module, name: str) -> Tensor | None:
     return None
 
 
-def middle(name: str, t: Tensor) -> Tensor:
-    """What a convolution of one dimension has of its square."""
-    return t[:, :, t.shape[2] // 2] if name.endswith(f".{SQUARE}.weight") else t
+def read(name: str, t: Tensor) -> Tensor:
+    """As the model has it: of the square of a convolution of one dimension the middle row."""
+    if name.endswith(f".{SQUARE}.weight"):
+        return t[:, :, t.shape[2] // 2]
+    return t - 1 if name.endswith(f".{MORE}.gain") else t
 
 
 def lacking(model: nn.Module, found: Iterable[Tensor]) -> list[str]:
@@ -62,7 +66,7 @@ def load(model: nn.Module, file: Path | str, *, strict: bool = True) -> None:
     """Weights that `orrery train --save-weights` has written, into the model that convert() made the
     graph of. With strict=False what the file or the model alone has is left as it is."""
     tensors = {
-        name: middle(name, t)
+        name: read(name, t)
         for name, t in load_safetensors(Path(file)).items()
         if "@" not in name and not name.startswith(CONSTANT + ".")  # said before; no parameter
     }

@@ -1,0 +1,275 @@
+"""Models of transformers, timm and torchvision, small, with random weights and without dropout, for `zoo`: forward()
+takes data and returns a loss."""
+
+from collections.abc import Callable
+from typing import Any
+
+import timm
+import torch
+import torch.nn.functional as F
+import torchvision
+import transformers as hf
+from torch import Tensor, nn
+
+WORDS, LENGTH, SIDE, CLASSES = 61, 12, 64, 7
+Made = tuple[nn.Module, dict[str, Tensor]]
+
+
+class Reads(nn.Module):
+    """A language model: the loss of the word that follows each."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
+        scores = self.model(input_ids=tokens).logits
+        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
+
+
+class Classifies(nn.Module):
+    """The loss of a class, of an image or a text."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, data: Tensor, labels: Tensor) -> Tensor:
+        scores = self.model(data)
+        return F.cross_entropy(getattr(scores, "logits", scores), labels)
+
+
+class Translates(nn.Module):
+    """An encoder and a decoder."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, data: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
+        scores = self.model(data, decoder_input_ids=tokens, use_cache=False).logits
+        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
+
+
+class Pairs(nn.Module):
+    """Images and their texts: a model that returns the loss of which belongs to which."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: Tensor, tokens: Tensor) -> Tensor:
+        return self.model(input_ids=tokens, pixel_values=pixels, return_loss=True).loss
+
+
+class Sees(nn.Module):
+    """Words that follow an image and words."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
+        scores = self.model(input_ids=tokens, pixel_values=pixels).logits
+        return F.cross_entropy(scores[:, -LENGTH:].flatten(0, 1), following[:, -LENGTH:].flatten())
+
+
+class Fits(nn.Module):
+    """A number for each place of what the model gives first."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, data: Tensor, wanted: Tensor) -> Tensor:
+        given = self.model(data)
+        return F.mse_loss(given[0].flatten(1)[:, : wanted.shape[1]], wanted)
+
+
+class Finds(nn.Module):
+    """Boxes and classes of the queries of a detector."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: Tensor, labels: Tensor, boxes: Tensor) -> Tensor:
+        found = self.model(pixels)
+        named = F.cross_entropy(found.logits.flatten(0, 1), labels.flatten())
+        return named + F.l1_loss(found.pred_boxes, boxes)
+
+
+def words(n: int) -> Tensor:
+    return torch.randint(2, WORDS - 1, (n, LENGTH))
+
+
+def reads(model: nn.Module, n: int) -> Made:
+    return Reads(model), {"tokens": words(n), "following": words(n)}
+
+
+def tags(model: nn.Module, n: int) -> Made:
+    return Classifies(model), {"data": words(n), "labels": torch.randint(CLASSES, (n,))}
+
+
+def images(model: nn.Module, n: int, side: int = SIDE) -> Made:
+    return Classifies(model), {"data": torch.randn(n, 3, side, side), "labels": torch.randint(CLASSES, (n,))}
+
+
+def translates(model: nn.Module, n: int) -> Made:
+    return Translates(model), {"data": words(n), "tokens": words(n), "following": words(n)}
+
+
+def pairs(model: nn.Module, n: int) -> Made:
+    return Pairs(model), {"pixels": torch.randn(n, 3, 32, 32), "tokens": words(n)}
+
+
+WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+TEXT = WIDE | {"vocab_size": WORDS, "max_position_embeddings": 32, "pad_token_id": 0}
+BERT = TEXT | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "num_labels": CLASSES}
+VISION = WIDE | {"image_size": 32, "patch_size": 8}
+PICTURE = VISION | {"image_size": SIDE, "num_labels": CLASSES}
+SEQ = {"vocab_size": WORDS, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+       "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "dropout": 0.0, "pad_token_id": 0,
+       "bos_token_id": 1, "eos_token_id": WORDS - 1, "decoder_start_token_id": 1}  # fmt: skip
+STILL = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+
+
+def causal(config: Any) -> Callable[[int], Made]:
+    return lambda n: reads(hf.AutoModelForCausalLM.from_config(config()), n)
+
+
+def tagged(config: Any) -> Callable[[int], Made]:
+    return lambda n: tags(hf.AutoModelForSequenceClassification.from_config(config()), n)
+
+
+def seen(config: Any, side: int = SIDE) -> Callable[[int], Made]:
+    return lambda n: images(hf.AutoModelForImageClassification.from_config(config()), n, side)
+
+
+def drawn(name: str, side: int = SIDE, **sizes: Any) -> Callable[[int], Made]:
+    return lambda n: images(timm.create_model(name, num_classes=CLASSES, **sizes), n, side)
+
+
+def built(name: str, side: int = SIDE, **sizes: Any) -> Callable[[int], Made]:
+    return lambda n: images(getattr(torchvision.models, name)(weights=None, num_classes=CLASSES, **sizes), n, side)
+
+
+def whisper(n: int) -> Made:
+    config = hf.WhisperConfig(**SEQ, num_mel_bins=8, max_source_positions=10, max_target_positions=LENGTH)
+    model, inputs = translates(hf.WhisperForConditionalGeneration(config), n)
+    return model, inputs | {"data": torch.randn(n, 8, 20)}
+
+
+def llava(n: int) -> Made:
+    vision = hf.CLIPVisionConfig(**VISION)
+    config = hf.LlavaConfig(vision_config=vision, text_config=hf.LlamaConfig(**TEXT), image_token_index=1)
+    model = hf.LlavaForConditionalGeneration(config)
+    model.model.vision_tower.requires_grad_(False)
+    tokens = torch.cat([torch.ones(n, 16, dtype=torch.int64), words(n)], 1)
+    return Sees(model), {"pixels": torch.randn(n, 3, 32, 32), "tokens": tokens, "following": words(n)}
+
+
+def blip(n: int) -> Made:
+    text = {**TEXT, **STILL, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "encoder_hidden_size": 32}
+    config = hf.BlipConfig(text_config=text, vision_config=VISION, projection_dim=16)
+    tokens = {"pixels": torch.randn(n, 3, 32, 32), "tokens": words(n), "following": words(n)}
+    return Sees(hf.BlipForConditionalGeneration(config)), tokens
+
+
+def clip(n: int) -> Made:
+    text = TEXT | {"eos_token_id": WORDS - 1}
+    return pairs(hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=VISION, projection_dim=16)), n)
+
+
+def siglip(n: int) -> Made:
+    return pairs(hf.SiglipModel(hf.SiglipConfig(text_config=TEXT, vision_config=VISION)), n)
+
+
+def detr(n: int) -> Made:
+    backbone = hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1],
+                               out_features=["stage4"])  # fmt: skip
+    sizes = {k: v for k, v in SEQ.items() if k != "vocab_size"} | {"num_queries": 5, "num_labels": CLASSES - 1}
+    config = hf.DetrConfig(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None,
+                           backbone_config=backbone, **sizes)  # fmt: skip
+    inputs = {"pixels": torch.randn(n, 3, SIDE, SIDE), "labels": torch.randint(CLASSES, (n, 5)),
+              "boxes": torch.rand(n, 5, 4)}  # fmt: skip
+    return Finds(hf.DetrForObjectDetection(config)), inputs
+
+
+def wav2vec(n: int) -> Made:
+    config = hf.Wav2Vec2Config(**BERT, conv_dim=[16, 16], conv_kernel=[10, 3], conv_stride=[5, 2], feat_proj_dropout=0.0,
+                               num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, apply_spec_augment=False,
+                               layerdrop=0.0, hidden_dropout=0.0, attention_dropout=0.0)  # fmt: skip
+    return Fits(hf.Wav2Vec2Model(config)), {"data": torch.randn(n, 200), "wanted": torch.randn(n, 32)}
+
+
+def segformer(n: int) -> Made:
+    config = hf.SegformerConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 16, 32], num_attention_heads=[1, 2, 2, 4],
+                                num_labels=CLASSES, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                                classifier_dropout_prob=0.0, drop_path_rate=0.0)  # fmt: skip
+    return images(hf.SegformerForImageClassification(config), n)
+
+
+GPT2 = {"n_embd": 32, "n_head": 4, "n_layer": 2, "vocab_size": WORDS, "n_positions": 32, "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0, "attn_pdrop": 0.0}  # fmt: skip
+MODELS: dict[str, Callable[[int], Made]] = {
+    "hf gpt2": causal(lambda: hf.GPT2Config(**GPT2)),
+    "hf llama": causal(lambda: hf.LlamaConfig(**TEXT, num_key_value_heads=2)),
+    "hf mistral": causal(lambda: hf.MistralConfig(**TEXT, num_key_value_heads=2)),
+    "hf qwen2": causal(lambda: hf.Qwen2Config(**TEXT, num_key_value_heads=2)),
+    "hf qwen3": causal(lambda: hf.Qwen3Config(**TEXT, num_key_value_heads=2, head_dim=8)),
+    "hf gemma": causal(lambda: hf.GemmaConfig(**TEXT, num_key_value_heads=1, head_dim=8)),
+    "hf phi": causal(lambda: hf.PhiConfig(**TEXT)),
+    "hf opt": causal(lambda: hf.OPTConfig(vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, ffn_dim=64,
+        num_attention_heads=4, max_position_embeddings=32, word_embed_proj_dim=32, dropout=0.0, pad_token_id=0)),
+    "hf gpt-neox": causal(lambda: hf.GPTNeoXConfig(**TEXT | {"hidden_size": 64})),
+    "hf bloom": causal(lambda: hf.BloomConfig(vocab_size=WORDS, hidden_size=32, n_layer=2, n_head=4, pad_token_id=0)),
+    "hf mixtral": causal(lambda: hf.MixtralConfig(**TEXT, num_key_value_heads=2, num_local_experts=4)),
+    "hf mamba": causal(lambda: hf.MambaConfig(vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, state_size=4)),
+    "hf bert": tagged(lambda: hf.BertConfig(**BERT)),
+    "hf roberta": tagged(lambda: hf.RobertaConfig(**BERT)),
+    "hf distilbert": tagged(lambda: hf.DistilBertConfig(vocab_size=WORDS, dim=32, n_layers=2, n_heads=4, hidden_dim=64,
+        max_position_embeddings=32, dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0, num_labels=CLASSES)),
+    "hf albert": tagged(lambda: hf.AlbertConfig(**BERT, embedding_size=16, classifier_dropout_prob=0.0)),
+    "hf electra": tagged(lambda: hf.ElectraConfig(**BERT, embedding_size=16)),
+    "hf deberta-v2": tagged(lambda: hf.DebertaV2Config(**BERT, relative_attention=True, pos_att_type=["p2c", "c2p"],
+        pooler_dropout=0.0, pooler_hidden_size=32)),
+    "hf t5": lambda n: translates(hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=WORDS, d_model=32, d_kv=8,
+        d_ff=64, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0)), n),
+    "hf bart": lambda n: translates(hf.BartForConditionalGeneration(hf.BartConfig(**SEQ,
+        max_position_embeddings=32)), n),
+    "hf whisper": whisper,
+    "hf wav2vec2": wav2vec,
+    "hf vit": seen(lambda: hf.ViTConfig(**PICTURE)),
+    "hf deit": lambda n: images(hf.DeiTForImageClassification(hf.DeiTConfig(**PICTURE)), n),
+    "hf beit": seen(lambda: hf.BeitConfig(**PICTURE)),
+    "hf dinov2": seen(lambda: hf.Dinov2Config(**PICTURE)),
+    "hf convnext": seen(lambda: hf.ConvNextConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 16, 32], num_labels=CLASSES)),
+    "hf resnet": seen(lambda: hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1],
+        num_labels=CLASSES)),
+    "hf segformer": segformer,
+    "hf clip": clip,
+    "hf siglip": siglip,
+    "hf llava": llava,
+    "hf blip": blip,
+    "hf detr": detr,
+    "timm vit": drawn("vit_tiny_patch16_224", img_size=SIDE, embed_dim=32, depth=2, num_heads=4),
+    "timm mixer": drawn("mixer_s32_224", img_size=SIDE),
+    "timm convnext": drawn("convnext_atto", depths=(1, 1, 1, 1), dims=(8, 16, 16, 32)),
+    "timm swin": drawn("swin_tiny_patch4_window7_224", img_size=56, embed_dim=16, depths=(2, 2), num_heads=(2, 4), side=56),
+    "timm efficientnet": drawn("efficientnet_lite0", drop_rate=0.0),
+    "timm regnet": drawn("regnetx_002"),
+    "timm mobilenetv3": drawn("mobilenetv3_small_050", drop_rate=0.0),
+    "timm resnet18d": drawn("resnet18d"),
+    "timm deit3": drawn("deit3_small_patch16_224", img_size=SIDE, embed_dim=32, depth=2, num_heads=4),
+    "timm coat": drawn("coat_lite_tiny", img_size=SIDE),
+    "torchvision resnet18": built("resnet18"),
+    "torchvision mnasnet": built("mnasnet0_5", dropout=0.0),
+    "torchvision densenet121": built("densenet121"),
+    "torchvision mobilenet_v2": built("mobilenet_v2", dropout=0.0),
+    "torchvision squeezenet": built("squeezenet1_1", dropout=0.0),
+    "torchvision shufflenet": built("shufflenet_v2_x0_5"),
+    "torchvision swin_t": lambda n: images(torchvision.models.SwinTransformer([4, 4], 16, [2, 2], [2, 2], [4, 4],
+        stochastic_depth_prob=0.0, num_classes=CLASSES), n),
+    "torchvision efficientnet_b0": built("efficientnet_b0", dropout=0.0, stochastic_depth_prob=0.0),
+}  # fmt: skip
