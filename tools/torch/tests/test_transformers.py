@@ -66,6 +66,41 @@ def llama(how: str) -> nn.Module:
     return Own(hf.LlamaForCausalLM(hf.LlamaConfig(**SIZE, **WIDE, **more)))
 
 
+def gemma(how: str) -> nn.Module:
+    """Its norms multiply by 1 and a parameter; caches of keys and values begin empty."""
+    more = {"num_key_value_heads": 1, "head_dim": 8, "attn_implementation": how}
+    return Own(hf.GemmaForCausalLM(hf.GemmaConfig(**SIZE, **WIDE, **more, pad_token_id=0)))
+
+
+def phi(how: str) -> nn.Module:
+    """Half of each head's columns turn."""
+    config = hf.PhiConfig(**SIZE, **WIDE, attn_implementation=how)
+    return Own(hf.PhiForCausalLM(config))
+
+
+class Heard(nn.Module):
+    """Sound, channels first, and what was said."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, sound: Tensor, target: Tensor, labels: Tensor) -> Tensor:
+        scores = self.model(sound, decoder_input_ids=target).logits
+        return F.cross_entropy(scores.flatten(0, 1), labels.flatten())
+
+
+def whisper(how: str) -> nn.Module:
+    sizes: dict[str, Any] = {"vocab_size": 61, "d_model": 32, "num_mel_bins": 8, "dropout": 0.0}
+    for part in ("encoder", "decoder"):
+        sizes |= {f"{part}_layers": 1, f"{part}_ffn_dim": 64, f"{part}_attention_heads": 4}
+    ends = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    sizes |= ends | {"max_source_positions": 10, "max_target_positions": 12}
+    return Heard(
+        hf.WhisperForConditionalGeneration(hf.WhisperConfig(**sizes, attn_implementation=how))
+    )
+
+
 def bert(how: str) -> nn.Module:
     config = hf.BertConfig(**SIZE, **WIDE, **STILL, attn_implementation=how)
     return Scored(hf.BertForMaskedLM(config))
@@ -97,9 +132,17 @@ def pictures() -> dict[str, Tensor]:
     return {"given": torch.randn(ROWS, 3, 16, 16, generator=g), "labels": labels}
 
 
+def sound() -> dict[str, Tensor]:
+    g = torch.Generator().manual_seed(1)
+    return {"sound": torch.randn(ROWS, 8, 20, generator=g)} | words("target", "labels")
+
+
 CASES: dict[str, tuple[Callable[[str], nn.Module], Callable[[], dict[str, Tensor]]]] = {
     "gpt2": (gpt2, lambda: words("input_ids", "labels")),
     "llama": (llama, lambda: words("input_ids", "labels")),
+    "gemma": (gemma, lambda: words("input_ids", "labels")),
+    "phi": (phi, lambda: words("input_ids", "labels")),
+    "whisper": (whisper, sound),
     "bert": (bert, lambda: words("given", "labels")),
     "vit": (vit, pictures),
     "bart": (bart, lambda: words("source", "target", "labels")),
@@ -130,3 +173,17 @@ def test_the_angles_of_far_rows_are_rotary() -> None:
     given = {name: torch.randint(61, (2, 1500)) for name in ("input_ids", "labels")}
     program = orrery_torch.convert(llama("sdpa"), given)
     assert [n.op for n in program.nodes].count("rotary") == 4
+
+
+@pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
+def test_what_a_norm_has_less_one_comes_back(tmp_path: Path) -> None:
+    model, other = gemma("sdpa"), gemma("sdpa")
+    for p in model.parameters():
+        nn.init.normal_(p)
+    given = {name: t[:2] for name, t in words("input_ids", "labels").items()}
+    program = orrery_torch.convert(model, given)
+    gains = [name for name in program.weights if name.endswith(".gain")]
+    assert len(gains) == 5 and all("plus-one" in name for name in gains)
+    orrery_torch.load(other, program.save_weights(tmp_path / "gemma.safetensors"))
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q)

@@ -160,14 +160,13 @@ class Converter(Emitter):
         self.channels_second: set[str] = set()
         for n, value in Calls(traced).given(inputs).items():
             if n.op == "placeholder":
-                self.values[n] = self._input(n, value)
+                self.values[n] = self._input(n, str(n.target), value)
             elif n.op == "get_attr":
                 self.values[n] = Held(str(n.target), value) if str(n.target) in self.own else value
 
-    def _input(self, n: fx.Node, value: Any) -> Any:
+    def _input(self, n: fx.Node, name: str, value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        name = str(n.target)
         if value.dim() == 4 or (value.dim() == 3 and "conv1d" in map(function_of, n.users)):
             self.channels_second.add(name)
         rows, columns, axes = laid_out(value, name in self.channels_second)

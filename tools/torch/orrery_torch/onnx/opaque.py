@@ -32,10 +32,10 @@ class Opaque(Converter):
 
     # ---- names and layouts ----
 
-    def _input(self, name: str, value: Any) -> Any:
+    def _input(self, n: fx.Node, name: str, value: Any) -> Any:
         name = self.called[name]
         try:
-            return super()._input(name, value)
+            return super()._input(n, name, value)
         except Unlike:
             rows = self._lay(name, list(value.shape), None)
             self.inputs[name] = (name, value)
