@@ -27,7 +27,7 @@ struct orr_attention {
 	int64_t n, queries, keys; /* samples; rows of q, and of k and v, a sample */
 	int64_t heads, kv_heads, width;
 	bool causal;  /* query i sees keys 0 to i */
-	bool rounded; /* products read bfloat16 */
+	bool rounded; /* operands of products are rounded to bfloat16 */
 };
 
 /* What fits a CUDA device's shared memory, of a backward's smallest tile. */

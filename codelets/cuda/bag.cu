@@ -3,12 +3,12 @@
  * and the bits of a row depend on its own ids alone, not on how the table is cut. */
 #include "places.h"
 
-struct bag {
-	struct orr_bag b;
-	const float *ids, *w;
-	float *y;
-	__device__ void operator()(int64_t s, int64_t c) const
-	{
+void orr_cuda_bag(struct orr_device *d, const struct orr_bag *bag, const float *ids, const float *w,
+		  float *y)
+{
+	const struct orr_bag b = *bag;
+
+	start(d, "bag", b.n, b.features, [=] __device__(int64_t s, int64_t c) {
 		const float *own = ids + s * b.ids;
 		float each = orr_bag_share(&b, own), sum = 0;
 
@@ -21,13 +21,7 @@ struct bag {
 				sum = NAN;
 		}
 		y[s * b.features + c] = sum;
-	}
-};
-
-void orr_cuda_bag(struct orr_device *d, const struct orr_bag *b, const float *ids, const float *w,
-		  float *y)
-{
-	start(d, "bag", b->n, b->features, bag{*b, ids, w, y});
+	});
 }
 
 /* ---- sorting ---- */
@@ -121,16 +115,6 @@ static const int64_t *sort(struct orr_device *d, const struct orr_bag *bag, cons
  * than PART, these sums. */
 #define PART 64
 
-struct shares {
-	struct orr_bag b;
-	const float *ids;
-	float *shares;
-	__device__ void operator()(int64_t s) const
-	{
-		shares[s] = orr_bag_share(&b, ids + s * b.ids);
-	}
-};
-
 struct row_sums {
 	struct orr_bag b;
 	bool add;
@@ -222,6 +206,7 @@ size_t orr_cuda_bag_bytes(const struct orr_bag *b)
 void orr_cuda_bag_weight(struct orr_device *d, const struct orr_bag *b, const float *ids,
 			 const float *dy, float *apart, float *dw)
 {
+	const struct orr_bag bag = *b;
 	int64_t n = b->n * b->ids;
 	char *room = static_cast<char *>(d->workspace), *parts = room + 2 * key_bytes(b);
 	float *each = reinterpret_cast<float *>(parts + part_bytes(b));
@@ -235,7 +220,9 @@ void orr_cuda_bag_weight(struct orr_device *d, const struct orr_bag *b, const fl
 	if (!n)
 		return;
 	if (b->mean)
-		orr_each(d, "shares of ids", b->n, shares{*b, ids, each});
+		orr_each(d, "shares of ids", b->n, [=] __device__(int64_t s) {
+			each[s] = orr_bag_share(&bag, ids + s * bag.ids);
+		});
 	sums.keys = sort(d, b, ids, reinterpret_cast<int64_t *>(room),
 			 reinterpret_cast<int64_t *>(room + key_bytes(b)));
 	start(d, "bag backward", n, b->features, sum_parts{sums});

@@ -24,32 +24,6 @@ static struct sums sums_of(const struct orr_device *d, int64_t n, int64_t width)
 	return {{at, at + strips}, {at + 2 * strips, at + 2 * strips + width}};
 }
 
-/* What is added up: the value, the squared difference from the mean, a slope and it along. */
-struct values {
-	const float *x;
-	__device__ double2 operator()(int64_t at, int64_t) const
-	{
-		return make_double2((double)x[at], 0);
-	}
-};
-struct squares {
-	const float *x;
-	const double *means;
-	__device__ double2 operator()(int64_t at, int64_t c) const
-	{
-		double difference = (double)x[at] - means[c];
-
-		return make_double2(difference * difference, 0);
-	}
-};
-struct slopes {
-	const float *dy, *normal;
-	__device__ double2 operator()(int64_t at, int64_t) const
-	{
-		return make_double2((double)dy[at], (double)dy[at] * (double)normal[at]);
-	}
-};
-
 /* Strip blockIdx.y of 32 columns: its rows in turn to the block's, and these from the first to the
  * last. */
 template <class F>
@@ -76,108 +50,32 @@ __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
 	to.strips[1][blockIdx.y * width + c] = sum.y;
 }
 
-/* f(column, means of its sums) */
-template <class F> struct mean_strips {
-	int64_t n, width, strips;
-	struct sums sums;
-	F f;
-	__device__ void operator()(int64_t c) const
-	{
+/* Of what f(cell, its column) gives, two sums a column; then g(column, their means). */
+template <class F, class G>
+static void mean_columns(struct orr_device *d, int64_t n, int64_t width, struct sums sums, F f, G g)
+{
+	int64_t strips = orr_strips(n);
+	dim3 grid((unsigned)orr_ceil(width, ORR_TILE_X), (unsigned)strips);
+	dim3 tile(ORR_TILE_X, ORR_TILE_Y);
+	const auto add = sum_strips<F>;
+
+	ORR_LAUNCH(add, grid, tile, 0, d->cuda->stream, n, width, orr_strip_rows(n), f, sums);
+	orr_each(d, "means of columns", width, [=] __device__(int64_t c) {
 		double a = 0, b = 0;
 
 		for (int64_t k = 0; k < strips; k++) {
 			a += sums.strips[0][k * width + c];
 			b += sums.strips[1][k * width + c];
 		}
-		f(c, a / (double)n, b / (double)n);
-	}
-};
-
-template <class F, class G>
-static void mean_columns(struct orr_device *d, int64_t n, int64_t width, struct sums sums, F f, G g)
-{
-	dim3 grid((unsigned)orr_ceil(width, ORR_TILE_X), (unsigned)orr_strips(n));
-	dim3 tile(ORR_TILE_X, ORR_TILE_Y);
-	const auto add = sum_strips<F>;
-
-	ORR_LAUNCH(add, grid, tile, 0, d->cuda->stream, n, width, orr_strip_rows(n), f, sums);
-	orr_each(d, "means of columns", width, mean_strips<G>{n, width, orr_strips(n), sums, g});
+		g(c, a / (double)n, b / (double)n);
+	});
 }
 
-struct keep_mean {
-	double *means;
-	float *moments;
-	__device__ void operator()(int64_t c, double mean, double) const
-	{
-		means[c] = mean;
-		moments[c] = (float)mean;
-	}
-};
-struct keep_variance {
-	double epsilon, *factors;
-	float *moments;
-	__device__ void operator()(int64_t c, double variance, double) const
-	{
-		factors[c] = 1.0 / sqrt(variance + epsilon);
-		moments[c] = (float)variance;
-	}
-};
-struct keep_slopes {
-	const float *gain;
-	double *means, *along;
-	__device__ void operator()(int64_t c, double mean, double mean_along) const
-	{
-		means[c] = (double)gain[c] * mean;
-		along[c] = (double)gain[c] * mean_along;
-	}
-};
-
-struct normalise {
-	const double *means, *factors;
-	const float *x, *gain, *bias;
-	float *y, *normal;
-	__device__ void operator()(int64_t at, int64_t c) const
-	{
-		normal[at] = (float)(((double)x[at] - means[c]) * factors[c]);
-		y[at] = normal[at] * gain[c] + bias[c];
-	}
-};
-struct evaluate {
-	double epsilon;
-	const float *x, *gain, *bias, *means, *variances;
-	float *y;
-	__device__ void operator()(int64_t at, int64_t c) const
-	{
-		double factor = (double)gain[c] / sqrt((double)variances[c] + epsilon);
-
-		y[at] = (float)(((double)x[at] - (double)means[c]) * factor + (double)bias[c]);
-	}
-};
-struct input_slope {
-	double epsilon;
-	const double *means, *along;
-	const float *normal, *variances, *gain, *dy;
-	float *dx;
-	__device__ void operator()(int64_t at, int64_t c) const
-	{
-		double factor = 1.0 / sqrt((double)variances[c] + epsilon);
-
-		dx[at] = (float)(factor * ((double)gain[c] * (double)dy[at] - means[c] -
-					   (double)normal[at] * along[c]));
-	}
-};
-
 /* f(cell, its column) */
-template <class F> struct of_column {
-	int64_t width;
-	F f;
-	__device__ void operator()(int64_t i) const { f(i, i % width); }
-};
-
 template <class F>
 static void all_cells(struct orr_device *d, const char *name, int64_t n, int64_t width, F f)
 {
-	orr_each(d, name, n * width, of_column<F>{width, f});
+	orr_each(d, name, n * width, [=] __device__(int64_t i) { f(i, i % width); });
 }
 
 static void start_batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
@@ -185,20 +83,41 @@ static void start_batchnorm_forward(struct orr_device *d, int64_t n, int64_t wid
 				    float *normal, float *moments)
 {
 	struct sums s = sums_of(d, n, width);
+	double *means = s.all[0], *factors = s.all[1];
 
-	mean_columns(d, n, width, s, values{x}, keep_mean{s.all[0], moments});
-	mean_columns(d, n, width, s, squares{x, s.all[0]},
-		     keep_variance{epsilon, s.all[1], moments + width});
-	all_cells(d, "batchnorm", n, width,
-		  normalise{s.all[0], s.all[1], x, gain, bias, y, normal});
+	mean_columns(
+		d, n, width, s,
+		[=] __device__(int64_t at, int64_t) { return make_double2((double)x[at], 0); },
+		[=] __device__(int64_t c, double mean, double) {
+			means[c] = mean;
+			moments[c] = (float)mean;
+		});
+	mean_columns(
+		d, n, width, s,
+		[=] __device__(int64_t at, int64_t c) {
+			double difference = (double)x[at] - means[c];
+
+			return make_double2(difference * difference, 0);
+		},
+		[=] __device__(int64_t c, double variance, double) {
+			factors[c] = 1.0 / sqrt(variance + epsilon);
+			moments[width + c] = (float)variance;
+		});
+	all_cells(d, "batchnorm", n, width, [=] __device__(int64_t at, int64_t c) {
+		normal[at] = (float)(((double)x[at] - means[c]) * factors[c]);
+		y[at] = normal[at] * gain[c] + bias[c];
+	});
 }
 
 static void start_batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
 				     const float *x, const float *gain, const float *bias,
 				     const float *moments, float *y)
 {
-	all_cells(d, "batchnorm's evaluation", n, width,
-		  evaluate{epsilon, x, gain, bias, moments, moments + width, y});
+	all_cells(d, "batchnorm's evaluation", n, width, [=] __device__(int64_t at, int64_t c) {
+		double factor = (double)gain[c] / sqrt((double)moments[width + c] + epsilon);
+
+		y[at] = (float)(((double)x[at] - (double)moments[c]) * factor + (double)bias[c]);
+	});
 }
 
 static void start_batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
@@ -206,10 +125,23 @@ static void start_batchnorm_input(struct orr_device *d, int64_t n, int64_t width
 				  const float *dy, float *dx)
 {
 	struct sums s = sums_of(d, n, width);
+	double *means = s.all[0], *along = s.all[1];
 
-	mean_columns(d, n, width, s, slopes{dy, normal}, keep_slopes{gain, s.all[0], s.all[1]});
-	all_cells(d, "batchnorm backward", n, width,
-		  input_slope{epsilon, s.all[0], s.all[1], normal, moments + width, gain, dy, dx});
+	mean_columns(
+		d, n, width, s,
+		[=] __device__(int64_t at, int64_t) {
+			return make_double2((double)dy[at], (double)dy[at] * (double)normal[at]);
+		},
+		[=] __device__(int64_t c, double mean, double mean_along) {
+			means[c] = (double)gain[c] * mean;
+			along[c] = (double)gain[c] * mean_along;
+		});
+	all_cells(d, "batchnorm backward", n, width, [=] __device__(int64_t at, int64_t c) {
+		double factor = 1.0 / sqrt((double)moments[width + c] + epsilon);
+
+		dx[at] = (float)(factor * ((double)gain[c] * (double)dy[at] - means[c] -
+					   (double)normal[at] * along[c]));
+	});
 }
 
 /* ---- of a sample's groups ---- */

@@ -49,37 +49,28 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	}
 }
 
-struct normalise_columns {
-	int64_t n_rows, n_columns;
-	bool begins;
-	const float *t, *scores;
-	float *most;
-	double *sum;
-	__device__ void operator()(int64_t i) const
-	{
-		float factor = factor_of(t), before = begins ? -INFINITY : most[i], top = before;
-		double all;
-
-		for (int64_t r = 0; r < n_rows; r++)
-			top = fmaxf(top, factor * scores[r * n_columns + i]);
-		all = begins ? 0 : sum[i] * (double)expf(before - top);
-		for (int64_t r = 0; r < n_rows; r++)
-			all += (double)expf(factor * scores[r * n_columns + i] - top);
-		most[i] = top;
-		sum[i] = all;
-	}
-};
-
 static void start_contrastive_normalise(struct orr_device *d, int64_t n_rows, int64_t n_columns,
 					int64_t first, const float *t, const float *scores,
 					const struct orr_largest *rows,
 					const struct orr_largest *columns, float *)
 {
+	float *most = columns->most;
+	double *sum = columns->sum;
+
 	ORR_LAUNCH(normalise_rows, orr_blocks(n_rows, 1), ORR_BLOCK, 0, d->cuda->stream, n_rows,
 		   n_columns, t, scores, rows->most + first, rows->sum + first);
-	orr_each(d, "contrastive", n_columns,
-		 normalise_columns{n_rows, n_columns, !first, t, scores, columns->most,
-				   columns->sum});
+	orr_each(d, "contrastive", n_columns, [=] __device__(int64_t i) {
+		float factor = factor_of(t), before = first ? most[i] : -INFINITY, top = before;
+		double all;
+
+		for (int64_t r = 0; r < n_rows; r++)
+			top = fmaxf(top, factor * scores[r * n_columns + i]);
+		all = first ? sum[i] * (double)expf(before - top) : 0;
+		for (int64_t r = 0; r < n_rows; r++)
+			all += (double)expf(factor * scores[r * n_columns + i] - top);
+		most[i] = top;
+		sum[i] = all;
+	});
 	orr_cuda_ok(d, cudaGetLastError(), "contrastive");
 }
 

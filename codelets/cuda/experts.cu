@@ -19,67 +19,47 @@ __device__ inline int64_t place_of(const struct orr_routing &r, int64_t expert, 
 
 /* ---- to experts ---- */
 
-struct choose {
-	struct orr_routing r;
-	const float *scores;
-	struct orr_routed *route;
-	__device__ void operator()(int64_t, int64_t i) const
-	{
-		orr_routing_choose(&r, scores + i * r.experts, route + i * r.top);
-	}
-};
-
-/* One thread an expert and group: places go by the order of rows. */
-struct queue {
-	struct orr_routing r;
-	struct orr_routed *route;
-	__device__ void operator()(int64_t group, int64_t expert) const
-	{
-		orr_routing_queue(&r, expert, route + group * (r.rows / r.groups) * r.top);
-	}
-};
-
-static void start_route(struct orr_device *d, const struct orr_routing *r, const float *scores,
-			float *route)
+/* Places go by the order of rows: one thread an expert and group. */
+static void start_route(struct orr_device *d, const struct orr_routing *routing,
+			const float *scores, float *route)
 {
+	const struct orr_routing r = *routing;
 	struct orr_routed *to = reinterpret_cast<struct orr_routed *>(route);
 
-	start(d, "route", 1, r->n * r->rows, choose{*r, scores, to});
-	start(d, "route", r->n * r->groups, r->experts, queue{*r, to});
+	start(d, "route", 1, r.n * r.rows, [=] __device__(int64_t, int64_t i) {
+		orr_routing_choose(&r, scores + i * r.experts, to + i * r.top);
+	});
+	start(d, "route", r.n * r.groups, r.experts, [=] __device__(int64_t group, int64_t expert) {
+		orr_routing_queue(&r, expert, to + group * (r.rows / r.groups) * r.top);
+	});
 }
 
-struct route_slopes {
-	struct orr_routing r;
-	const float *scores;
-	const struct orr_routed *route, *slope;
-	float *dx;
-	__device__ void operator()(int64_t, int64_t i) const
-	{
-		orr_routing_slopes(&r, scores + i * r.experts, route + i * r.top, slope + i * r.top,
-				   dx + i * r.experts);
-	}
-};
-
-static void start_route_input(struct orr_device *d, const struct orr_routing *r,
+static void start_route_input(struct orr_device *d, const struct orr_routing *routing,
 			      const float *scores, const float *route, const float *slope,
 			      float *dx)
 {
-	start(d, "route backward", 1, r->n * r->rows,
-	      route_slopes{*r, scores, routed(route), routed(slope), dx});
+	const struct orr_routing r = *routing;
+	const struct orr_routed *at = routed(route), *slopes = routed(slope);
+
+	start(d, "route backward", 1, r.n * r.rows, [=] __device__(int64_t, int64_t i) {
+		orr_routing_slopes(&r, scores + i * r.experts, at + i * r.top, slopes + i * r.top,
+				   dx + i * r.experts);
+	});
 }
 
-struct to_expert {
-	struct orr_routing r;
-	int64_t expert, width;
-	const float *x;
-	const struct orr_routed *route;
-	float *y, *at;
-	__device__ void operator()(int64_t i, int64_t c) const
-	{
-		int64_t own = r.groups * r.places, found = -1;
+static void start_dispatch(struct orr_device *d, const struct orr_routing *routing, int64_t expert,
+			   int64_t width, const float *x, const float *route, float *y, float *at)
+{
+	const struct orr_routing r = *routing;
+	const struct orr_routed *choices = routed(route);
+	const int64_t own = r.groups * r.places;
+
+	orr_cuda_zero(d, r.n * own * width, y);
+	start(d, "dispatch", r.n * r.rows, width, [=] __device__(int64_t i, int64_t c) {
+		int64_t found = -1;
 
 		for (int64_t j = 0; j < r.top; j++) {
-			int64_t to = place_of(r, expert, i, j, route);
+			int64_t to = place_of(r, expert, i, j, choices);
 
 			if (to < 0)
 				continue;
@@ -88,79 +68,39 @@ struct to_expert {
 		}
 		if (c == 0)
 			at[i] = (float)found;
-	}
-};
-
-static void start_dispatch(struct orr_device *d, const struct orr_routing *r, int64_t expert,
-			   int64_t width, const float *x, const float *route, float *y, float *at)
-{
-	orr_cuda_zero(d, r->n * r->groups * r->places * width, y);
-	start(d, "dispatch", r->n * r->rows, width,
-	      to_expert{*r, expert, width, x, routed(route), y, at});
+	});
 }
 
-struct to_row {
-	struct orr_routing r;
-	int64_t width;
-	const float *at, *dy;
-	float *dx;
-	__device__ void operator()(int64_t i, int64_t c) const
-	{
+static void start_dispatch_input(struct orr_device *d, const struct orr_routing *routing,
+				 int64_t width, const float *at, const float *dy, float *dx)
+{
+	const struct orr_routing r = *routing;
+
+	start(d, "dispatch backward", r.n * r.rows, width, [=] __device__(int64_t i, int64_t c) {
 		int64_t from = i / r.rows * r.groups * r.places + (int64_t)at[i];
 
 		dx[i * width + c] = at[i] < 0 ? 0.0f : dy[from * width + c];
-	}
-};
-
-static void start_dispatch_input(struct orr_device *d, const struct orr_routing *r, int64_t width,
-				 const float *at, const float *dy, float *dx)
-{
-	start(d, "dispatch backward", r->n * r->rows, width, to_row{*r, width, at, dy, dx});
+	});
 }
 
 /* ---- from experts ---- */
 
-struct weigh {
-	struct orr_routing r;
-	int64_t expert, width;
-	const struct orr_routed *route;
-	const float *x;
-	float *y;
-	__device__ void operator()(int64_t i, int64_t c) const
-	{
+static void start_combine(struct orr_device *d, const struct orr_routing *routing, int64_t expert,
+			  int64_t width, const float *route, const float *x, float *y)
+{
+	const struct orr_routing r = *routing;
+	const struct orr_routed *choices = routed(route);
+
+	start(d, "combine", r.n * r.rows, width, [=] __device__(int64_t i, int64_t c) {
 		for (int64_t j = 0; j < r.top; j++) {
-			int64_t from = place_of(r, expert, i, j, route);
+			int64_t from = place_of(r, expert, i, j, choices);
 
 			if (from >= 0)
 				y[i * width + c] +=
-					route[i * r.top + j].weight * x[from * width + c];
+					choices[i * r.top + j].weight * x[from * width + c];
 		}
-	}
-};
-
-static void start_combine(struct orr_device *d, const struct orr_routing *r, int64_t expert,
-			  int64_t width, const float *route, const float *x, float *y)
-{
-	start(d, "combine", r->n * r->rows, width, weigh{*r, expert, width, routed(route), x, y});
+	});
 }
-
-struct weigh_back {
-	struct orr_routing r;
-	int64_t expert, width;
-	const struct orr_routed *route;
-	const float *dy;
-	float *dx;
-	__device__ void operator()(int64_t i, int64_t c) const
-	{
-		for (int64_t j = 0; j < r.top; j++) {
-			int64_t to = place_of(r, expert, i, j, route);
-
-			if (to >= 0)
-				dx[to * width + c] =
-					route[i * r.top + j].weight * dy[i * width + c];
-		}
-	}
-};
 
 /* The slopes of weights: products of rows, a warp a row. */
 __global__ void __launch_bounds__(ORR_BLOCK)
@@ -185,21 +125,31 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-static void start_combine_input(struct orr_device *d, const struct orr_routing *r, int64_t expert,
-				int64_t width, const float *route, const float *x, const float *dy,
-				float *dx, float *slope)
+static void start_combine_input(struct orr_device *d, const struct orr_routing *routing,
+				int64_t expert, int64_t width, const float *route, const float *x,
+				const float *dy, float *dx, float *slope)
 {
-	struct shape s = shape_of(r->n * r->rows, 1, 0);
+	const struct orr_routing r = *routing;
+	const struct orr_routed *choices = routed(route);
+	struct shape s = shape_of(r.n * r.rows, 1, 0);
 
 	if (dx) {
-		orr_cuda_zero(d, r->n * r->groups * r->places * width, dx);
-		start(d, "combine backward", r->n * r->rows, width,
-		      weigh_back{*r, expert, width, routed(route), dy, dx});
+		orr_cuda_zero(d, r.n * r.groups * r.places * width, dx);
+		start(d, "combine backward", r.n * r.rows, width,
+		      [=] __device__(int64_t i, int64_t c) {
+			      for (int64_t j = 0; j < r.top; j++) {
+				      int64_t to = place_of(r, expert, i, j, choices);
+
+				      if (to >= 0)
+					      dx[to * width + c] = choices[i * r.top + j].weight *
+								   dy[i * width + c];
+			      }
+		      });
 	}
 	if (!slope)
 		return;
-	ORR_LAUNCH(weight_slopes, s.grid, ORR_BLOCK, 0, d->cuda->stream, *r, expert, width,
-		   routed(route), x, dy, reinterpret_cast<struct orr_routed *>(slope));
+	ORR_LAUNCH(weight_slopes, s.grid, ORR_BLOCK, 0, d->cuda->stream, r, expert, width, choices,
+		   x, dy, reinterpret_cast<struct orr_routed *>(slope));
 	orr_cuda_ok(d, cudaGetLastError(), "combine backward");
 }
 

@@ -6,12 +6,12 @@
 
 /* Starts kind<I> for n cells; `most` is the largest index that it computes. Indices have 32 bits
  * where that is enough: they are divided a lot. */
-#define START(d, name, n, most, kind, ...) \
+#define START(d, n, most, kind, ...) \
 	do { \
 		if ((n) > INT32_MAX - ORR_MOST_BLOCKS * ORR_BLOCK || (most) > INT32_MAX) \
-			orr_each<int64_t>(d, name, n, kind<int64_t>{__VA_ARGS__}); \
+			kind<int64_t>(d, n, __VA_ARGS__); \
 		else \
-			orr_each<int32_t>(d, name, (int32_t)(n), kind<int32_t>{__VA_ARGS__}); \
+			kind<int32_t>(d, (int32_t)(n), __VA_ARGS__); \
 	} while (0)
 
 template <class I> struct window {
@@ -60,13 +60,10 @@ template <class I, class F> __device__ inline void each_seen(const window<I> &w,
 			f(y * w.side + x, (top + y) * w.width + left + x);
 }
 
-template <class I> struct unfold {
-	window<I> w;
-	const float *x;
-	float *to;
-
-	__device__ void operator()(I i) const
-	{
+template <class I>
+static void unfold(struct orr_device *d, I n, window<I> w, const float *x, float *to)
+{
+	orr_each<I>(d, "unfold", n, [=] __device__(I i) {
 		I c = i % w.count, k = i / w.count % (w.side * w.side);
 		I place = i / w.count / (w.side * w.side);
 		I column = place % w.columns, r = place / w.columns;
@@ -76,16 +73,13 @@ template <class I> struct unfold {
 		I pixel = (r / w.rows * w.height + y) * w.width + at;
 
 		to[i] = inside ? x[pixel * w.channels + w.first + c] : 0.0f;
-	}
-};
+	});
+}
 
-template <class I> struct fold {
-	window<I> w;
-	const float *from;
-	float *x;
-
-	__device__ void operator()(I i) const
-	{
+template <class I>
+static void fold(struct orr_device *d, I n, window<I> w, const float *from, float *x)
+{
+	orr_each<I>(d, "fold", n, [=] __device__(I i) {
 		cell<I> at(i, w.height, w.width, w.count);
 		I first = at.s * w.rows * w.columns, area = w.side * w.side;
 		float sum = 0;
@@ -94,29 +88,26 @@ template <class I> struct fold {
 			sum += from[((first + place) * area + k) * w.count + at.c];
 		});
 		x[((at.s * w.height + at.y) * w.width + at.x) * w.channels + w.first + at.c] = sum;
-	}
-};
+	});
+}
 
-template <class I> struct turn {
-	I rows, columns;
-	const float *x;
-	float *y;
+template <class I>
+static void turn(struct orr_device *d, I n, int64_t n_rows, int64_t n_columns, const float *x,
+		 float *y)
+{
+	I rows = (I)n_rows, columns = (I)n_columns;
 
-	__device__ void operator()(I i) const
-	{
+	orr_each<I>(d, "turn", n, [=] __device__(I i) {
 		I r = i % rows, c = i / rows % columns, k = i / rows / columns;
 
 		y[i] = x[(k * rows + r) * columns + c];
-	}
-};
+	});
+}
 
-template <class I> struct max_pool {
-	window<I> w;
-	const float *x;
-	float *y, *at;
-
-	__device__ void operator()(I i) const
-	{
+template <class I>
+static void max_pool(struct orr_device *d, I n, window<I> w, const float *x, float *y, float *at)
+{
+	orr_each<I>(d, "max_pool", n, [=] __device__(I i) {
 		cell<I> to(i, w.rows, w.columns, w.channels);
 		const float *image = x + to.s * w.height * w.width * w.channels + to.c;
 		float most = -INFINITY;
@@ -130,16 +121,14 @@ template <class I> struct max_pool {
 		});
 		y[i] = most;
 		at[i] = (float)best;
-	}
-};
+	});
+}
 
-template <class I> struct max_pool_back {
-	window<I> w;
-	const float *at, *dy;
-	float *dx;
-
-	__device__ void operator()(I i) const
-	{
+template <class I>
+static void max_pool_back(struct orr_device *d, I n, window<I> w, const float *at, const float *dy,
+			  float *dx)
+{
+	orr_each<I>(d, "max_pool backward", n, [=] __device__(I i) {
 		cell<I> to(i, w.height, w.width, w.channels);
 		I first = to.s * w.rows * w.columns;
 		float sum = 0;
@@ -151,32 +140,26 @@ template <class I> struct max_pool_back {
 				sum += dy[j];
 		});
 		dx[i] = sum;
-	}
-};
+	});
+}
 
-template <class I> struct mean_pool {
-	window<I> w;
-	const float *x;
-	float *y;
-
-	__device__ void operator()(I i) const
-	{
+template <class I>
+static void mean_pool(struct orr_device *d, I n, window<I> w, const float *x, float *y)
+{
+	orr_each<I>(d, "mean_pool", n, [=] __device__(I i) {
 		cell<I> to(i, w.rows, w.columns, w.channels);
 		const float *image = x + to.s * w.height * w.width * w.channels + to.c;
 		float sum = 0;
 
 		each_seen(w, to.y, to.x, [&](I, I pixel) { sum += image[pixel * w.channels]; });
 		y[i] = sum * (1.0f / (float)(w.side * w.side));
-	}
-};
+	});
+}
 
-template <class I> struct mean_pool_back {
-	window<I> w;
-	const float *dy;
-	float *dx;
-
-	__device__ void operator()(I i) const
-	{
+template <class I>
+static void mean_pool_back(struct orr_device *d, I n, window<I> w, const float *dy, float *dx)
+{
+	orr_each<I>(d, "mean_pool backward", n, [=] __device__(I i) {
 		cell<I> to(i, w.height, w.width, w.channels);
 		I first = to.s * w.rows * w.columns;
 		float sum = 0, share = 1.0f / (float)(w.side * w.side);
@@ -185,15 +168,15 @@ template <class I> struct mean_pool_back {
 			sum += share * dy[(first + place) * w.channels + to.c];
 		});
 		dx[i] = sum;
-	}
-};
+	});
+}
 
 static void start_unfold(struct orr_device *d, int64_t n, const struct orr_window *w,
 			 const float *x, float *rows)
 {
 	int64_t cells = n * orr_window_places(w) * orr_window_seen(w);
 
-	START(d, "unfold", cells, n * orr_window_image(w), unfold, *w, x, rows);
+	START(d, cells, n * orr_window_image(w), unfold, *w, x, rows);
 }
 
 static void start_fold(struct orr_device *d, int64_t n, const struct orr_window *w,
@@ -202,7 +185,7 @@ static void start_fold(struct orr_device *d, int64_t n, const struct orr_window 
 	int64_t most = n * orr_window_places(w) * orr_window_seen(w), pixels = w->height * w->width;
 
 	most = most > n * orr_window_image(w) ? most : n * orr_window_image(w);
-	START(d, "fold", n * pixels * w->count, most, fold, *w, rows, x);
+	START(d, n * pixels * w->count, most, fold, *w, rows, x);
 }
 
 static void start_turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns,
@@ -210,11 +193,7 @@ static void start_turn(struct orr_device *d, int64_t n, int64_t rows, int64_t co
 {
 	int64_t cells = n * rows * columns;
 
-	if (cells > INT32_MAX - ORR_MOST_BLOCKS * ORR_BLOCK)
-		orr_each<int64_t>(d, "turn", cells, turn<int64_t>{rows, columns, x, y});
-	else
-		orr_each<int32_t>(d, "turn", (int32_t)cells,
-				  turn<int32_t>{(int32_t)rows, (int32_t)columns, x, y});
+	START(d, cells, cells, turn, rows, columns, x, y);
 }
 
 static void start_max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
@@ -222,7 +201,7 @@ static void start_max_pool_forward(struct orr_device *d, int64_t n, const struct
 {
 	int64_t cells = n * orr_window_places(w) * w->channels;
 
-	START(d, "max_pool", cells, n * orr_window_image(w), max_pool, *w, x, y, at);
+	START(d, cells, n * orr_window_image(w), max_pool, *w, x, y, at);
 }
 
 static void start_max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
@@ -230,7 +209,7 @@ static void start_max_pool_backward(struct orr_device *d, int64_t n, const struc
 {
 	int64_t most = n * orr_window_places(w) * w->channels;
 
-	START(d, "max_pool backward", n * orr_window_image(w), most, max_pool_back, *w, at, dy, dx);
+	START(d, n * orr_window_image(w), most, max_pool_back, *w, at, dy, dx);
 }
 
 static void start_mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
@@ -238,7 +217,7 @@ static void start_mean_pool_forward(struct orr_device *d, int64_t n, const struc
 {
 	int64_t cells = n * orr_window_places(w) * w->channels;
 
-	START(d, "mean_pool", cells, n * orr_window_image(w), mean_pool, *w, x, y);
+	START(d, cells, n * orr_window_image(w), mean_pool, *w, x, y);
 }
 
 static void start_mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
@@ -246,7 +225,7 @@ static void start_mean_pool_backward(struct orr_device *d, int64_t n, const stru
 {
 	int64_t most = n * orr_window_places(w) * w->channels;
 
-	START(d, "mean_pool backward", n * orr_window_image(w), most, mean_pool_back, *w, dy, dx);
+	START(d, n * orr_window_image(w), most, mean_pool_back, *w, dy, dx);
 }
 
 const struct orr_image_kernels orr_images_cuda = {

@@ -379,22 +379,6 @@ static void start_class_parts_entropy(struct orr_device *d, int64_t n, const str
 
 /* ---- of choices of experts ---- */
 
-/* The shares of experts, by sample and expert. */
-struct balance_shares {
-	struct orr_routing r;
-	const struct orr_routed *route;
-	float *shares;
-	__device__ void operator()(int64_t i) const
-	{
-		const struct orr_routed *row = route + i / r.experts * r.rows * r.top;
-		float sum = 0;
-
-		for (int64_t k = 0; k < r.rows; k++, row += r.top)
-			sum += orr_routing_share(&r, i % r.experts, row);
-		shares[i] = sum;
-	}
-};
-
 /* Probabilities to slopes. */
 __global__ void __launch_bounds__(ORR_BLOCK)
 	balance_slopes(const __grid_constant__ struct orr_routing r, const struct orr_routed *route,
@@ -417,16 +401,25 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	});
 }
 
-void orr_cuda_balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
+/* The shares of experts, by sample and expert, and then the slopes. */
+void orr_cuda_balance(struct orr_device *d, const struct orr_routing *routing, const float *scores,
 		      const float *route, float *slope, float *shares, struct orr_metrics *metrics)
 {
-	int64_t rows = r->n * r->rows;
+	const struct orr_routing r = *routing;
+	int64_t rows = r.n * r.rows;
 	struct shape s = shape_of(rows, 1, 0);
 	const struct orr_routed *from = reinterpret_cast<const struct orr_routed *>(route);
 
-	orr_rows_cuda.softmax_forward(d, rows, r->experts, scores, slope);
-	orr_each(d, "balance", r->n * r->experts, balance_shares{*r, from, shares});
-	ORR_LAUNCH(balance_slopes, s.grid, ORR_BLOCK, 0, d->cuda->stream, *r, from, shares, slope,
+	orr_rows_cuda.softmax_forward(d, rows, r.experts, scores, slope);
+	orr_each(d, "balance", r.n * r.experts, [=] __device__(int64_t i) {
+		const struct orr_routed *row = from + i / r.experts * r.rows * r.top;
+		float sum = 0;
+
+		for (int64_t k = 0; k < r.rows; k++, row += r.top)
+			sum += orr_routing_share(&r, i % r.experts, row);
+		shares[i] = sum;
+	});
+	ORR_LAUNCH(balance_slopes, s.grid, ORR_BLOCK, 0, d->cuda->stream, r, from, shares, slope,
 		   seen_of(d));
 	orr_cuda_ok(d, cudaGetLastError(), "balance");
 	count_rows(d, rows, metrics);

@@ -50,26 +50,20 @@ void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int
 }
 
 /* T: float or bfloat16 */
-template <class T> struct add_bias {
-	int64_t width;
-	const T *bias;
-	T *y;
-	__device__ void operator()(int64_t r, int64_t c) const
-	{
-		float v, b;
-
-		orr_load<1>(&v, y + r * width + c);
-		orr_load<1>(&b, bias + c);
-		v += b;
-		orr_store<1>(y + r * width + c, &v);
-	}
-};
-
 template <class T>
 static void add_bias_of(struct orr_device *d, int64_t n, int64_t width, const void *bias, void *y)
 {
-	start(d, "bias", n, width,
-	      add_bias<T>{width, static_cast<const T *>(bias), static_cast<T *>(y)});
+	const T *from = static_cast<const T *>(bias);
+	T *to = static_cast<T *>(y);
+
+	start(d, "bias", n, width, [=] __device__(int64_t r, int64_t c) {
+		float v, b;
+
+		orr_load<1>(&v, to + r * width + c);
+		orr_load<1>(&b, from + c);
+		v += b;
+		orr_store<1>(to + r * width + c, &v);
+	});
 }
 
 void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halves,

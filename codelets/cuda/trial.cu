@@ -11,41 +11,32 @@ __device__ inline float drawn(int64_t i, unsigned seed)
 	return (float)(int32_t)(x ^ x >> 16) * 0x1p-31f;
 }
 
-template <class T> struct fill {
-	unsigned seed;
-	T *to;
-	__device__ void operator()(int64_t i) const
-	{
+template <class T> static void fill(struct orr_device *d, int64_t count, unsigned seed, T *to)
+{
+	orr_each(d, "random operands", count, [=] __device__(int64_t i) {
 		float v = drawn(i, seed);
 
 		orr_store<1>(to + i, &v);
-	}
-};
+	});
+}
 
 void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halves, void *to)
 {
 	if (halves)
-		orr_each(d, "random operands", count,
-			 fill<uint16_t>{seed, static_cast<uint16_t *>(to)});
+		fill(d, count, seed, static_cast<uint16_t *>(to));
 	else
-		orr_each(d, "random operands", count, fill<float>{seed, static_cast<float *>(to)});
+		fill(d, count, seed, static_cast<float *>(to));
 }
-
-struct find_difference {
-	const uint32_t *a, *b;
-	long long *first;
-	__device__ void operator()(int64_t i) const
-	{
-		if (a[i] != b[i])
-			atomicMin(first, (long long)i);
-	}
-};
 
 void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *a, const float *b,
 			      int64_t *first)
 {
-	orr_each(d, "difference", count,
-		 find_difference{reinterpret_cast<const uint32_t *>(a),
-				 reinterpret_cast<const uint32_t *>(b),
-				 reinterpret_cast<long long *>(first)});
+	const uint32_t *x = reinterpret_cast<const uint32_t *>(a);
+	const uint32_t *y = reinterpret_cast<const uint32_t *>(b);
+	long long *least = reinterpret_cast<long long *>(first);
+
+	orr_each(d, "difference", count, [=] __device__(int64_t i) {
+		if (x[i] != y[i])
+			atomicMin(least, (long long)i);
+	});
 }
