@@ -85,6 +85,106 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 	return code;
 }
 
+/* ---- what crosses between jobs ---- */
+
+/* Output i of F of (s,b), and the gradient of it that comes back. All microbatches of what is
+ * gathered come with the first F of the stage that reads it, and their gradients go with its last
+ * B.
+ */
+static int visit_edge(const struct orr_work *work, int s, int b, int i,
+		      int (*visit)(void *user, const struct orr_handover *h), void *user)
+{
+	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_jobs *jobs = work->jobs;
+	int to = orr_stage_after(p, s, i), n = p->n_stages * jobs->n_passes;
+	int64_t at = orr_work_edge_at(work, p->stages[s].out[i], b),
+		samples = orr_work_samples(work, b);
+	int f = orr_jobs_index(jobs, s, b, ORR_PASS_F);
+	int reader = orr_jobs_index(jobs, to, b, ORR_PASS_F);
+	int back = orr_jobs_index(jobs, to, b, ORR_PASS_B);
+	int first = orr_jobs_index(jobs, s, b, orr_jobs_first_backward(jobs, s));
+	int taker = p->stages[to].gather ? work->first_of[reader % n] : reader;
+	int sender = p->stages[to].gather ? work->last_of[back % n] : back;
+	int64_t floats = orr_program_out_floats(work->programs[s], i, samples);
+	int64_t gradients = orr_program_out_gradient_floats(work->programs[s], i, samples);
+	const struct orr_handover moves[] = {
+		{ORR_TRANSFER_ACTIVATION, at, floats, f, reader, f, taker},
+		{ORR_TRANSFER_GRADIENT, at, gradients, back, first, sender, first},
+	};
+	int code = visit(user, &moves[0]);
+
+	return code || !gradients ? code : visit(user, &moves[1]);
+}
+
+int orr_cross_visit(const struct orr_work *work, int s, int b,
+		    int (*visit)(void *user, const struct orr_handover *h), void *user)
+{
+	const struct orr_jobs *jobs = work->jobs;
+	const struct orr_program *program = work->programs[s];
+	int64_t n = orr_work_samples(work, b), left = orr_program_left_floats(program, n, true);
+	int f = orr_jobs_index(jobs, s, b, ORR_PASS_F), code = 0;
+	int first = orr_jobs_index(jobs, s, b, orr_jobs_first_backward(jobs, s));
+	int last = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s));
+	int64_t at = orr_work_at(work, s, b);
+	int64_t stash = jobs->recompute[s] ? orr_program_input_floats(program, n)
+					   : orr_program_stash_floats(program, n, false);
+	struct orr_handover moves[] = {
+		{ORR_TRANSFER_STASH, at, stash, f, first, f, first},
+		{left ? ORR_TAG_LEFT : ORR_TAG_ENDED, at, left, first, last, first, last},
+		{ORR_TAG_GATE, at, 1, 0, f, 0, f},
+	};
+	bool there[] = {orr_work_has_backward(work, s), orr_work_splits(work, s),
+			orr_work_gates(work, s, b)};
+
+	if (there[2])
+		moves[2].from = moves[2].sender =
+			orr_jobs_index(jobs, s, b - jobs->cap[s], orr_jobs_last_pass(jobs, s));
+	for (int i = 0; i < work->pipeline->stages[s].n_out && !code; i++)
+		code = visit_edge(work, s, b, i, visit, user);
+	for (int k = 0; k < 3 && !code; k++)
+		code = there[k] ? visit(user, &moves[k]) : 0;
+	return code;
+}
+
+static int note(void *user, const struct orr_handover *h)
+{
+	struct orr_cross *cross = user;
+	const struct orr_work *work = cross->work;
+	int from = work->rank_of[work->jobs->compute[h->from]];
+	int to = work->rank_of[work->jobs->compute[h->to]];
+	int *next;
+
+	if (from == to || (from != work->rank && to != work->rank))
+		return 0;
+	next = from == work->rank ? &cross->sends[h->sender] : &cross->takes[h->taker];
+	while (*next >= 0)
+		next = &cross->crossings[*next].next;
+	*next = cross->n_crossings++;
+	cross->crossings[*next] =
+		(struct orr_crossing){h->tag, from == work->rank ? to : from, h->to, h->at, -1};
+	return 0;
+}
+
+static int find_crossings(struct orr_cross *cross, struct orr_error *err)
+{
+	const struct orr_work *work = cross->work;
+	const struct orr_pipeline *p = work->pipeline;
+	size_t n_jobs = (size_t)work->jobs->n_jobs;
+	size_t n = (2 * (size_t)p->n_edges + 3 * (size_t)p->n_stages) * (size_t)p->n_microbatches;
+
+	cross->crossings = orr_arrays_add(work->arrays, n, sizeof(*cross->crossings));
+	cross->takes = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->takes));
+	cross->sends = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->sends));
+	if (work->arrays->failed)
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %zu messages", n);
+	for (size_t j = 0; j < n_jobs; j++)
+		cross->takes[j] = cross->sends[j] = -1;
+	for (int s = 0; s < p->n_stages && work->n_ranks > 1; s++)
+		for (int b = 0; b < p->n_microbatches; b++)
+			(void)orr_cross_visit(work, s, b, note, cross);
+	return 0;
+}
+
 int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
 		   struct orr_error *err)
 {
@@ -100,7 +200,8 @@ int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
 				     err)) ||
 	    (code = orr_credits_init(&cross->leaving, work, prefetch, ORR_PLACE_GRADIENT, err)))
 		return code;
-	return make_incoming(cross, err);
+	code = find_crossings(cross, err);
+	return code ? code : make_incoming(cross, err);
 }
 
 void orr_cross_fini(struct orr_cross *cross)
@@ -130,11 +231,6 @@ static int rank_of(const struct orr_work *work, int j)
 	return work->rank_of[work->jobs->compute[j]];
 }
 
-static int rank_of_job(const struct orr_work *work, int s, int b, enum orr_pass d)
-{
-	return rank_of(work, orr_jobs_index(work->jobs, s, b, d));
-}
-
 static void receive(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int from)
 {
 	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, from);
@@ -154,19 +250,10 @@ static void send(struct crossing *x, int tag, int64_t at, starpu_data_handle_t h
 		x->code = orr_ranks_send_data(&m, x->err);
 }
 
-/* It has no more readers here. */
-static void send_last_of(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle,
-			 int reader)
+static void send_partial(struct crossing *x, int j)
 {
-	int to = rank_of(x->work, reader);
-
-	send(x, tag, at, handle, to, reader);
-	if (!x->code && to != x->work->rank)
-		orr_data_drop(x->cross->data, handle);
-}
-
-static void send_partial(struct crossing *x, int j, int64_t at, int to)
-{
+	int64_t at = orr_work_at(x->work, x->job.s, x->job.b);
+	int to = x->work->rank_of[x->work->jobs->weights[j]];
 	starpu_data_handle_t partial = x->cross->data->partial[at];
 
 	send(x, ORR_TRANSFER_WEIGHT_GRADIENT, at, partial, to, -1);
@@ -176,60 +263,13 @@ static void send_partial(struct crossing *x, int j, int64_t at, int to)
 	orr_data_drop(x->cross->data, partial);
 }
 
-static void receive_activations(struct crossing *x, int b)
+static starpu_data_handle_t handle_of(const struct orr_data *data, const struct orr_crossing *c)
 {
-	const struct orr_work *work = x->work;
-	const struct orr_pipeline *p = work->pipeline;
-	int s = x->job.s;
-
-	for (int i = 0; i < p->stages[s].n_in; i++) {
-		int64_t e = orr_work_edge_at(work, p->stages[s].in[i], b);
-
-		receive(x, ORR_TRANSFER_ACTIVATION, e, x->cross->data->activation[e],
-			rank_of_job(work, orr_stage_before(p, s, i), b, ORR_PASS_F));
-	}
-}
-
-/* What job F takes: its inputs, and the go where a cap holds it back. */
-static void receive_forward(struct crossing *x)
-{
-	const struct orr_work *work = x->work;
-	const struct orr_jobs *jobs = work->jobs;
-	const struct orr_pipeline *p = work->pipeline;
-	const struct orr_data *data = x->cross->data;
-	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
-
-	if (!p->stages[s].gather)
-		receive_activations(x, b);
-	else if (orr_work_is_first(work, orr_jobs_index(jobs, s, b, ORR_PASS_F)))
-		for (int k = 0; k < p->n_microbatches; k++)
-			receive_activations(x, k);
-	if (orr_work_gates(work, s, b))
-		receive(x, ORR_TAG_GATE, at, data->gate[at],
-			rank_of_job(work, s, b - jobs->cap[s], orr_jobs_last_pass(jobs, s)));
-}
-
-/* What the first job of the backward takes: the stash, and gradients where there are any. */
-static void receive_backward(struct crossing *x)
-{
-	const struct orr_work *work = x->work;
-	const struct orr_pipeline *p = work->pipeline;
-	const struct orr_data *data = x->cross->data;
-	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
-
-	receive(x, ORR_TRANSFER_STASH, at, data->stash[at], rank_of_job(work, s, b, ORR_PASS_F));
-	for (int i = 0; i < p->stages[s].n_out; i++) {
-		int64_t e = orr_work_edge_at(work, p->stages[s].out[i], b);
-
-		if (data->gradient[e])
-			receive(x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
-				rank_of_job(work, orr_stage_after(p, s, i), b, ORR_PASS_B));
-	}
-}
-
-static int tag_of_left(const struct orr_work *work, int s)
-{
-	return orr_program_left_floats(work->programs[s], 1, true) ? ORR_TAG_LEFT : ORR_TAG_ENDED;
+	return (c->tag == ORR_TRANSFER_ACTIVATION ? data->activation
+		: c->tag == ORR_TRANSFER_GRADIENT ? data->gradient
+		: c->tag == ORR_TRANSFER_STASH    ? data->stash
+		: c->tag == ORR_TAG_GATE          ? data->gate
+						  : data->left)[c->at];
 }
 
 int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
@@ -237,105 +277,35 @@ int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error
 	const struct orr_work *work = cross->work;
 	const struct orr_data *data = cross->data;
 	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
-	int s = x.job.s, b = x.job.b, at = orr_work_at(work, s, b);
+	const struct orr_crossing *c;
 
 	if (data->fetched[j]) {
 		x.code = orr_credit_take(&cross->arriving, j, data->fetched[j], STARPU_W, err);
 		receive(&x, ORR_TRANSFER_PARAMETER, j, data->fetched[j],
 			work->rank_of[work->jobs->weights[j]]);
 	}
-	if (x.job.d == ORR_PASS_F)
-		receive_forward(&x);
-	else if (x.job.d == orr_jobs_first_backward(work->jobs, s))
-		receive_backward(&x);
-	else
-		receive(&x, tag_of_left(work, s), at, data->left[at],
-			rank_of_job(work, s, b, ORR_PASS_B));
+	for (int i = cross->takes[j]; i >= 0; i = c->next) {
+		c = &cross->crossings[i];
+		receive(&x, c->tag, c->at, handle_of(data, c), c->other);
+	}
 	return x.code;
 }
 
-/* After the last pass: its weight gradient, and the go for the one that the cap holds back. */
-static void send_last(struct crossing *x, int j)
-{
-	const struct orr_work *work = x->work;
-	int s = x->job.s, b = x->job.b, next = b + orr_jobs_cap(work->jobs, s);
-	int at = orr_work_at(work, s, b);
-
-	if (orr_work_makes_gradient(work, j))
-		send_partial(x, j, at, work->rank_of[work->jobs->weights[j]]);
-	if (next < work->pipeline->n_microbatches && orr_work_gates(work, s, next)) {
-		at = orr_work_at(work, s, next);
-		send_last_of(x, ORR_TAG_GATE, at, x->cross->data->gate[at],
-			     orr_jobs_index(work->jobs, s, next, ORR_PASS_F));
-	}
-}
-
-static void send_forward(struct crossing *x)
-{
-	const struct orr_work *work = x->work;
-	const struct orr_pipeline *p = work->pipeline;
-	const struct orr_data *data = x->cross->data;
-	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
-
-	for (int i = 0; i < p->stages[s].n_out; i++) {
-		int64_t e = orr_work_edge_at(work, p->stages[s].out[i], b);
-
-		send_last_of(x, ORR_TRANSFER_ACTIVATION, e, data->activation[e],
-			     orr_jobs_index(work->jobs, orr_stage_after(p, s, i), b, ORR_PASS_F));
-	}
-	if (orr_work_has_backward(work, s))
-		send_last_of(
-			x, ORR_TRANSFER_STASH, at, data->stash[at],
-			orr_jobs_index(work->jobs, s, b, orr_jobs_first_backward(work->jobs, s)));
-}
-
-static void send_gradients(struct crossing *x, int b)
-{
-	const struct orr_work *work = x->work;
-	const struct orr_pipeline *p = work->pipeline;
-	const struct orr_data *data = x->cross->data;
-	int s = x->job.s;
-
-	for (int i = 0; i < p->stages[s].n_in; i++) {
-		int64_t e = orr_work_edge_at(work, p->stages[s].in[i], b);
-		int before = orr_stage_before(p, s, i);
-
-		if (data->gradient[e])
-			send_last_of(x, ORR_TRANSFER_GRADIENT, e, data->gradient[e],
-				     orr_jobs_index(work->jobs, before, b,
-						    orr_jobs_first_backward(work->jobs, before)));
-	}
-}
-
-/* A stage that gathers sends all gradients after its last B. */
-static void send_backward(struct crossing *x)
-{
-	const struct orr_work *work = x->work;
-	const struct orr_pipeline *p = work->pipeline;
-	const struct orr_data *data = x->cross->data;
-	int s = x->job.s, b = x->job.b, at = orr_work_at(work, s, b);
-
-	if (!p->stages[s].gather)
-		send_gradients(x, b);
-	else if (orr_work_is_last(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_B)))
-		for (int k = 0; k < p->n_microbatches; k++)
-			send_gradients(x, k);
-	if (orr_work_splits(work, s))
-		send_last_of(x, tag_of_left(work, s), at, data->left[at],
-			     orr_jobs_index(work->jobs, s, b, ORR_PASS_W));
-}
-
+/* What it leaves for other ranks has no more readers here. */
 int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
 	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
+	const struct orr_crossing *c;
 
-	if (x.job.d == ORR_PASS_F)
-		send_forward(&x);
-	else if (x.job.d == ORR_PASS_B)
-		send_backward(&x);
-	if (x.job.d == orr_jobs_last_pass(work->jobs, x.job.s))
-		send_last(&x, j);
+	for (int i = cross->sends[j]; i >= 0 && !x.code; i = c->next) {
+		c = &cross->crossings[i];
+		send(&x, c->tag, c->at, handle_of(cross->data, c), c->other, c->reader);
+		if (!x.code)
+			orr_data_drop(cross->data, handle_of(cross->data, c));
+	}
+	if (orr_work_makes_gradient(work, j))
+		send_partial(&x, j);
 	return x.code;
 }
 

@@ -15,6 +15,26 @@ enum {
 };
 #define ORR_TAGS (ORR_TRANSFER_KINDS + 5)
 
+/* What a job leaves for another, which may be on another rank. */
+struct orr_handover {
+	int tag;
+	int64_t at, floats; /* its number among those of the tag */
+	int from, to;       /* jobs */
+	int sender, taker;  /* the jobs that it goes and comes with: the same, unless one gathers */
+};
+
+/* All that begins at (s,b), or, of what orders jobs, ends there. Pure; ends with what visit returns
+ * that is not 0. */
+int orr_cross_visit(const struct orr_work *work, int s, int b,
+		    int (*visit)(void *user, const struct orr_handover *h), void *user);
+
+/* A message of a job to one on another rank, or from one. */
+struct orr_crossing {
+	int tag, other, reader; /* the other's rank; the job that takes it */
+	int64_t at;
+	int next; /* of the job at hand, or -1 */
+};
+
 /* Weight gradients that come to an owner take these handles in turn. */
 struct orr_incoming {
 	starpu_data_handle_t handles[ORR_N_COMING]; /* NULL: all are made here */
@@ -27,6 +47,10 @@ struct orr_cross {
 	struct orr_credits arriving, leaving; /* parameters, and weight gradients for others */
 	struct orr_incoming *incoming;        /* [n_owned] */
 	int most_owners;                      /* of a stage */
+	/* [2 * n_edges * n_microbatches + 3 * n_stages * n_microbatches] of those, and the first
+	 * that a job takes and sends, [n_jobs], or -1 */
+	struct orr_crossing *crossings;
+	int n_crossings, *takes, *sends;
 	int64_t step;                        /* or round, that is being submitted: for priorities */
 	int64_t first_tag[ORR_TAGS], n_tags; /* of a slot */
 };

@@ -77,11 +77,7 @@ static inline bool orr_work_makes_gradient(const struct orr_work *work, int j)
 	return orr_jobs_makes_gradient(work->jobs, j) &&
 	       orr_work_n_trained(work, orr_jobs_at(work->jobs, j).s) > 0;
 }
-/* Is job j, computed here, the first of its stage and pass to be submitted? And the last? */
-static inline bool orr_work_is_first(const struct orr_work *work, int j)
-{
-	return work->first_of[j % (work->pipeline->n_stages * work->jobs->n_passes)] == j;
-}
+/* Is job j, computed here, the last of its stage and pass to be submitted? */
 static inline bool orr_work_is_last(const struct orr_work *work, int j)
 {
 	return work->last_of[j % (work->pipeline->n_stages * work->jobs->n_passes)] == j;
