@@ -6,75 +6,28 @@
 #include "loops.h"
 #include "vector.h"
 
-ORR_VECTOR static void scale(int64_t count, float factor, const float *x, float *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = factor * x[i];
-}
-void orr_scale(int64_t count, float factor, const float *x, float *y)
-{
-	scale(count, factor, x, y);
-}
-
-ORR_VECTOR static void add(int64_t count, const float *x, float *sum)
-{
-	for (int64_t i = 0; i < count; i++)
-		sum[i] += x[i];
-}
-void orr_add(int64_t count, const float *x, float *sum)
-{
-	add(count, x, sum);
-}
-
-ORR_VECTOR static void sum(int64_t count, const float *a, const float *b, float *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = a[i] + b[i];
-}
-void orr_sum(int64_t count, const float *a, const float *b, float *y)
-{
-	sum(count, a, b, y);
-}
-
-ORR_VECTOR static void round_bf16(int64_t count, const float *x, float *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_bf16_float(orr_bf16_of(x[i]));
-}
-void orr_round_bf16(int64_t count, const float *x, float *y)
-{
-	round_bf16(count, x, y);
-}
-
-ORR_VECTOR static void from_bf16(int64_t count, const uint16_t *x, float *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_bf16_float(x[i]);
-}
-void orr_from_bf16(int64_t count, const uint16_t *x, float *y)
-{
-	from_bf16(count, x, y);
-}
-
-ORR_VECTOR static void add_from_bf16(int64_t count, const uint16_t *x, float *sum)
-{
-	for (int64_t i = 0; i < count; i++)
-		sum[i] += orr_bf16_float(x[i]);
-}
-void orr_add_from_bf16(int64_t count, const uint16_t *x, float *sum)
-{
-	add_from_bf16(count, x, sum);
-}
-
-ORR_VECTOR static void to_bf16(int64_t count, const float *x, uint16_t *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_bf16_of(x[i]);
-}
-void orr_to_bf16(int64_t count, const float *x, uint16_t *y)
-{
-	to_bf16(count, x, y);
-}
+/* A loop over elements, and the function of loops.h that runs it. */
+#define ORR_LOOP(NAME, DOES, PARAMETERS, ...) \
+	ORR_VECTOR static void NAME PARAMETERS \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			DOES; \
+	} \
+	void orr_##NAME PARAMETERS \
+	{ \
+		NAME(count, __VA_ARGS__); \
+	}
+ORR_LOOP(scale, y[i] = factor * x[i], (int64_t count, float factor, const float *x, float *y),
+	 factor, x, y)
+ORR_LOOP(add, sum[i] += x[i], (int64_t count, const float *x, float *sum), x, sum)
+ORR_LOOP(sum, y[i] = a[i] + b[i], (int64_t count, const float *a, const float *b, float *y), a, b,
+	 y)
+ORR_LOOP(round_bf16, y[i] = orr_bf16_float(orr_bf16_of(x[i])),
+	 (int64_t count, const float *x, float *y), x, y)
+ORR_LOOP(from_bf16, y[i] = orr_bf16_float(x[i]), (int64_t count, const uint16_t *x, float *y), x, y)
+ORR_LOOP(add_from_bf16, sum[i] += orr_bf16_float(x[i]),
+	 (int64_t count, const uint16_t *x, float *sum), x, sum)
+ORR_LOOP(to_bf16, y[i] = orr_bf16_of(x[i]), (int64_t count, const float *x, uint16_t *y), x, y)
 
 /* ---- as a table ---- */
 

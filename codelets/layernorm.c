@@ -8,15 +8,12 @@
 #include "vector.h"
 
 /* Sums along a row are kept in double: a row is short, and float would lose digits for nothing. A
- * row is added up in LANES sums, element i in sum i % LANES, and these from the first to the last.
- */
-#define LANES 16
-
+ * row is added up in 16 sums, element i in sum i % 16, and these from the first to the last. */
 static inline double total(const double *lanes)
 {
 	double sum = 0;
 
-	for (int k = 0; k < LANES; k++)
+	for (int k = 0; k < ORR_LANES; k++)
 		sum += lanes[k];
 	return sum;
 }
@@ -24,27 +21,17 @@ static inline double total(const double *lanes)
 /* Of the differences of a row from its mean, squared. */
 ORR_VECTOR static double sum_squares(int64_t width, const float *x, double mean)
 {
-	double lanes[LANES] = {0};
-	int64_t i = 0;
+	double lanes[ORR_LANES] = {0};
 
-	for (; i + LANES <= width; i += LANES)
-		for (int k = 0; k < LANES; k++)
-			lanes[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
-	for (int k = 0; i + k < width; k++)
-		lanes[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
+	ORR_IN_LANES(width, lanes[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean));
 	return total(lanes);
 }
 
 ORR_VECTOR static double sum_row(int64_t width, const float *x)
 {
-	double lanes[LANES] = {0};
-	int64_t i = 0;
+	double lanes[ORR_LANES] = {0};
 
-	for (; i + LANES <= width; i += LANES)
-		for (int k = 0; k < LANES; k++)
-			lanes[k] += (double)x[i + k];
-	for (int k = 0; i + k < width; k++)
-		lanes[k] += (double)x[i + k];
+	ORR_IN_LANES(width, lanes[k] += (double)x[i + k]);
 	return total(lanes);
 }
 
@@ -52,22 +39,14 @@ ORR_VECTOR static double sum_row(int64_t width, const float *x)
 ORR_VECTOR static void sum_slopes(int64_t width, const float *dy, const float *gain,
 				  const float *normal, double *sum, double *along)
 {
-	double lanes[LANES] = {0}, along_lanes[LANES] = {0};
-	int64_t i = 0;
+	double lanes[ORR_LANES] = {0}, along_lanes[ORR_LANES] = {0};
 
-	for (; i + LANES <= width; i += LANES)
-		for (int k = 0; k < LANES; k++) {
-			double g = (double)dy[i + k] * (double)gain[i + k];
-
-			lanes[k] += g;
-			along_lanes[k] += g * (double)normal[i + k];
-		}
-	for (int k = 0; i + k < width; k++) {
+	ORR_IN_LANES(width, {
 		double g = (double)dy[i + k] * (double)gain[i + k];
 
 		lanes[k] += g;
 		along_lanes[k] += g * (double)normal[i + k];
-	}
+	});
 	*sum = total(lanes);
 	*along = total(along_lanes);
 }

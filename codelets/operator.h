@@ -109,8 +109,8 @@ struct orr_parameter_tensor {
 	int n_dims;   /* of the tensor, row-major */
 	int64_t dims[4];
 	double momentum;            /* AVERAGED: the part that a step's mean has, above 0 */
-	struct orr_portion portion; /* of the operator that was split: dims and values are its own,
-				 the initial values those that the whole one has there */
+	struct orr_portion portion; /* of a part of a split operator: dims and values are its own,
+				 initial values those of the whole tensor at that place */
 };
 
 #define ORR_MOST_VALUES 8
@@ -131,8 +131,8 @@ struct orr_instance {
 	int64_t saved;   /* floats of its own that the forward leaves to the backward */
 	int64_t rounded; /* bfloat16 that round() makes of its parameters */
 	int64_t forward_flops, backward_flops, weight_flops;
-	struct orr_portion
-		portion; /* its output, of the operator that was split: 0 rows, 1 columns */
+	struct orr_portion portion; /* of a part of a split operator: which rows (0) or columns (1)
+				       it outputs */
 };
 
 /* How a tensor lies on the workers among which its operator is split [Xu21]. */
@@ -203,14 +203,14 @@ struct orr_op {
 	void (*forward)(const struct orr_call *c);
 	void (*backward)(const struct orr_call *c);
 	void (*weight)(const struct orr_call *c, float *gradient, float *apart);
-	/* (optional) What backward and then weight do, with their bits, where one reads what the
-	 * other does. Called in place of the two where both are wanted at the same time. */
+	/* (optional) backward and weight in one pass over what they read, with the bits of both;
+	 * called in their place where both are wanted at once. */
 	void (*both)(const struct orr_call *c, float *gradient, float *apart);
 
 	/* (optional) Input i holds whole numbers from 0 to this, not included; 0: any numbers. What
 	 * comes from the data is looked at before it is used, and a loss's must come from there. */
 	int64_t (*n_ids)(const struct orr_instance *is, int i);
-	/* (optional) Does this stand for none of them? none: which do so always, for messages */
+	/* (optional) Does this id mean "none"? none: the ids that always do, in messages */
 	bool (*is_none)(const struct orr_instance *is, int i, double id);
 	const char *none;
 	/* (optional) Memory that its passes need on n samples, where that is more than what a

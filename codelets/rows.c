@@ -3,8 +3,6 @@
 #include "elements.h"
 #include "vector.h"
 
-#define LANES 16
-
 int64_t orr_row_best(int64_t n, const float *x)
 {
 	int64_t best = 0;
@@ -17,17 +15,12 @@ int64_t orr_row_best(int64_t n, const float *x)
 
 ORR_VECTOR static float largest(int64_t n, const float *x, float most)
 {
-	float lanes[LANES];
-	int64_t i = 0;
+	float lanes[ORR_LANES];
 
-	for (int k = 0; k < LANES; k++)
+	for (int k = 0; k < ORR_LANES; k++)
 		lanes[k] = most;
-	for (; i + LANES <= n; i += LANES)
-		for (int k = 0; k < LANES; k++)
-			lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
-	for (int k = 0; i + k < n; k++)
-		lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
-	for (int k = 0; k < LANES; k++)
+	ORR_IN_LANES(n, lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k]);
+	for (int k = 0; k < ORR_LANES; k++)
 		most = lanes[k] > most ? lanes[k] : most;
 	return most;
 }
@@ -39,17 +32,12 @@ float orr_row_largest(int64_t n, const float *x, float least)
 
 ORR_VECTOR static float exponentials(int64_t n, float most, float *x)
 {
-	float lanes[LANES] = {0}, sum = 0;
-	int64_t i = 0;
+	float lanes[ORR_LANES] = {0}, sum = 0;
 
 	for (int64_t j = 0; j < n; j++)
 		x[j] = orr_exp_of(x[j] - most);
-	for (; i + LANES <= n; i += LANES)
-		for (int k = 0; k < LANES; k++)
-			lanes[k] += x[i + k];
-	for (int k = 0; i + k < n; k++)
-		lanes[k] += x[i + k];
-	for (int k = 0; k < LANES; k++)
+	ORR_IN_LANES(n, lanes[k] += x[i + k]);
+	for (int k = 0; k < ORR_LANES; k++)
 		sum += lanes[k];
 	return sum;
 }
@@ -61,15 +49,10 @@ float orr_row_exponentials(int64_t n, float most, float *x)
 
 ORR_VECTOR static float dot(int64_t n, const float *x, const float *y)
 {
-	float lanes[LANES] = {0}, sum = 0;
-	int64_t i = 0;
+	float lanes[ORR_LANES] = {0}, sum = 0;
 
-	for (; i + LANES <= n; i += LANES)
-		for (int k = 0; k < LANES; k++)
-			lanes[k] += x[i + k] * y[i + k];
-	for (int k = 0; i + k < n; k++)
-		lanes[k] += x[i + k] * y[i + k];
-	for (int k = 0; k < LANES; k++)
+	ORR_IN_LANES(n, lanes[k] += x[i + k] * y[i + k]);
+	for (int k = 0; k < ORR_LANES; k++)
 		sum += lanes[k];
 	return sum;
 }

@@ -11,6 +11,20 @@
 #define ORR_VECTOR
 #endif
 
+/* A row of n elements in ORR_LANES sums, so that it becomes vectors: `does` for each element i + k,
+ * of lane k. */
+#define ORR_LANES 16
+#define ORR_IN_LANES(n, does) \
+	do { \
+		int64_t i = 0; \
+\
+		for (; i + ORR_LANES <= (n); i += ORR_LANES) \
+			for (int k = 0; k < ORR_LANES; k++) \
+				does; \
+		for (int k = 0; i + k < (n); k++) \
+			does; \
+	} while (0)
+
 /* The width that is chosen here. */
 static inline const char *orr_vector_instructions(void)
 {
