@@ -10,19 +10,16 @@
 /* As PyTorch's clip_grad_norm_ has it. */
 #define EPSILON 1e-6
 
-/* In the order of the graph; each stage has its own together and in the order of their places.
- * tensors NULL: only their number. */
-static int find_tensors(struct orr_clip *clip, const struct orr_work *work,
-			struct orr_extent *tensors)
+/* In the order of the graph; each stage has its own together and in the order of their places. */
+static void find_tensors(struct orr_clip *clip)
 {
+	const struct orr_work *work = clip->work;
 	const struct orr_pipeline *p = work->pipeline;
 	struct orr_parameter_place at;
-	int n = 0;
 
 	for (int s = 0; s < p->n_stages; s++) {
 		int number = 0;
 
-		clip->first[s] = n;
 		for (int k = 0; k < p->graph->n_operators; k++) {
 			const struct orr_operator *o = &p->graph->operators[k];
 
@@ -32,41 +29,37 @@ static int find_tensors(struct orr_clip *clip, const struct orr_work *work,
 			     i++) {
 				if (at.averaged)
 					continue;
-				if (p->stage_of[k] == s && tensors) {
-					clip->place[n] = number;
-					tensors[n] = (struct orr_extent){at.first, at.end};
+				if (p->stage_of[k] == s) {
+					clip->place[clip->n] = number;
+					clip->tensors[clip->n++] =
+						(struct orr_extent){at.first, at.end};
 				}
-				n += p->stage_of[k] == s;
 				number++;
 			}
 		}
+		clip->first[s + 1] = clip->n;
 	}
-	clip->first[p->n_stages] = n;
-	return n;
 }
 
 int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double limit,
 		  struct orr_error *err)
 {
 	struct orr_arrays *all = work->arrays;
-	size_t n;
+	size_t most = (size_t)work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS + 1;
 
 	*clip = (struct orr_clip){.work = work, .limit = limit};
 	if (!(limit > 0))
 		return 0;
 	clip->first = orr_arrays_add(all, (size_t)work->pipeline->n_stages + 1, sizeof(int));
-	if (!clip->first)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of gradients");
-	clip->n = find_tensors(clip, work, NULL);
-	n = (size_t)clip->n + 1;
-	clip->tensors = orr_arrays_add(all, n, sizeof(*clip->tensors));
-	clip->place = orr_arrays_add(all, n, sizeof(*clip->place));
-	clip->all = orr_arrays_add(all, n, sizeof(*clip->all));
-	if (all->failed || starpu_malloc_flags((void **)&clip->squares, n * sizeof(*clip->squares),
+	clip->tensors = orr_arrays_add(all, most, sizeof(*clip->tensors));
+	clip->place = orr_arrays_add(all, most, sizeof(*clip->place));
+	clip->all = orr_arrays_add(all, most, sizeof(*clip->all));
+	if (!all->failed)
+		find_tensors(clip);
+	if (all->failed || starpu_malloc_flags((void **)&clip->squares,
+					       ((size_t)clip->n + 1) * sizeof(*clip->squares),
 					       STARPU_MALLOC_PINNED))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of %d tensors",
-				clip->n);
-	(void)find_tensors(clip, work, clip->tensors);
+		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of gradients");
 	return 0;
 }
 

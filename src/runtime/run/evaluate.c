@@ -446,11 +446,10 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 		     struct orr_error *err)
 {
 	struct evaluation x;
-	int code;
+	int code = orr_run_check_whole(run, err);
 
-	if (run->trained.failed)
-		return orr_fail(err, run->trained.failed,
-				"run: it has failed before; its parameters are not whole");
+	if (code)
+		return code;
 	if (!(code = evaluation_init(&x, run, on_test, err)) && !(code = run_blocks(&x, err)) &&
 	    !(code = add_up(&x, err)))
 		*scores = orr_scores_of(&run->scoring, x.n_rows);

@@ -112,10 +112,7 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 {
 	const struct orr_pipeline *p = run->work.pipeline;
 	int64_t *first = find_firsts(orr_graph_whole(p->graph));
-	int code = run->trained.failed
-			   ? orr_fail(err, run->trained.failed,
-				      "run: it has failed before; its parameters are not whole")
-			   : 0;
+	int code = orr_run_check_whole(run, err);
 
 	if (!code && !first)
 		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for a copy of the parameters");

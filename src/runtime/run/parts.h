@@ -37,4 +37,7 @@ struct orr_run {
 	struct orr_copies copies;               /* between memories, while it trained */
 	int64_t resident_before, resident_peak; /* bytes of this process; -1: not known */
 };
+
+/* (state.c) Are its parameters whole? Refuses if not. */
+int orr_run_check_whole(const struct orr_run *run, struct orr_error *err);
 #endif

@@ -3,45 +3,36 @@
 #include "base/arrays.h"
 #include "orrery/graph.h"
 
-/* Of all stages; extents NULL: only their number. Frozen ones lie behind the others. */
-static int find(struct orr_spared *spared, const struct orr_work *work, bool none,
-		struct orr_exempt *extents)
+/* Of all stages. Frozen ones lie behind the others. */
+static void find(struct orr_spared *spared, const struct orr_work *work, bool none)
 {
 	const struct orr_pipeline *p = work->pipeline;
 	struct orr_parameter_place at;
 	int n = 0;
 
 	for (int s = 0; s < p->n_stages; s++) {
-		spared->first[s] = n;
 		for (int k = 0; k < p->graph->n_operators; k++)
 			for (int i = 0; !p->graph->operators[k].frozen &&
 					orr_program_parameter(work->programs[s], k, i, &at);
-			     i++) {
-				if (none ? !at.averaged : at.decays)
-					continue;
-				if (extents)
-					extents[n] =
+			     i++)
+				if (none ? at.averaged : !at.decays)
+					spared->extents[n++] =
 						(struct orr_exempt){at.first, at.end, at.momentum};
-				n++;
-			}
+		spared->first[s + 1] = n;
 	}
-	spared->first[p->n_stages] = n;
-	return n;
 }
 
 int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool none,
 		    struct orr_error *err)
 {
+	size_t most = (size_t)work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS;
 	size_t n_stages = (size_t)work->pipeline->n_stages;
 
-	*spared = (struct orr_spared){0};
-	if ((spared->first = orr_arrays_add(work->arrays, n_stages + 1, sizeof(int))))
-		spared->extents =
-			orr_arrays_add(work->arrays, (size_t)find(spared, work, none, NULL) + 1,
-				       sizeof(*spared->extents));
+	spared->first = orr_arrays_add(work->arrays, n_stages + 1, sizeof(int));
+	spared->extents = orr_arrays_add(work->arrays, most, sizeof(*spared->extents));
 	if (work->arrays->failed)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for what does not decay");
-	(void)find(spared, work, none, spared->extents);
+	find(spared, work, none);
 	return 0;
 }
 

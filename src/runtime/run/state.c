@@ -132,7 +132,7 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 
 /* ---- saving ---- */
 
-static int check_whole(const struct orr_run *run, struct orr_error *err)
+int orr_run_check_whole(const struct orr_run *run, struct orr_error *err)
 {
 	if (!run->trained.failed)
 		return 0;
@@ -164,7 +164,7 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 	int64_t samples = step * orr_run_step_samples(run->work.jobs, &run->options);
 	struct orr_shard *shards = calloc((size_t)run->work.n_ranks, sizeof(*shards));
 	json_t *about = run->work.rank ? NULL : about_run(run, err);
-	int code = check_whole(run, err);
+	int code = orr_run_check_whole(run, err);
 
 	if (!code && !shards)
 		code = no_memory(err);
@@ -189,8 +189,8 @@ out:
 
 /* ---- loading ---- */
 
-/* Parameter i of operator k, and what the optimizer keeps of it: the part that it is of the unsplit
- * model's. */
+/* Read parameter i of operator k and its optimizer state: of a split operator, its part of the
+ * unsplit model's tensors. */
 static int read_parameter(const struct orr_run *run, const struct orr_floats *floats, int k, int i,
 			  const struct orr_checkpoint *c, struct orr_error *err)
 {
@@ -238,7 +238,8 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	return code;
 }
 
-/* What the engine counts from the start of training: samples, and the jobs of each worker. */
+/* Can samples, and the jobs of each worker, be counted from the start of training up to this step?
+ */
 static int check_step(const struct orr_run *run, int64_t step, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;
@@ -294,7 +295,7 @@ static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
 		      struct orr_error *err)
 {
 	json_t *about;
-	int code = check_whole(run, err);
+	int code = orr_run_check_whole(run, err);
 
 	if (code || (code = check_step(run, orr_checkpoint_step(c), err)))
 		return code;

@@ -22,9 +22,9 @@ int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 		       struct orr_error *err);
 void orr_floats_release(struct orr_floats *floats);
 
-/* Parameter j of operator o of the unsplit graph, and what the optimizer keeps of it where it is
- * trained, whole and without values: how many, or -1, no memory for their names, which are the
- * caller's. */
+/* Name parameter j of operator o of the unsplit graph and, if it is trained, its optimizer state;
+ * whole, without values. Returns the number of tensors; -1: no memory for the names, which the
+ * caller frees. */
 int orr_tensors_name(struct orr_named_tensor tensors[ORR_MOST_KEPT], const struct orr_graph *whole,
 		     int o, int j, enum orr_optimizer optimizer);
 void orr_tensors_drop_names(struct orr_named_tensor *tensors, int n);
