@@ -10,7 +10,7 @@
 #define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* Of long sweeps the suite runs a part, and with ORRERY_SWEEPS=all, as in the benchmarks `sweeps`,
- * the whole. How many of n drawn cases; and is case i of a sweep run? The first one is. */
+ * the whole; with `few`, as CI under sanitizers, a small part, which reaches the same code. How many of n drawn cases; and is case i of a sweep run? The first one is. */
 int suite_drawn(int n);
 bool suite_takes(int i);
 

@@ -259,8 +259,8 @@ bits)
 	bits 4 8 27 '' '4' ddp fsdp gpipe lpp:G=2,R=2 fslpp:G=2,R=2 1f1b v-half
 	bits 5 8 19 '' '3' lpp:G=5,R=1 1f1b
 	bits 8 8 19 '' '3' gems chimera
-	# a tower, a part of a stage, and a stage in the middle of the chain, under every schedule
-	bits 4 8 24 ' r1 t2 t4 ' '4'
+	# a tower, a part of a stage, and a stage in the middle of the chain, under a schedule of each kind
+	bits 4 8 24 ' r1 t2 t4 ' '4' 1f1b 1f1b-r interleaved hanayo zb-2p dualpipe-v ddp lpp:G=2,R=2 fslpp:G=2,R=2
 	bits 8 8 24 ' r1 t2 t4 ' '8' 1f1b zb-h1
 	;;
 pairs)
@@ -275,6 +275,7 @@ pairs)
 all)
 	bits 4 8 24 '' '2 3 4'
 	bits 4 8 24 ' l1 r1 t1 t5 ' '2 3 4'
+	bits 4 8 24 ' r1 t2 t4 ' '4'
 	;;
 kill)
 	waiting= # what is mostly that

@@ -22,6 +22,11 @@
 #define N_CUTS 4
 #endif
 #define N_SAMPLES 24
+#ifdef ORR_TESTS_EMULATED /* the reference is the same beside whatever device */
+#define N_REFERENCES 0
+#else
+#define N_REFERENCES N_OF(models)
+#endif
 
 static char model_name[] = "model.dot";
 
@@ -525,6 +530,9 @@ START_TEST(cut_split_partial_sums_and_recomputation_leave_every_bit)
 		for (int how = 0; how < 8; how++, n++) {
 			float *gradient;
 
+			/* of each model some, and everything at once in the finest cut */
+			if ((c != 1 || how != 7) && !suite_takes(8 * N_CUTS * _i + n))
+				continue;
 			options.split = how & 1;
 			options.partials = how & 2;
 			options.recompute = how & 4;
@@ -590,8 +598,11 @@ START_TEST(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others)
 	ck_assert_ptr_nonnull(gradient);
 	for (int bits = 1 + _i; bits < 1 << 9; bits += 40)
 		for (int c = 0; c < N_CUTS && freeze(&f.model, bits); c++, n++) {
-			struct orr_pipeline *p = cut(&f.model, c);
+			struct orr_pipeline *p;
 
+			if (!suite_takes(N_CUTS * bits + c))
+				continue;
+			p = cut(&f.model, c);
 			for (int64_t i = 0; i < f.n_parameters; i++)
 				gradient[i] = 12345.0f;
 			options.split = n & 1;
@@ -939,7 +950,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		ONCE(every_operator_is_in_a_model),
-		EACH(reference_agrees_with_finite_differences, N_OF(models)),
+		EACH(reference_agrees_with_finite_differences, N_REFERENCES),
 		ONCE(what_is_stopped_counts_as_data),
 		EACH(programs_agree_with_the_reference_under_every_cut, N_OF(models) * N_CUTS),
 		EACH(cut_split_partial_sums_and_recomputation_leave_every_bit, N_OF(models)),

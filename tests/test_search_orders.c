@@ -95,7 +95,7 @@ START_TEST(
 	int n_waited = 0, n_on_links = 0;
 
 	random_state = 3;
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < suite_drawn(300); round++) {
 		struct orr_pipeline *p = make_random(2 + draw(6));
 		int worker[8], n_workers = 1 + draw(4);
 		struct orr_timed *timed = NULL;
@@ -122,8 +122,8 @@ START_TEST(
 		orr_timed_destroy(timed);
 		orr_pipeline_destroy(p);
 	}
-	ck_assert_int_gt(n_waited, 30);
-	ck_assert_int_gt(n_on_links, 30);
+	ck_assert_int_gt(n_waited, suite_drawn(300) / 10);
+	ck_assert_int_gt(n_on_links, suite_drawn(300) / 10);
 }
 END_TEST
 
@@ -174,7 +174,7 @@ START_TEST(the_order_that_holds_least_is_found)
 	int n_less = 0;
 
 	random_state = 5;
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < suite_drawn(200); round++) {
 		struct orr_pipeline *p = make_random(2 + draw(5));
 		int worker[8], n_workers = 1 + draw(3), all[8] = {0}, most = 0;
 		struct exhaustion x = {.p = p, .worker = worker, .best = 100};
@@ -216,7 +216,7 @@ START_TEST(the_order_that_holds_least_is_found)
 		}
 		orr_pipeline_destroy(p);
 	}
-	ck_assert_int_gt(n_less, 20);
+	ck_assert_int_gt(n_less, suite_drawn(200) / 10);
 }
 END_TEST
 
