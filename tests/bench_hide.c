@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "orrery/pipeline.h"
+#include "late.h"
 #include "training.h"
 #include "orrery/run.h"
 #include "suite.h"
@@ -42,7 +43,7 @@ static double step_seconds(int n_ranks, int prefetch)
 	t.options.batch = 4 * n_ranks;
 	t.options.prefetch = prefetch;
 	t.hooks.delay_us = job_us;
-	t.hooks.link_delay_us = link_us;
+	t.hooks.received = late_by(link_us);
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, add_seconds, &seconds, &t.err), "%s", t.err.msg);
 	training_fini(&t);

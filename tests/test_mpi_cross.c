@@ -13,6 +13,7 @@
 #include "order/split_one_f_one_b.h"
 #include "derived_traffic.h"
 #include "frozen.h"
+#include "late.h"
 #include "training.h"
 #include "orrery/run.h"
 #include "runtime/run/parts.h"
@@ -168,7 +169,7 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	t.options.batch = BATCH;
 	t.options.prefetch = ways[_i % N_OF(ways)].prefetch;
 	t.options.keep_bytes = ways[_i % N_OF(ways)].keep_bytes;
-	t.hooks.link_delay_us = ways[_i % N_OF(ways)].link_delay_us;
+	t.hooks.received = late_by(ways[_i % N_OF(ways)].link_delay_us);
 	t.options.timeout_s = 120;
 	training_start(&t);
 	check_places(&t, schedule->name);

@@ -7,9 +7,8 @@
 
 /* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. */
 int orr_ranks_init_starpu(struct starpu_conf *conf);
-/* (tests) What comes from another rank can be read only so much later, as over a long link; to be
- * said before StarPU starts, 0: at once. */
-void orr_ranks_delay_data(int us);
+/* (tests) To be called after the start of each receive, from StarPU's next start on; or NULL. */
+void orr_ranks_on_receive(int (*received)(starpu_data_handle_t handle, struct orr_error *err));
 void orr_ranks_shutdown_starpu(void);
 
 /* kind: what it counts as; ORR_TRANSFER_KINDS: nothing, it only orders jobs. tag: the same on both

@@ -4,9 +4,7 @@
 #include "runtime/tasks/compat.h"
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Of this process, since StarPU's last start. */
@@ -16,7 +14,7 @@ static struct {
 	atomic_llong n_pending;
 } counts;
 
-static int late_us;
+static int (*received_hook)(starpu_data_handle_t handle, struct orr_error *err);
 
 /* A message under way. */
 struct parcel {
@@ -24,61 +22,12 @@ struct parcel {
 	long long bytes;
 };
 
-/* ---- what is late, in tests ---- */
-
-/* What has come is held until its timer ends. */
-struct late {
-	starpu_data_handle_t handle;
-	timer_t timer;
-};
-
-void orr_ranks_delay_data(int us)
-{
-	late_us = us;
-}
-
-/* The timer has ended: in a thread of its own. */
-static void release(union sigval user)
-{
-	struct late *late = user.sival_ptr;
-
-	timer_delete(late->timer);
-	starpu_data_release(late->handle);
-	free(late);
-}
-
-/* StarPU calls this when it has come. */
-static void came(void *user)
-{
-	struct late *late = user;
-	struct itimerspec due = {.it_value = {late_us / 1000000, late_us % 1000000 * 1000L}};
-
-	timer_settime(late->timer, 0, &due, NULL);
-}
-
-/* handle is received: what is submitted from here on reads it so much later than it came. */
-static int hold_back(starpu_data_handle_t handle, struct orr_error *err)
-{
-	struct late *late = late_us ? calloc(1, sizeof(*late)) : NULL;
-	struct sigevent ends = {.sigev_notify = SIGEV_THREAD,
-				.sigev_value.sival_ptr = late,
-				.sigev_notify_function = release};
-
-	if (!late_us)
-		return 0;
-	if (!late || timer_create(CLOCK_MONOTONIC, &ends, &late->timer)) {
-		free(late);
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a message that is late");
-	}
-	late->handle = handle;
-	if (!starpu_data_acquire_cb(handle, STARPU_RW, came, late))
-		return 0;
-	timer_delete(late->timer);
-	free(late);
-	return orr_fail(err, ORR_E_RUNTIME, "run: StarPU does not hold a message back");
-}
-
 /* ---- messages ---- */
+
+void orr_ranks_on_receive(int (*received)(starpu_data_handle_t handle, struct orr_error *err))
+{
+	received_hook = received;
+}
 
 int orr_ranks_init_starpu(struct starpu_conf *conf)
 {
@@ -162,7 +111,7 @@ int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err)
 	if (!parcel ||
 	    orr_receive_detached(m->handle, m->other, m->tag, m->priority, note_received, parcel))
 		return refuse(parcel, m, err);
-	return hold_back(m->handle, err);
+	return received_hook ? received_hook(m->handle, err) : 0;
 }
 
 void orr_ranks_count_data(struct orr_traffic *traffic)

@@ -14,7 +14,7 @@ int orr_ranks_init_starpu(struct starpu_conf *conf)
 	return starpu_init(conf);
 }
 
-void orr_ranks_delay_data(int us)
+void orr_ranks_on_receive(int (*received)(starpu_data_handle_t handle, struct orr_error *err))
 {
 }
 

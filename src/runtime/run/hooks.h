@@ -2,14 +2,15 @@
 #define ORR_RUN_HOOKS_H
 /* (private to the runtime and its tests) A run under conditions that no user asks for. Zeros: none
  * of them. */
+#include <starpu.h>
 #include "orrery/run.h"
 
 struct orr_run_hooks {
 	/* every job sleeps up to delay_us, drawn from delay_seed, step and job */
 	int delay_us;
 	uint64_t delay_seed;
-	/* a message from another rank can be read this long after it came */
-	int link_delay_us;
+	/* called after the start of each receive from another rank; or NULL */
+	int (*received)(starpu_data_handle_t handle, struct orr_error *err);
 	/* cores count as devices, and the gradient of a stage with one owner takes the path of
 	 * those that NCCL adds up */
 	bool reduce_alone;

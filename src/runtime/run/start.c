@@ -117,7 +117,7 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 		conf.sched_policy = NULL;
 		conf.sched_policy_name = other;
 	}
-	orr_ranks_delay_data(hooks->link_delay_us);
+	orr_ranks_on_receive(hooks->received);
 	if ((code = orr_ranks_agree(orr_calibrate_first(&conf, err), err))) {
 		orr_hardware_started();
 		return code;
