@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define PART 4
-#define SMALL_PART 16
+#define SMALL_PART 8
 
 static int part(void)
 {

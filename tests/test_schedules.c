@@ -392,8 +392,10 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 			struct orr_machine machine = orr_machine_default(w);
 			struct orr_pipeline *p;
 			struct way way;
+			bool plain =
+				g == 1 && w == 6 && m == 12; /* a step for those that want chains */
 
-			if (!suite_takes(n_cases++))
+			if (!suite_takes(n_cases++) && !plain)
 				continue;
 			p = make_pipeline(6, graphs[g], 1, 2, 0, 1, 3, 2);
 			if (way_try(&way, p, name, w, m)) {
