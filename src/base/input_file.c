@@ -50,6 +50,20 @@ int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure
 	return code;
 }
 
+/* Files of /proc and the like have contents, or refuse to be read, and say that they have no bytes.
+ */
+static int check_empty(int fd, const char *path, const char *cure, struct orr_error *err)
+{
+	char first;
+	int code = orr_read_at(fd, &first, 1, 0);
+
+	if (code > 0)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: no ordinary file: it says that it is empty, and %s: name %s", path,
+			code ? "cannot be read" : "is not", cure);
+}
+
 int orr_input_read(char **bytes, size_t *length, const char *path, const char *cure,
 		   struct orr_error *err)
 {
@@ -59,14 +73,16 @@ int orr_input_read(char **bytes, size_t *length, const char *path, const char *c
 
 	if (code)
 		return code;
-	if (n > MOST_BYTES)
+	if (!n)
+		code = check_empty(fd, path, cure, err);
+	else if (n > MOST_BYTES)
 		code = orr_fail(err, ORR_E_INPUT, "%s: more than 1 GiB: name %s", path, cure);
-	else if (!(all = malloc((size_t)n + 1)))
+	if (!code && !(all = malloc((size_t)n + 1)))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-	else if ((code = orr_read_at(fd, all, (size_t)n, 0)))
+	else if (!code && (code = orr_read_at(fd, all, (size_t)n, 0)))
 		code = orr_fail(err, ORR_E_IO, "%s: could not be read: %s", path,
 				code < 0 ? strerror(errno) : "it became shorter meanwhile");
-	else if (!length && memchr(all, '\0', (size_t)n))
+	else if (!code && !length && memchr(all, '\0', (size_t)n))
 		code = orr_fail(err, ORR_E_INPUT, "%s: a binary file: name %s", path, cure);
 	(void)close(fd);
 	if (code) {
