@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 
 static void fail(const char *what, const char *msg)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "codelets/codelets.h"
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "orrery/run.h"
 #include "runtime/devices/devices.h"
 #include "orrery/timeline.h"

@@ -15,7 +15,7 @@
 #include "training.h"
 #include "schedule/versions.h"
 #include "runtime/run/options.h"
-#include "orrery/checkpoint.h"
+#include "orrery/run.h"
 #include "suite.h"
 
 #define N_MICROBATCHES 12

@@ -10,7 +10,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "orrery/timeline.h"
 #include "pipelines.h"
 #include "suite.h"

@@ -1,4 +1,4 @@
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 
 #include <check.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "suite.h"
 
 static char folder[] = "dataset-XXXXXX";

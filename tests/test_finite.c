@@ -9,7 +9,7 @@
 #include "orrery/jobs.h"
 #include "training.h"
 #include "runtime/run/parts.h"
-#include "orrery/checkpoint.h"
+#include "orrery/run.h"
 #include "suite.h"
 
 #define BATCH 18

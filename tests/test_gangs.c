@@ -10,7 +10,7 @@
 #include "orrery/machine.h"
 #include "pipeline/partition.h"
 #include "orrery/plan.h"
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "pipelines.h"
 #include "suite.h"
 

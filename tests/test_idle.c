@@ -3,7 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "pipelines.h"
 #include "simulate/idle.h"
 #include "suite.h"

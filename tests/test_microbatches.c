@@ -9,7 +9,7 @@
 #include "pipeline/cost.h"
 #include "pipeline/microbatches.h"
 #include "pipeline/partition.h"
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "pipelines.h"
 #include "suite.h"
 

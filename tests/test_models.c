@@ -7,7 +7,6 @@
 
 #include "by_start.h"
 #include "orrery/open.h"
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"

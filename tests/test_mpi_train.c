@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "orrery/open.h"
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"

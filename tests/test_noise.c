@@ -8,7 +8,7 @@
 
 #include "simulate/noise.h"
 #include "schedule/room.h"
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "pipelines.h"
 #include "suite.h"
 

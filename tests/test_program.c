@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "reference.h"
 #include "sequence_models.h"
 #include "small_model.h"

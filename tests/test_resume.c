@@ -10,7 +10,6 @@
 
 #include "checkpoint/checkpoint.h"
 #include "frozen.h"
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
@@ -19,7 +18,6 @@
 #include "orrery/open.h"
 #include "rewrite/rewrite.h"
 #include "orrery/run.h"
-#include "orrery/checkpoint.h"
 #include "suite.h"
 
 #define N_ROWS 60

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "orrery/orrery.h"
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "schedule/versions.h"
 #include "pipelines.h"
 #include "suite.h"

@@ -10,7 +10,7 @@
 #include "pipeline/partition.h"
 #include "rewrite/rewrite.h"
 #include "schedule/room.h"
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "schedule/table.h"
 #include "pipelines.h"
 #include "suite.h"

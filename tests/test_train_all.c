@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "checkpoint/weights.h"
-#include "orrery/checkpoint.h"
+#include "orrery/run.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "suite.h"

@@ -3,7 +3,7 @@
 /* A small model on its way from text to a run. Any failure fails the test. */
 #include <stdint.h>
 
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "orrery/open.h"
 #include "runtime/run/hooks.h"
 

@@ -3,7 +3,7 @@
 /* Tensors to and from a checkpoint. */
 #include <jansson.h>
 #include <stdint.h>
-#include "orrery/checkpoint.h"
+#include "orrery/run.h"
 #include "manifest.h"
 #include "safetensors.h"
 

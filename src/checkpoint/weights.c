@@ -9,7 +9,7 @@
 #include "base/read_at.h"
 #include "base/tensor_header.h"
 #include "codelets/operator.h"
-#include "orrery/checkpoint.h"
+#include "orrery/run.h"
 #include "orrery/graph.h"
 #include "base/input_file.h"
 #include "safetensors.h"

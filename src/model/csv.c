@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "data_file.h"
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 
 /* What is read so far. */
 struct reader {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "data_file.h"
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "base/input_file.h"
 
 #define KINDS "a CSV, .npy or .safetensors file ([data])"

@@ -1,4 +1,4 @@
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 
 #include <assert.h>
 #include <math.h>

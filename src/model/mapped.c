@@ -10,7 +10,7 @@
 #include "base/tensor_header.h"
 #include "data_file.h"
 #include "draft.h"
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 
 /* Of larger files this number of pieces, spread evenly, is in the checksum, and all of a smaller
  * one: a rank of many reads no more of a large file than its own rows. */

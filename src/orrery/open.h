@@ -17,7 +17,6 @@
 #include "try.h"
 #include "orrery.h"
 #include "schedule.h"
-#include "schedules.h"
 
 ORR_BEGIN
 
@@ -132,6 +131,21 @@ static inline int64_t orr_open_samples(const struct orr_open_options *options)
 {
 	return ((int64_t)options->batch + options->n_microbatches - 1) / options->n_microbatches;
 }
+
+/* ---- the built-in schedules and their names ---- */
+
+/* The built-in schedules, in the order in which they are listed; NULL at the end. */
+extern const struct orr_schedule *const *const orr_schedules;
+/* Names used elsewhere: an alias, and the built-in schedule with the parameters that match it. Ends
+ * with NULLs. */
+struct orr_schedule_alias {
+	const char *alias, *means;
+};
+extern const struct orr_schedule_alias *const orr_schedule_aliases;
+/* Find a schedule by its name or an alias; case, - and _ do not count. *parameters: those of the
+ * alias, or NULL. Refuses an unknown name and suggests a near one. */
+int orr_schedule_find(const struct orr_schedule **out, const char **parameters, const char *text,
+		      struct orr_error *err);
 
 ORR_END
 #endif

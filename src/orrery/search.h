@@ -33,7 +33,7 @@ enum orr_objective {
 struct orr_timeline;
 
 struct orr_search_options {
-	/* (optional) to start from, NULL at the end: orr_schedules, see schedules.h */
+	/* (optional) to start from, NULL at the end: orr_schedules */
 	const struct orr_schedule *const *schedules;
 	int64_t stashes;      /* most stage stashes on a worker; 0: no limit */
 	int64_t stash_bytes;  /* most bytes of stash on a worker; 0: no limit */

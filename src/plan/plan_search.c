@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"

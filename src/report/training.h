@@ -7,7 +7,6 @@
 #include <jansson.h>
 #include "orrery/figures.h"
 #include "orrery/orrery.h"
-#include "orrery/result.h"
 
 ORR_BEGIN
 

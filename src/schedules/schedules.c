@@ -1,5 +1,5 @@
 /* The built-in schedules and their names. */
-#include "orrery/schedules.h"
+#include "orrery/open.h"
 
 #include <ctype.h>
 #include <stdbool.h>

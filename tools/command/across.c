@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/run.h"
 #include "orrery/timeline.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "orrery/checkpoint.h"
 #include "command.h"
 #include "evaluations.h"
 #include "session.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "orrery/run.h"
-#include "orrery/checkpoint.h"
 #include "progress.h"
 #include "session.h"
 

@@ -14,7 +14,6 @@
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "orrery/run.h"
-#include "orrery/checkpoint.h"
 #include "orrery/timeline.h"
 
 #define BAR 40

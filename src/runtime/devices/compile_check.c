@@ -6,7 +6,6 @@
 
 #include "codelets/operator.h"
 #include "compile_notes.h"
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "base/nearest.h"
 

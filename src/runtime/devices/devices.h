@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
-#include "orrery/result.h"
+#include "orrery/figures.h"
 
 ORR_BEGIN
 

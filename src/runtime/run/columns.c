@@ -1,6 +1,5 @@
 #include <stdlib.h>
 
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/run.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "checkpoint/checksum.h"
-#include "orrery/dataset.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 #include "parts.h"

@@ -6,7 +6,6 @@
 #include "base/tensor_header.h"
 #include "checkpoint/weights.h"
 #include "model/whole.h"
-#include "orrery/checkpoint.h"
 #include "orrery/graph.h"
 #include "parts.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/arrays.h"
 #include "runtime/devices/compile.h"
-#include "orrery/dataset.h"
 #include "schedule/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"

@@ -1,7 +1,6 @@
 #include "profile.h"
 #include "orrery/run.h"
 #include "runtime/devices/devices.h"
-#include "orrery/checkpoint.h"
 
 #include <stddef.h>
 

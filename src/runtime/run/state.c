@@ -1,4 +1,3 @@
-#include "orrery/checkpoint.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -10,7 +9,6 @@
 #include "model/whole.h"
 #include "orrery/graph.h"
 #include "pipeline/parameter_cost.h"
-#include "orrery/dataset.h"
 #include "orrery/run.h"
 #include "parts.h"
 #include "shard.h"

@@ -3,7 +3,7 @@
 /* The columns of the data that a step's tasks read, in main memory. */
 #include <stdint.h>
 #include <starpu.h>
-#include "orrery/dataset.h"
+#include "orrery/graph.h"
 #include "orrery/orrery.h"
 #include "work.h"
 
