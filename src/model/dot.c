@@ -421,89 +421,61 @@ static int read_subgraphs(struct reader *r)
 	return code;
 }
 
-/* What the whole graph alone can say, with its place, "file.dot:3: samples"; NULL: it does not. */
-static int read_whole(struct reader *r, const char *name, const struct orr_dot_attribute **says,
-		      char place[200])
-{
-	for (int s = 1; s < r->dot.n_subgraphs; s++)
-		if ((*says = orr_dot_find(&r->dot.subgraphs[s].attributes, name)))
-			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: %s: a model has one %s: say so "
-					"outside the subgraphs",
-					r->draft->name, (*says)->line, name,
-					strcmp(name, "data") ? name : "file of data");
-	*says = orr_dot_find(&r->dot.subgraphs[0].attributes, name);
-	if (*says && !*(*says)->text)
-		*says = NULL;
-	if (*says)
-		(void)snprintf(place, 200, "%.150s:%d: %s", r->draft->name, (*says)->line, name);
-	return 0;
-}
-
 /* data="file.csv" is relative to the graph's file. */
-static int read_data(struct reader *r)
+static int read_data(struct orr_draft *draft, const char *text, struct orr_error *err)
 {
-	const char *file = r->draft->name, *slash = strrchr(file, '/'), *text;
-	const struct orr_dot_attribute *says;
-	char place[200];
-	int code = read_whole(r, "data", &says, place);
+	const char *file = draft->name, *slash = *text == '/' ? NULL : strrchr(file, '/');
 
-	if (code || !says)
-		return code;
-	text = says->text;
-	if (asprintf(&r->draft->data, "%.*s%s", slash && *text != '/' ? (int)(slash - file) + 1 : 0,
-		     file, text) < 0) {
-		r->draft->data = NULL;
-		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for its data's path", file);
-	}
-	return 0;
-}
-
-static int read_overhead(struct reader *r)
-{
-	const struct orr_dot_attribute *says;
-	char what[200];
-	int code = read_whole(r, "overhead", &says, what);
-
-	if (code || !says)
-		return code;
-	(void)snprintf(what, sizeof(what), "%.150s: overhead", r->draft->name);
-	return orr_attribute_duration(&r->draft->overhead_ns, &r->durations, what, says->line,
-				      says->text, r->err);
-}
-
-static int read_samples(struct reader *r)
-{
-	const struct orr_dot_attribute *says;
-	char place[200];
-	int code = read_whole(r, "samples", &says, place);
-
-	return code || !says
-		       ? code
-		       : orr_count_parse(&r->draft->samples, says->text, 1, 1 << 30, place, r->err);
-}
-
-static int read_profiled(struct reader *r)
-{
-	const struct orr_dot_attribute *says;
-	char place[200];
-	int code = read_whole(r, "profiled", &says, place);
-
-	return code || !says ? code
-			     : orr_profiled_parse(&r->draft->profiled, says->text, place, r->err);
-}
-
-static int read_exponent(struct reader *r)
-{
-	const struct orr_dot_attribute *says =
-		orr_dot_find(&r->dot.subgraphs[0].attributes, "length_exponent");
-	char what[200];
-
-	if (!says)
+	if (asprintf(&draft->data, "%.*s%s", slash ? (int)(slash - file) + 1 : 0, file, text) >= 0)
 		return 0;
-	(void)snprintf(what, sizeof(what), "%.150s:%d: length_exponent", r->draft->name,
-		       says->line);
-	return orr_attribute_exponent(&r->draft->length_exponent, says->text, what, r->err);
+	draft->data = NULL;
+	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its data's path", file);
+}
+
+/* What the whole graph alone can say: an attribute of it; place: "file.dot:3: samples". */
+static int read_whole(struct reader *r, const struct orr_dot_attribute *a, const char *place)
+{
+	struct orr_draft *draft = r->draft;
+	char what[200];
+
+	if (strcmp(a->name, "data") == 0)
+		return read_data(draft, a->text, r->err);
+	if (strcmp(a->name, "samples") == 0)
+		return orr_count_parse(&draft->samples, a->text, 1, 1 << 30, place, r->err);
+	if (strcmp(a->name, "profiled") == 0)
+		return orr_profiled_parse(&draft->profiled, a->text, place, r->err);
+	(void)snprintf(what, sizeof(what), "%.150s: overhead", draft->name);
+	return orr_attribute_duration(&draft->overhead_ns, &r->durations, what, a->line, a->text,
+				      r->err);
+}
+
+static int read_graph(struct reader *r)
+{
+	static const char *const whole[] = {"data", "overhead", "samples", "profiled"};
+	const struct orr_dot_subgraph *graphs = r->dot.subgraphs;
+	const struct orr_dot_attribute *a;
+	char place[200];
+	int code = 0;
+
+	for (size_t i = 0; i < sizeof(whole) / sizeof(*whole) && !code; i++) {
+		for (int s = 1; s < r->dot.n_subgraphs; s++)
+			if ((a = orr_dot_find(&graphs[s].attributes, whole[i])))
+				return orr_fail(r->err, ORR_E_INPUT,
+						"%s:%d: %s: a model has one %s: say so "
+						"outside the subgraphs",
+						r->draft->name, a->line, whole[i],
+						i ? whole[i] : "file of data");
+		a = orr_dot_find(&graphs[0].attributes, whole[i]);
+		if (!a || !*a->text)
+			continue;
+		(void)snprintf(place, sizeof(place), "%.150s:%d: %s", r->draft->name, a->line,
+			       whole[i]);
+		code = read_whole(r, a, place);
+	}
+	if (code || !(a = orr_dot_find(&graphs[0].attributes, "length_exponent")))
+		return code;
+	(void)snprintf(place, sizeof(place), "%.150s:%d: %s", r->draft->name, a->line, a->name);
+	return orr_attribute_exponent(&r->draft->length_exponent, a->text, place, r->err);
 }
 
 int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *err)
@@ -512,9 +484,8 @@ int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *er
 	int code;
 
 	if ((code = orr_dot_parse(&r.dot, draft->name, text, true, err)) ||
-	    (code = check_attributes(&r)) || (code = read_data(&r)) || (code = read_overhead(&r)) ||
-	    (code = read_samples(&r)) || (code = read_profiled(&r)) || (code = read_exponent(&r)) ||
-	    (code = read_nodes(&r)) || (code = read_edges(&r)) || (code = read_subgraphs(&r)))
+	    (code = check_attributes(&r)) || (code = read_graph(&r)) || (code = read_nodes(&r)) ||
+	    (code = read_edges(&r)) || (code = read_subgraphs(&r)))
 		goto out;
 	if (draft->n_operators == 0)
 		code = orr_fail(err, ORR_E_INPUT,
