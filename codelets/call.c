@@ -13,7 +13,7 @@ float *orr_buffers_write(const struct orr_pass_buffers *f, const struct orr_tens
 	case ORR_STORAGE_PASSING:
 		return f->passing + f->n * t->column;
 	case ORR_STORAGE_KEPT:
-		return f->kept + f->n * t->column;
+		return f->kept ? f->kept + f->n * t->column : f->scratch + f->n * t->joined;
 	case ORR_STORAGE_SCRATCH:
 		return f->scratch + f->n * t->column;
 	case ORR_STORAGE_NONE:

@@ -14,7 +14,9 @@ struct orr_pass_buffers {
 	const float *data;
 	const float *const *received;
 	float *const *sent;
-	float *stash, *passing, *kept, *scratch;
+	float *stash, *passing;
+	float *kept; /* NULL: in scratch */
+	float *scratch;
 	float *wide; /* room for the floats of a layer's bfloat16 */
 };
 

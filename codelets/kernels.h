@@ -62,11 +62,20 @@ struct orr_linear_kernels {
 	void (*input)(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
 		      const float *w, const void *rounded, float *dx);
 	/* apart: NULL, then dw and dbias are written over; else the gradient is added to them, with
-	 * the bits of one computed there, room for all of it, and added afterwards */
+	 * the bits of one computed there, room for a slice of rows and for dbias, and
+	 * added afterwards */
 	void (*weight)(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 		       const float *dy, float *apart, float *dw, float *dbias);
 };
 extern const struct orr_linear_kernels orr_linear_cpu, orr_linear_cuda;
+/* Rows of dw that a core computes at a time, so that they stay in the cache until they are added:
+ * half a MiB; twice that where a product takes half the time, since each lays out x anew. */
+static inline int64_t orr_slice_rows(bool bf16, int64_t in, int64_t out)
+{
+	int64_t rows = ((bf16 ? 1 << 18 : 1 << 17) / in + 63) / 64 * 64;
+
+	return rows < out ? rows : out;
+}
 
 struct orr_norm_kernels {
 	/* Each row times gain and, where it is centred, plus bias. normal, which the backward

@@ -71,20 +71,11 @@ static bool multiply(bool bf16, int64_t n, int64_t in, int64_t out, const void *
 	return true;
 }
 
-/* Rows of w at a time, so that they stay in the cache until they are added: half a MiB; twice that
- * where a product takes half the time, since each lays out x anew. */
-static int64_t slice_rows(bool bf16, int64_t in, int64_t out)
-{
-	int64_t rows = ((bf16 ? 1 << 18 : 1 << 17) / in + 63) / 64 * 64;
-
-	return rows < out ? rows : out;
-}
-
 /* dw, or what is added to it by way of apart; x and dy are bfloat16 or floats. */
 static bool multiply_slices(bool bf16, int64_t n, int64_t in, int64_t out, const void *x,
 			    const void *dy, float *apart, float *dw)
 {
-	int64_t rows = slice_rows(bf16, in, out);
+	int64_t rows = orr_slice_rows(bf16, in, out);
 	bool computed = true;
 
 	for (int64_t o = 0; o < out; o += rows, dw += rows * in) {

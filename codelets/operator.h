@@ -198,14 +198,16 @@ struct orr_op {
 	/* A call's passes; NULL where there is nothing to do. F writes the output and `saved`;
 	 * backward writes the gradient of every input that has a place for it, which one has;
 	 * weight the gradient of the parameters, from `gradient` on: added to what is there, with
-	 * the bits of one that is computed in `apart` and then added; over it where apart is NULL.
-	 */
+	 * the bits of one that is computed in the room `apart` and then added; over it where apart
+	 * is NULL. */
 	void (*forward)(const struct orr_call *c);
 	void (*backward)(const struct orr_call *c);
 	void (*weight)(const struct orr_call *c, float *gradient, float *apart);
 	/* (optional) backward and weight in one pass over what they read, with the bits of both;
 	 * called in their place where both are wanted at once. */
 	void (*both)(const struct orr_call *c, float *gradient, float *apart);
+	/* (optional) Floats of that room, where it is not one for each of the parameters. */
+	int64_t (*apart)(const struct orr_instance *is);
 
 	/* (optional) Input i holds whole numbers from 0 to this, not included; 0: any numbers. What
 	 * comes from the data is looked at before it is used, and a loss's must come from there. */

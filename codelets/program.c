@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/max.h"
 #include "base/mix.h"
 #include "call.h"
 
@@ -59,16 +60,24 @@ int64_t orr_program_forward_floats(const struct orr_program *p, int64_t n)
 	return n * (p->forward_columns + p->wide_columns);
 }
 
+/* The room in which the gradients of a layer's parameters are computed before they are added. */
+static int64_t apart_floats(const struct orr_layer *layer)
+{
+	if (!layer->trained)
+		return 0;
+	return layer->is.op->apart ? layer->is.op->apart(&layer->is) : layer->n_parameters;
+}
+
 /* Scratch of the forward: tensors, then a layer's halves as floats. Of the backward: gradients,
- * then kept, then tensors computed apart, then a layer's halves, then its weights. */
+ * then tensors computed apart, then a layer's halves, then its weights. */
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n)
 {
-	int64_t forward = orr_program_forward_floats(p, n);
-	int64_t backward =
-		n * (p->backward_columns + p->kept_columns + p->widest + p->wide_columns) +
-		p->most_parameters;
+	int64_t most = 0;
 
-	return forward > backward ? forward : backward;
+	for (int k = 0; k < p->n_layers; k++)
+		most = larger(most, apart_floats(&p->layers[k]));
+	return larger(orr_program_forward_floats(p, n),
+		      n * (p->backward_columns + p->widest + p->wide_columns) + most);
 }
 
 bool orr_program_draws(const struct orr_program *p)
@@ -324,7 +333,7 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 struct weights {
 	float *gradient;
 	bool overwrite;
-	float *apart; /* room for those of a layer */
+	float *apart; /* the room of apart_floats() */
 };
 
 static float *apart_of(const struct weights *w)
@@ -332,15 +341,23 @@ static float *apart_of(const struct weights *w)
 	return w->overwrite ? NULL : w->apart;
 }
 
-/* Are the gradients of its inputs and of its parameters computed in one pass, where both are
- * wanted? */
+/* Are the gradients of its inputs and of its parameters computed in one pass, where both have a
+ * turn? */
 static bool is_one_pass(const struct orr_layer *layer)
 {
-	bool wanted = false;
+	return layer->wanted && layer->is.op->both && layer->trained;
+}
 
-	for (int i = 0; i < layer->is.n_inputs; i++)
-		wanted = wanted || layer->ports[i].gradient.storage;
-	return wanted && layer->is.op->both && layer->active && layer->trained;
+static void layer_weight(const struct orr_pass_buffers *f, const struct orr_layer *layer,
+			 float loss_scale, const float *parameters, const struct weights *weights)
+{
+	struct orr_call call = call_of(f, layer, parameters);
+
+	call.loss_scale = loss_scale * layer->weight;
+	call.share = loss_scale;
+	tell_halves(&call, true);
+	layer->is.op->weight(&call, weights->gradient + layer->first_parameter, apart_of(weights));
+	tell_halves(&call, false);
 }
 
 /* weights: NULL where they have no turn. */
@@ -363,6 +380,17 @@ static void layer_backward(const struct orr_pass_buffers *f, const struct orr_la
 	orr_call_keep_input_gradients(&call);
 }
 
+/* With weights, NULL where they have no turn: after them no one reads the output's gradient. */
+static void layer_turn(const struct orr_pass_buffers *f, const struct orr_layer *layer,
+		       float loss_scale, const float *parameters, float *apart,
+		       const struct weights *weights)
+{
+	if (layer->wanted)
+		layer_backward(f, layer, loss_scale, parameters, apart, weights);
+	if (weights && layer->trained && !is_one_pass(layer))
+		layer_weight(f, layer, loss_scale, parameters, weights);
+}
+
 /* Gradients of readers are added from the last reader in the graph to the first. */
 static void input_part(const struct orr_program *p, const struct orr_pass_buffers *f,
 		       float loss_scale, const float *parameters, float *apart,
@@ -380,8 +408,8 @@ static void input_part(const struct orr_program *p, const struct orr_pass_buffer
 		float *to;
 
 		if (step->layer >= 0) {
-			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart,
-				       weights);
+			layer_turn(f, &p->layers[step->layer], loss_scale, parameters, apart,
+				   weights);
 			continue;
 		}
 		from = orr_buffers_read(f, &step->from);
@@ -402,20 +430,13 @@ static void weight_part(const struct orr_program *p, const struct orr_pass_buffe
 {
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
-		struct orr_call call = call_of(f, layer, parameters);
-		float *own;
 
-		if (!layer->trained || (both && is_one_pass(layer)))
-			continue;
-		own = weights->gradient + layer->first_parameter;
-		call.loss_scale = loss_scale * layer->weight;
-		call.share = loss_scale;
-		tell_halves(&call, true);
-		if (layer->active)
-			layer->is.op->weight(&call, own, apart_of(weights));
-		tell_halves(&call, false);
-		if (!layer->active && weights->overwrite)
-			call.kernels->elements->zero(f->device, layer->n_parameters, own);
+		if (layer->trained && layer->active && !both)
+			layer_weight(f, layer, loss_scale, parameters, weights);
+		else if (layer->trained && !layer->active && weights->overwrite)
+			f->device->kernels->elements->zero(f->device, layer->n_parameters,
+							   weights->gradient +
+								   layer->first_parameter);
 	}
 }
 
@@ -426,10 +447,9 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 			  float *scratch)
 {
 	int64_t copied = packed ? n * p->left_columns : 0;
-	float *behind = scratch + n * p->backward_columns;
-	float *apart = behind + n * p->kept_columns, *wide = apart + n * p->widest;
-	struct orr_pass_buffers f = {device, n,    NULL,   out_gradient, in_gradient,
-				     stash,  NULL, behind, scratch,      wide};
+	float *apart = scratch + n * p->backward_columns, *wide = apart + n * p->widest;
+	struct orr_pass_buffers f = {device, n,    NULL, out_gradient, in_gradient,
+				     stash,  NULL, NULL, scratch,      wide};
 	bool both = part == ORR_PART_BOTH;
 	struct weights weights = {gradient, overwrite, wide + n * p->wide_columns};
 

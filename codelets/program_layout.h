@@ -25,6 +25,7 @@ struct orr_tensor {
 	int edge;
 	int64_t column, width;
 	bool half;
+	int64_t joined; /* of KEPT: its column of scratch where B and W are one */
 };
 
 /* What it takes of its buffer, a sample. */
@@ -54,6 +55,7 @@ struct orr_layer {
 	bool halves;  /* all that it reads and writes is, in rows that kernels take */
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
+	bool wanted;  /* a gradient of an input is */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */
 	float weight;
 	struct orr_port *ports; /* [is.n_inputs] owned */
@@ -100,13 +102,12 @@ struct orr_program {
 	struct orr_backward_step *backward; /* by reader, from the graph's last operator to its
 					       first */
 	int64_t n_parameters, n_trained;    /* of the stage; of them, those that come first */
-	int64_t most_parameters;            /* of its largest layer that is trained */
 	int64_t n_rounded;                  /* bfloat16 of rounded weights */
 	/* floats per sample */
 	int64_t left_columns,
 		passing_columns; /* of the stash: what W reads, and what it does not */
 	int64_t kept_columns;
-	int64_t forward_columns, backward_columns; /* of scratch, without kept */
+	int64_t forward_columns, backward_columns; /* of scratch */
 	int64_t widest; /* of any layer, gradients of inputs that are computed apart and then added
 			 */
 	int64_t wide_columns;     /* of any layer, its halves as floats (call.c) */

@@ -132,8 +132,7 @@ static void bag_forward(struct orr_device *d, const struct orr_bag *b, const flo
 	}
 }
 
-/* Rows of dy to those of their ids, in order; rows that are written for the first time must be
- * zero. */
+/* Rows of dy to those of their ids, in order; dw must be zero. */
 static void scatter(const struct orr_bag *b, const float *ids, const float *dy, float *dw)
 {
 	for (int64_t s = 0; s < b->n; s++, ids += b->ids, dy += b->features) {
@@ -148,38 +147,54 @@ static void scatter(const struct orr_bag *b, const float *ids, const float *dy, 
 	}
 }
 
+/* The first place of each id, then the next place of the same id for each place, then the share of
+ * each sample. */
 static size_t bag_bytes(const struct orr_bag *b)
 {
-	return 0;
+	return (size_t)(b->vocabulary + b->n * b->ids) * sizeof(int32_t) +
+	       (size_t)b->n * sizeof(float);
+}
+
+/* An id's rows are added in one row, in order, which then goes to dw. A sum that began at zero is
+ * never -0, so that it changes no bit where an id does not occur. */
+static void add_rows(struct orr_device *d, const struct orr_bag *b, const float *ids,
+		     const float *dy, float *sum, float *dw)
+{
+	int32_t *first = d->workspace, *next = first + b->vocabulary;
+	float *shares = (float *)(next + b->n * b->ids);
+
+	memset(first, -1, (size_t)b->vocabulary * sizeof(*first));
+	for (int64_t i = b->n * b->ids - 1; i >= 0; i--) {
+		int64_t id = orr_id_of(b, ids[i]);
+
+		next[i] = id < 0 ? -1 : first[id];
+		if (id >= 0)
+			first[id] = (int32_t)i;
+	}
+	for (int64_t s = 0; s < b->n; s++)
+		shares[s] = orr_bag_share(b, ids + s * b->ids);
+	for (int64_t i = 0; i < b->n * b->ids; i++) {
+		int64_t id = orr_id_of(b, ids[i]);
+
+		if (id < 0 || first[id] != i)
+			continue;
+		memset(sum, 0, (size_t)b->features * sizeof(*sum));
+		for (int64_t k = i; k >= 0; k = next[k])
+			orr_row_add(b->features, shares[k / b->ids], dy + k / b->ids * b->features,
+				    sum);
+		orr_add(b->features, sum, dw + id * b->features);
+	}
 }
 
 static void bag_weight(struct orr_device *d, const struct orr_bag *b, const float *ids,
 		       const float *dy, float *apart, float *dw)
 {
-	size_t row = (size_t)b->features * sizeof(*dw);
-
-	if (!apart) {
-		memset(dw, 0, (size_t)b->vocabulary * row);
-		scatter(b, ids, dy, dw);
+	if (apart) {
+		add_rows(d, b, ids, dy, apart, dw);
 		return;
 	}
-	/* only rows that occur: a sum that began at zero is never -0, so adding zero changes no bit
-	 */
-	for (int64_t i = 0; i < b->n * b->ids; i++) {
-		int64_t id = orr_id_of(b, ids[i]);
-
-		if (id >= 0)
-			memset(apart + id * b->features, 0, row);
-	}
-	scatter(b, ids, dy, apart);
-	for (int64_t i = 0; i < b->n * b->ids; i++) {
-		int64_t id = orr_id_of(b, ids[i]);
-
-		if (id < 0)
-			continue;
-		orr_add(b->features, apart + id * b->features, dw + id * b->features);
-		memset(apart + id * b->features, 0, row); /* it may occur again */
-	}
+	memset(dw, 0, (size_t)(b->vocabulary * b->features) * sizeof(*dw));
+	scatter(b, ids, dy, dw);
 }
 
 /* ---- rotary ---- */

@@ -42,8 +42,8 @@ struct orr_sequence_kernels {
 	void (*mean_input)(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
 			   const float *dy, float *dx);
 	/* w: [vocabulary][features]. A wrong id makes the row NaN, and gets no gradient. Where
-	 * apart is not NULL, room for dw, the gradient is added to dw, with the bits of one that is
-	 * computed there and then added. */
+	 * apart is not NULL, room for a row, the gradient is added to dw, with the bits of one that
+	 * is computed apart and then added. */
 	void (*bag_forward)(struct orr_device *d, const struct orr_bag *b, const float *ids,
 			    const float *w, float *y);
 	size_t (*bag_bytes)(const struct orr_bag *b); /* of the workspace, for bag_weight */

@@ -148,7 +148,8 @@ START_TEST(bags_agree)
 	struct tensor *y = empty(b->n * b->features, 0), *dy = filled(b->n * b->features, 0, 3);
 	struct tensor *dw = empty(w->n, 0), *apart = empty(w->n, 0);
 
-	begin(ORR_PRECISION_FP32, 0, orr_kernels_cuda.sequence->bag_bytes(b));
+	begin(ORR_PRECISION_FP32, orr_kernels_cpu.sequence->bag_bytes(b),
+	      orr_kernels_cuda.sequence->bag_bytes(b));
 	set_ids(ids, b->of ? b->of : b->vocabulary);
 	BOTH(sequence->bag_forward(d, b, ON(ids), ON(w), ON(y)));
 	check_close(y, 1e-6, "bag");

@@ -178,7 +178,7 @@ static const struct {
 
 START_TEST(scores_their_slope_and_their_gradient_have_one_place)
 {
-	int64_t scores = 5 * vocabularies[_i].words, parameters = 13 * vocabularies[_i].words;
+	int64_t scores = 5 * vocabularies[_i].words, apart = 12 * vocabularies[_i].words;
 	struct orr_machine machine = orr_machine_default(1);
 	struct orr_program *program;
 	struct orr_pipeline *p = NULL;
@@ -195,7 +195,7 @@ START_TEST(scores_their_slope_and_their_gradient_have_one_place)
 	ck_assert_int_eq(orr_program_stash_floats(program, 1, false),
 			 60 + vocabularies[_i].stash * scores / 2);
 	ck_assert_int_eq(orr_program_scratch_floats(program, 1),
-			 parameters + vocabularies[_i].scratch * scores / 2);
+			 apart + vocabularies[_i].scratch * scores / 2);
 	ck_assert_int_eq(p->stages[0].stash_bytes, 4 * (60 + vocabularies[_i].stash * scores / 2));
 	orr_program_destroy(program);
 	orr_pipeline_destroy(p);

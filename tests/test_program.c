@@ -823,6 +823,50 @@ START_TEST(the_stash_holds_what_the_backward_reads_and_no_more)
 }
 END_TEST
 
+#define LAYER(n, x) \
+	"h" #n " [op=linear, features=32]; r" #n " [op=relu]; " x " -> h" #n " -> r" #n "; "
+#define CHAIN(layers, last) \
+	"digraph { x [op=input, columns=\"0:32\"]; c [op=input, columns=\"32\"]; " layers \
+	"y [op=linear, features=8]; l [op=softmax_cross_entropy]; " last " -> y -> l; c -> l }"
+#define TABLE(more) \
+	"digraph { t [op=input, columns=\"0:4\", rows=4]; c [op=input, columns=\"4:8\", rows=4]; " \
+	"e [op=embedding, vocabulary=20000, features=16" more "]; " \
+	"y [op=linear, features=20000, bias=false" more "]; l [op=softmax_cross_entropy]; " \
+	"t -> e -> y -> l; c -> l }"
+enum { SLICE = (1 << 18) / 16 }; /* rows of 16 columns that a product of a gradient writes */
+
+static const struct {
+	const char *text;
+	int64_t each, once; /* floats a sample, and whatever they are */
+} worked[] = {
+	/* a relu's gradient becomes its linear's, however many there are; beside it the gradient
+	 * of the largest layer, to be added */
+	{CHAIN(LAYER(0, "x") LAYER(1, "r0"), "r1"), 2 * 32, 32 * 32},
+	{CHAIN(LAYER(0, "x") LAYER(1, "r0") LAYER(2, "r1") LAYER(3, "r2"), "r3"), 2 * 32, 32 * 32},
+	/* a slice of the head's gradient, and a row of the table's */
+	{TABLE(""), 4 * 16, SLICE * 16},
+	{TABLE(", share=e"), 4 * 16, SLICE * 16},
+};
+
+START_TEST(scratch_is_what_is_in_use_at_once)
+{
+	struct orr_program *program = NULL;
+	struct orr_pipeline *p;
+	struct small_model m;
+
+	small_model_init(&m, model_name);
+	small_model_read(&m, worked[_i].text);
+	p = cut(&m, 0);
+	ck_assert_int_eq(orr_program_create(&program, p, 0, NULL), 0);
+	for (int n = 1; n < 4; n++)
+		ck_assert_int_eq(orr_program_scratch_floats(program, n),
+				 n * worked[_i].each + worked[_i].once);
+	orr_program_destroy(program);
+	orr_pipeline_destroy(p);
+	small_model_fini(&m);
+}
+END_TEST
+
 static void study(struct small_model *m)
 {
 	small_model_add(m, NULL, 1, small_model_input(m, 0, 3, 1.0), -1);
@@ -961,6 +1005,7 @@ int main(void)
 		ONCE(drawn_weights_spread_evenly_over_their_range),
 		EACH(bf16_gradients_are_near_and_do_not_follow_the_cut, N_OF(models)),
 		ONCE(the_stash_holds_what_the_backward_reads_and_no_more),
+		EACH(scratch_is_what_is_in_use_at_once, N_OF(worked)),
 		EACH(what_cannot_be_trained_is_refused_in_one_line, N_OF(refused)),
 		EACH(data_that_fits_is_accepted, N_OF(models)),
 	};

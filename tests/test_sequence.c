@@ -530,9 +530,12 @@ START_TEST(a_bag_adds_a_gradient_as_if_it_were_computed_apart)
 {
 	const struct orr_bag *b = &bags[_i];
 	int64_t n = b->vocabulary * b->features;
-	float *ids = ids_of(b), *dy = floats(b->n * b->features, 1), *apart = floats(n, 2);
+	float *ids = ids_of(b), *dy = floats(b->n * b->features, 1);
+	float *apart = floats(b->features, 2);
 	float *dw = floats(n, 3), *sum = floats(n, 3), *part = floats(n, 4);
 
+	cpu.workspace = malloc(orr_sequence_cpu.bag_bytes(b));
+	ck_assert_ptr_nonnull(cpu.workspace);
 	orr_sequence_cpu.bag_weight(&cpu, b, ids, dy, NULL, part);
 	for (int64_t i = 0; i < n; i++)
 		sum[i] += part[i];
@@ -540,7 +543,7 @@ START_TEST(a_bag_adds_a_gradient_as_if_it_were_computed_apart)
 	ck_assert_mem_eq(dw, sum, (size_t)n * sizeof(*sum));
 	for (int64_t i = 0; i < n; i++) /* no zero with a sign, which adding zero would change */
 		ck_assert(part[i] < 0 || part[i] > 0 || !signbit(part[i]));
-	free(ids), free(dy), free(apart), free(dw), free(sum), free(part);
+	free(ids), free(dy), free(apart), free(dw), free(sum), free(part), free(cpu.workspace);
 }
 END_TEST
 

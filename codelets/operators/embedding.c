@@ -125,6 +125,12 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 					 apart, gradient);
 }
 
+/* A row at a time. */
+static int64_t apart(const struct orr_instance *is)
+{
+	return is->output.columns;
+}
+
 static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
 {
 	struct orr_bag b = sizes(is, n);
@@ -148,6 +154,7 @@ const struct orr_op orr_op_embedding = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.apart = apart,
 	.workspace = workspace,
 	ORR_DIVIDED(divisions),
 };
@@ -164,6 +171,7 @@ const struct orr_op orr_op_bag = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.apart = apart,
 	.workspace = workspace,
 	ORR_DIVIDED(divisions),
 };

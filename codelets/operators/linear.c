@@ -66,6 +66,14 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 				   has_bias(c) ? gradient + in * out : NULL);
 }
 
+static int64_t apart(const struct orr_instance *is)
+{
+	int64_t in = is->inputs[0].columns, out = is->output.columns;
+	int64_t slice = orr_slice_rows(true, in, out) * in; /* the largest of any precision */
+
+	return slice > out ? slice : out;
+}
+
 static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
 {
 	return d->kernels->workspace_bytes(d->precision, n * is->inputs[0].rows,
@@ -115,6 +123,7 @@ const struct orr_op orr_op_linear = {
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.apart = apart,
 	.workspace = workspace,
 	.round = round_weights,
 	.prepare = prepare,

@@ -29,7 +29,8 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 	    !(p->after = calloc(n_all, sizeof(*p->after))) ||
 	    !(p->zeros = calloc(n_moves, sizeof(*p->zeros))) ||
 	    !(p->backward = calloc(n_all, sizeof(*p->backward))) ||
-	    !(c->arrivals = calloc(n_all, sizeof(*c->arrivals))))
+	    !(c->arrivals = calloc(n_all, sizeof(*c->arrivals))) ||
+	    !(c->places.held = calloc(n_moves + 1, sizeof(*c->places.held))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
 				g->name, c->s);
 	p->n_in = stage->n_in;
@@ -39,7 +40,7 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 
 static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t width, bool half)
 {
-	struct orr_tensor t = {where, 0, *columns, width, half};
+	struct orr_tensor t = {where, 0, *columns, width, half, 0};
 
 	*columns += orr_tensor_floats(&t);
 	return t;
@@ -51,6 +52,15 @@ static struct orr_tensor place_stash(struct orr_compiler *c, int64_t width, bool
 
 	return left ? place(ORR_STORAGE_STASH, &p->left_columns, width, half)
 		    : place(ORR_STORAGE_PASSING, &p->passing_columns, width, half);
+}
+
+/* In scratch, until it is given back. */
+static struct orr_tensor borrow(struct orr_compiler *c, int64_t width, bool half)
+{
+	struct orr_tensor t = {ORR_STORAGE_SCRATCH, .width = width, .half = half};
+
+	t.column = orr_places_take(&c->places, orr_tensor_floats(&t));
+	return t;
 }
 
 /* What comes in: over the edges as it lies there, or copied to the stash where the backward reads
@@ -120,8 +130,7 @@ static int place_data(struct orr_compiler *c, struct orr_error *err)
 			struct orr_tensor from = note->value;
 
 			note->value = note->stashed ? place_stash(c, o->width, false, note->left)
-						    : place(ORR_STORAGE_SCRATCH,
-							    &p->forward_columns, o->width, false);
+						    : borrow(c, o->width, false);
 			p->before[p->n_before++] =
 				(struct orr_move){from, note->value, (float)factor};
 		}
@@ -167,8 +176,36 @@ static void place_sent(struct orr_compiler *c, bool copies)
 	}
 }
 
+static bool reads(const struct orr_operator *o, int k)
+{
+	for (int i = 0; i < o->n_inputs; i++)
+		if (o->inputs[i] == k)
+			return true;
+	return false;
+}
+
+/* Of those in scratch that operator k reads, the ones that none of the stage reads after it are
+ * free. */
+static void give_back_inputs(struct orr_compiler *c, int k)
+{
+	const struct orr_operator *o = &c->graph->operators[k];
+
+	for (int i = 0; i < o->n_inputs; i++) {
+		int input = o->inputs[i], last = c->graph->n_operators - 1;
+		struct orr_note *note = &c->notes[input];
+
+		while (last > k && !(is_here(c, last) && reads(&c->graph->operators[last], input)))
+			last--;
+		if (last > k || note->ended || note->value.storage != ORR_STORAGE_SCRATCH)
+			continue;
+		orr_places_give_back(&c->places, note->value.column);
+		note->ended = true;
+	}
+}
+
 /* Outputs of the stage's own operators: in the stash if the backward reads them, else in the first
- * edge that carries them, else in scratch. Then copies for the other edges. */
+ * edge that carries them, else in scratch, where no edge carries them. Then copies for the other
+ * edges. */
 static void place_outputs(struct orr_compiler *c)
 {
 	struct orr_program *p = c->program;
@@ -184,10 +221,14 @@ static void place_outputs(struct orr_compiler *c)
 	for (int k = 0; k < c->graph->n_operators; k++) {
 		const struct orr_operator *o = &c->graph->operators[k];
 
-		if (is_here(c, k) && !c->notes[k].value.storage && !orr_operator_is_loss(o))
-			c->notes[k].value =
-				place(ORR_STORAGE_SCRATCH, &p->forward_columns, o->width, o->half);
+		if (!is_here(c, k) || orr_operator_is_input(o))
+			continue;
+		if (!c->notes[k].value.storage && !orr_operator_is_loss(o))
+			c->notes[k].value = borrow(c, o->width, o->half);
+		give_back_inputs(c, k);
 	}
+	p->forward_columns = c->places.most;
+	c->places.n = 0;
 	place_sent(c, true);
 }
 
@@ -209,7 +250,8 @@ static void place_parameters(struct orr_compiler *c)
 		}
 }
 
-/* What the layer's forward leaves its backward of its own. */
+/* What the layer's forward leaves its backward of its own; without one it is the next layer's
+ * place, too. */
 static struct orr_tensor place_saved(struct orr_compiler *c, int k)
 {
 	const struct orr_operator *o = &c->graph->operators[k];
@@ -217,13 +259,17 @@ static struct orr_tensor place_saved(struct orr_compiler *c, int k)
 	bool as_input = o->instance->op->in_place;
 	bool half = as_input && c->graph->operators[o->inputs[0]].half;
 	struct orr_program *p = c->program;
+	struct orr_tensor saved;
 
 	if (!width)
 		return (struct orr_tensor){0};
 	if (as_input && c->notes[o->inputs[0]].slope)
 		return c->notes[o->inputs[0]].value;
-	return is_active(c, k) ? place_stash(c, width, half, is_trained(o))
-			       : place(ORR_STORAGE_SCRATCH, &p->forward_columns, width, half);
+	if (is_active(c, k))
+		return place_stash(c, width, half, is_trained(o));
+	saved = (struct orr_tensor){ORR_STORAGE_SCRATCH, 0, c->places.most, width, half, 0};
+	p->forward_columns = larger(p->forward_columns, saved.column + orr_tensor_floats(&saved));
+	return saved;
 }
 
 static int number_of_loss(const struct orr_graph *g, int k)
@@ -283,7 +329,8 @@ static int add_instance(struct orr_compiler *c, struct orr_layer *layer, struct 
 	return 0;
 }
 
-/* Where its output's gradient lies; a loss has none. */
+/* Where its output's gradient lies; a loss has none. In scratch it is placed in order_backward().
+ */
 static struct orr_tensor place_gradient(struct orr_compiler *c, const struct orr_layer *layer)
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
@@ -293,8 +340,9 @@ static struct orr_tensor place_gradient(struct orr_compiler *c, const struct orr
 		return c->notes[layer->number].gradient;
 	if (c->notes[layer->number].slope)
 		return c->notes[layer->number].value;
-	return layer->trained ? place(ORR_STORAGE_KEPT, &p->kept_columns, o->width, o->half)
-			      : place(ORR_STORAGE_SCRATCH, &p->backward_columns, o->width, o->half);
+	if (layer->trained)
+		return place(ORR_STORAGE_KEPT, &p->kept_columns, o->width, o->half);
+	return (struct orr_tensor){ORR_STORAGE_SCRATCH, .width = o->width, .half = o->half};
 }
 
 /* Columns of what its passes read and write as floats of its halves. The output and its gradient
@@ -350,9 +398,7 @@ static int add_layer(struct orr_compiler *c, int k, struct orr_error *err)
 	layer->halves = has_halves(c, o);
 	layer->first_rounded = p->n_rounded;
 	p->n_rounded += layer->is.rounded;
-	if (layer->trained)
-		p->most_parameters = larger(p->most_parameters, layer->n_parameters);
-	layer->gradient = note->gradient = place_gradient(c, layer);
+	note->gradient = place_gradient(c, layer);
 	if (layer->is.op->loss) {
 		layer->loss = number_of_loss(c->graph, k);
 		layer->weight = (float)orr_operator_factor(o);
@@ -362,25 +408,52 @@ static int add_layer(struct orr_compiler *c, int k, struct orr_error *err)
 	return 0;
 }
 
+static bool is_in_scratch(const struct orr_tensor *t)
+{
+	return t->storage == ORR_STORAGE_KEPT || t->storage == ORR_STORAGE_SCRATCH;
+}
+
+/* The next turn writes this gradient, or adds to it. */
+static void take_gradient(struct orr_compiler *c, struct orr_note *note)
+{
+	struct orr_tensor *t = &note->gradient;
+
+	if (!note->written && is_in_scratch(t))
+		*(t->storage == ORR_STORAGE_KEPT ? &t->joined : &t->column) =
+			orr_places_take(&c->places, orr_tensor_floats(t));
+}
+
+/* The turn of its operator is over. */
+static void give_back_gradient(struct orr_compiler *c, const struct orr_note *note)
+{
+	const struct orr_tensor *t = &note->gradient;
+
+	if (note->written && is_in_scratch(t))
+		orr_places_give_back(&c->places,
+				     t->storage == ORR_STORAGE_KEPT ? t->joined : t->column);
+}
+
 static void add_layer_backward(struct orr_compiler *c, struct orr_layer *layer)
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 	struct orr_program *p = c->program;
 	int64_t apart = 0;
-	bool wanted = false;
 
 	for (int i = 0; i < o->n_inputs; i++) {
 		struct orr_note *note = &c->notes[o->inputs[i]];
 
 		if (!note->learns || !note->gradient.storage || orr_operator_is_detached(o, i))
 			continue;
+		take_gradient(c, note);
 		layer->ports[i].gradient = note->gradient;
 		layer->ports[i].accumulate = note->written;
 		layer->ports[i].apart = apart;
 		apart += note->written ? orr_tensor_floats(&note->gradient) : 0;
-		note->written = wanted = true;
+		note->written = layer->wanted = true;
 	}
-	if (!wanted)
+	layer->gradient = c->notes[layer->number].gradient;
+	give_back_gradient(c, &c->notes[layer->number]);
+	if (!layer->wanted && !layer->trained)
 		return;
 	p->widest = larger(p->widest, apart);
 	p->backward[p->n_backward++] =
@@ -401,6 +474,7 @@ static void order_backward(struct orr_compiler *c)
 
 			if (a->reader != k)
 				continue;
+			take_gradient(c, note);
 			p->backward[p->n_backward++] = (struct orr_backward_step){
 				-1, a->from, note->gradient, note->written};
 			note->written = true;
@@ -411,6 +485,7 @@ static void order_backward(struct orr_compiler *c)
 	for (int k = 0; k < c->graph->n_operators; k++)
 		if (c->notes[k].gradient.storage == ORR_STORAGE_SENT && !c->notes[k].written)
 			p->zeros[p->n_zeros++] = c->notes[k].gradient;
+	p->backward_columns = c->places.most;
 }
 
 int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, int s,
@@ -437,6 +512,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 			if ((code = add_layer(&c, k, err)))
 				goto out;
 	place_parameters(&c);
+	c.places.most = 0;
 	order_backward(&c);
 	*out = c.program;
 	c.program = NULL;
@@ -444,6 +520,7 @@ out:
 	orr_program_destroy(c.program);
 	free(c.notes);
 	free(c.arrivals);
+	free(c.places.held);
 	return code;
 }
 

@@ -3,6 +3,7 @@
 /* (private to compile.c) What is known of the operators of a graph while a stage of it is compiled.
  */
 #include "codelets/program_layout.h"
+#include "compile_places.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 
@@ -18,6 +19,7 @@ struct orr_note {
 			 the gradient is, too */
 	bool returns; /* a gradient of it comes back over the edge at hand */
 	int reader;   /* the last operator there whose gradient comes back, or -1 */
+	bool ended;   /* no one reads its value any more, which was in scratch */
 	bool written; /* a turn before has written its gradient */
 	int layer;    /* its layer, or -1 */
 	struct orr_tensor value, gradient;
@@ -38,6 +40,7 @@ struct orr_compiler {
 	struct orr_note *notes; /* [n_operators] */
 	struct orr_arrival *arrivals;
 	int n_arrivals;
+	struct orr_places places; /* of scratch: of the forward, then of the backward */
 };
 
 static inline bool is_here(const struct orr_compiler *c, int k)
