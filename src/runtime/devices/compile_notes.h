@@ -40,7 +40,7 @@ struct orr_compiler {
 	struct orr_note *notes; /* [n_operators] */
 	struct orr_arrival *arrivals;
 	int n_arrivals;
-	struct orr_places places; /* of scratch: of the forward, then of the backward */
+	struct orr_scratch_places places; /* of scratch: of the forward, then of the backward */
 };
 
 static inline bool is_here(const struct orr_compiler *c, int k)

@@ -4,7 +4,7 @@
 
 #include "base/max.h"
 
-int64_t orr_places_take(struct orr_places *places, int64_t columns)
+int64_t orr_places_take(struct orr_scratch_places *places, int64_t columns)
 {
 	int64_t first = 0;
 	int i = 0;
@@ -18,7 +18,7 @@ int64_t orr_places_take(struct orr_places *places, int64_t columns)
 	return first;
 }
 
-void orr_places_give_back(struct orr_places *places, int64_t first)
+void orr_places_give_back(struct orr_scratch_places *places, int64_t first)
 {
 	int i = 0;
 

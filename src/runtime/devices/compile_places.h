@@ -3,7 +3,7 @@
 /* (private to compile.c) Columns of scratch, each given to one tensor after the other. */
 #include <stdint.h>
 
-struct orr_places {
+struct orr_scratch_places {
 	struct orr_held {
 		int64_t first, end;
 	} * held; /* by place; owned, room for all that are held at once */
@@ -12,7 +12,7 @@ struct orr_places {
 };
 
 /* The first columns that are free. */
-int64_t orr_places_take(struct orr_places *places, int64_t columns);
+int64_t orr_places_take(struct orr_scratch_places *places, int64_t columns);
 /* Those that begin at `first` are free again. */
-void orr_places_give_back(struct orr_places *places, int64_t first);
+void orr_places_give_back(struct orr_scratch_places *places, int64_t first);
 #endif
