@@ -34,6 +34,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "direct.h"
 #include "ideals.h"
 #include "pipeline/charge.h"
@@ -65,6 +66,7 @@ struct search {
 			  stage */
 	bool *inside;
 	int64_t *sent; /* [n * n] bytes into and out of what lies between, where they are added */
+	struct orr_link_cost *links; /* [workers] of a gang, where they differ */
 	struct orr_arrays all;
 };
 
@@ -160,32 +162,9 @@ static double added_s(const struct search *s, int level, int i, int j)
 				   : 0;
 }
 
-/* Where workers differ: those of a stage on r of them, with left for it and all after it. */
-static const int *workers_of(const struct search *s, int left)
-{
-	return s->options->order + s->options->levels.workers[0] - left;
-}
-
-/* The least memory of them; 0: they have no limit. */
-static int64_t memory_of(const struct search *s, int r, int left)
+static bool fits(const struct search *s, int i, int j, int r, int left, int64_t memory_bytes)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	int64_t least = 0;
-
-	if (!o->order)
-		return o->memory_bytes;
-	for (int i = 0; i < r; i++) {
-		int64_t bytes = orr_machine_memory(o->machine, workers_of(s, left)[i]);
-
-		least = bytes && (!least || bytes < least) ? bytes : least;
-	}
-	return least;
-}
-
-static bool fits(const struct search *s, int i, int j, int r, int left)
-{
-	const struct orr_hierarchy_options *o = s->options;
-	int64_t memory_bytes = memory_of(s, r, left);
 	int flight = o->least_in_flight;
 
 	if (o->levels.n == 1 && (left + r - 1) / r > flight)
@@ -200,24 +179,6 @@ static bool fits(const struct search *s, int i, int j, int r, int left)
 		       memory_bytes;
 }
 
-/* On workers that differ: microbatches are shared by speed. */
-static double busy_of_shares_s(const struct search *s, int i, int j, int r, int left)
-{
-	const struct orr_hierarchy_options *o = s->options;
-	const int *workers = workers_of(s, left);
-	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j, r);
-	const struct orr_share share = {inner_best(s, 0, i, j).time_s, 2 * start_s, update,
-					update > 0 ? start_s / (o->numerics.shard_optimizer ? r : 1)
-						   : 0,
-					o->n_microbatches};
-	int k = r < o->n_microbatches ? r : o->n_microbatches;
-	int64_t ring_ns = orr_machine_ring_ns(o->machine, workers, k,
-					      s->x->trained_bytes[j] - s->x->trained_bytes[i]);
-
-	return orr_share_s(&share, o->machine, workers, r) +
-	       (double)ring_ns * 1e-9 / o->n_microbatches;
-}
-
 /* Without transfers; DBL_MAX where it may not be. left: components for this stage and all after it.
  */
 static double busy_s(const struct search *s, int level, int i, int j, int r, int left)
@@ -229,15 +190,35 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 	if (inner.time_s >= DBL_MAX || (r > 1 && o->straight) ||
 	    (r < o->least_replicas && r < o->levels.workers[level]))
 		return DBL_MAX;
-	if (o->memory_bytes && level == 0 && !fits(s, i, j, r, left))
+	if (o->memory_bytes && level == 0 && !fits(s, i, j, r, left, o->memory_bytes))
 		return DBL_MAX;
-	if (o->order)
-		return busy_of_shares_s(s, i, j, r, left) + added_s(s, level, i, j) / r;
 	if (!o->n_microbatches)
 		return (inner.time_s + (level ? 0 : update) + exchange_s(s, level, i, j, r)) / r;
 	inner.time_s += added_s(s, level, i, j);
 	update *= level ? 1 - 1.0 / r : 1; /* inner levels count it, and replicas do not share it */
 	return inner.time_s / r + (update + ring_s(s, level, inner.trained_bytes, r)) / m;
+}
+
+/* On the workers that differ from number `first` of the order on, of whom one more joins the gang:
+ * microbatches are shared by speed. */
+static double busy_with_next_s(const struct search *s, struct orr_sharing *gang, int i, int j,
+			       int first)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	int n_workers = o->levels.workers[0], r = gang->n + 1,
+	    k = r < o->n_microbatches ? r : o->n_microbatches;
+	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j, 1);
+	const struct orr_share share = {inner_best(s, 0, i, j).time_s, 2 * start_s, update,
+					update > 0 ? start_s : 0, o->n_microbatches};
+	int64_t ring_ns;
+
+	orr_sharing_join(gang, &share, r == k);
+	if ((r > 1 && o->straight) || (r < o->least_replicas && r < n_workers) ||
+	    (o->memory_bytes && !fits(s, i, j, r, n_workers - first, gang->memory_bytes)))
+		return DBL_MAX;
+	ring_ns = orr_sharing_ring_ns(gang, k, s->x->trained_bytes[j] - s->x->trained_bytes[i]);
+	return orr_sharing_each_s(gang, &share, o->numerics.shard_optimizer ? r : 1) +
+	       (double)ring_ns * 1e-9 / o->n_microbatches + added_s(s, 0, i, j) / r;
 }
 
 static bool is_set(const struct search *s, const bool *matrix, int i, int j)
@@ -251,12 +232,16 @@ static void fill_single(const struct search *s, int level, int i, int j)
 {
 	const struct table *t = &s->level[level];
 	int64_t trained_bytes = inner_best(s, level, i, j).trained_bytes;
+	struct orr_sharing gang = orr_sharing_of(s->options->machine, s->options->order, s->links);
 	double least = DBL_MAX;
 	short r = 1;
 
 	for (int m = 1; m <= t->m; m++) {
-		double time =
-			is_set(s, s->allowed, i, j) ? busy_s(s, level, i, j, m, t->m) : DBL_MAX;
+		double time = DBL_MAX;
+
+		if (is_set(s, s->allowed, i, j))
+			time = s->options->order ? busy_with_next_s(s, &gang, i, j, 0)
+						 : busy_s(s, level, i, j, m, t->m);
 
 		if (time < least) {
 			least = time;
@@ -277,38 +262,80 @@ static double transfer_to_s(const struct search *s, int first, int base, int i, 
 	return rate > 0 && o->activations && !o->added ? busy_bytes(s, base, i, j) / rate : 0;
 }
 
-static void try_cut(const struct search *s, int level, int i, int k, int j)
+/* The last of the stages up to j begins at k: is that on r of the first m components faster? Of
+ * its own it takes `time`. */
+static void try_last(const struct search *s, int level, int i, int k, int j, int m, int r,
+		     double time)
 {
 	const struct table *t = &s->level[level];
-	struct cell *here = cell_at(t, s->x->n, i, j, 0);
-	const struct cell *before = cell_at(t, s->x->n, i, k, 0);
-	int64_t trained_bytes = inner_best(s, level, k, j).trained_bytes;
-	bool differ = s->options->order;
+	struct cell *here = cell_at(t, s->x->n, i, j, m);
+	struct cell before = *cell_at(t, s->x->n, i, k, m - r);
+	int64_t bytes = inner_best(s, level, k, j).trained_bytes;
+
+	time = before.time_s > time ? before.time_s : time;
+	if (time < here->time_s)
+		*here = (struct cell){time, larger(bytes, before.trained_bytes), k, (short)(m - r),
+				      (short)r};
+}
+
+static void try_cut(const struct search *s, int level, int i, int k, int j)
+{
+	int most = s->level[level].m;
 	double transfer = -1;
 
-	for (int r = 1; r < t->m; r++) {
-		double lowest = differ ? 0 : busy_s(s, level, k, j, r, r);
+	for (int r = 1; r < most; r++) {
+		double lowest = busy_s(s, level, k, j, r, r);
 
-		if (lowest >= here[r + 1].time_s) /* here gets no slower with more components */
+		/* here gets no slower with more components */
+		if (lowest >= cell_at(&s->level[level], s->x->n, i, j, r + 1)->time_s)
 			continue;
-		transfer = transfer < 0 && !differ ? transfer_s(s, level, i, k, j, 1) : transfer;
-		for (int m = r + 1; m <= t->m; m++) {
-			double time = differ || s->options->memory_bytes
-					      ? busy_s(s, level, k, j, r, t->m - (m - r))
+		transfer = transfer < 0 ? transfer_s(s, level, i, k, j, 1) : transfer;
+		for (int m = r + 1; m <= most; m++) {
+			double time = s->options->memory_bytes
+					      ? busy_s(s, level, k, j, r, most - (m - r))
 					      : lowest;
-			int64_t bytes = before[m - r].trained_bytes;
 
-			transfer = differ ? transfer_to_s(s, m - r, i, k, j) : transfer;
-			time = transfer / r > time ? transfer / r : time;
-			time = before[m - r].time_s > time ? before[m - r].time_s : time;
-			bytes = trained_bytes > bytes ? trained_bytes : bytes;
-			if (time < here[m].time_s)
-				here[m] = (struct cell){time, bytes, k, (short)(m - r), (short)r};
+			try_last(s, level, i, k, j, m, r,
+				 transfer / r > time ? transfer / r : time);
 		}
 	}
-	for (int m = 2; m <= t->m; m++)
-		if (here[m - 1].time_s < here[m].time_s)
-			here[m] = here[m - 1];
+}
+
+/* The same for workers that differ. The first worker of the last stage moves forward, so that for
+ * each m the numbers r rise: of equal ones the smallest is kept. */
+static void try_cut_in_order(const struct search *s, int i, int k, int j)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	int most = o->levels.workers[0];
+
+	for (int first = most - 1; first > 0; first--) {
+		struct orr_sharing gang = orr_sharing_of(o->machine, o->order + first, s->links);
+		double transfer = transfer_to_s(s, first, i, k, j);
+
+		for (int r = 1; first + r <= most; r++) {
+			double time = busy_with_next_s(s, &gang, k, j, first);
+
+			try_last(s, 0, i, k, j, first + r, r,
+				 transfer / r > time ? transfer / r : time);
+		}
+	}
+}
+
+static void try_cuts(const struct search *s, int level, int i, int j)
+{
+	struct cell *here = cell_at(&s->level[level], s->x->n, i, j, 0);
+
+	for (int k = i + 1; k < j; k++) {
+		if (!is_set(s, s->allowed, k, j) || !is_set(s, s->inside, i, k))
+			continue;
+		if (s->options->order)
+			try_cut_in_order(s, i, k, j);
+		else
+			try_cut(s, level, i, k, j);
+		for (int m = 2; m <= s->level[level].m; m++)
+			if (here[m - 1].time_s < here[m].time_s)
+				here[m] = here[m - 1];
+	}
 }
 
 static void fill(const struct search *s, int level)
@@ -321,9 +348,8 @@ static void fill(const struct search *s, int level)
 			if (!is_set(s, s->inside, i, j))
 				continue;
 			fill_single(s, level, i, j);
-			for (int k = i + 1; k < j && t->m > 1; k++)
-				if (is_set(s, s->allowed, k, j) && is_set(s, s->inside, i, k))
-					try_cut(s, level, i, k, j);
+			if (t->m > 1)
+				try_cuts(s, level, i, j);
 		}
 }
 
@@ -486,6 +512,12 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 	}
 	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
+	if (options->order && !(s.links = orr_arrays_add(&s.all, (size_t)options->levels.workers[0],
+							 sizeof(*s.links)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers",
+				options->levels.workers[0]);
+		goto out;
+	}
 	for (int l = 0; l <= last; l++) {
 		struct table *t = &s.level[l];
 
