@@ -2,12 +2,13 @@
 #define ORR_PIPELINE_CLUSTER_H
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/machine.h"
+
+struct orr_link_cost;
 
 /* The order of a cluster's pairs, for qsort() and bsearch(). */
 int orr_cluster_compare(const void *a, const void *b);
 
 /* A ring all-reduce over k workers joined by links like this one; in_turn: the two directions of
  * the link take turns. */
-int64_t orr_ring_over_ns(struct orr_link_cost link, int k, int64_t bytes, bool in_turn);
+int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, bool in_turn);
 #endif

@@ -368,14 +368,14 @@ int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, i
 	return link.latency_ns;
 }
 
-int64_t orr_ring_over_ns(struct orr_link_cost link, int k, int64_t bytes, bool in_turn)
+int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, bool in_turn)
 {
-	int64_t ns = within_clock(2.0 * (k - 1) * (double)link.latency_ns);
+	int64_t ns = within_clock(2.0 * (k - 1) * (double)link->latency_ns);
 
 	/* two workers send to each other over one link, which carries one thing at a time */
-	if (link.bytes_per_s > 0)
+	if (link->bytes_per_s > 0)
 		ns += within_clock((k == 2 && in_turn ? 2.0 : 1.0) * 2.0 * (k - 1) / k *
-				   (double)bytes * (1 / link.bytes_per_s) * 1e9);
+				   (double)bytes * (1 / link->bytes_per_s) * 1e9);
 	return ns;
 }
 
@@ -383,9 +383,11 @@ int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int
 {
 	int64_t longest = 0;
 
-	for (int i = 0; i < k && k > 1; i++)
-		longest = larger(longest, orr_ring_over_ns(orr_machine_link(m, workers[i],
-									    workers[(i + 1) % k]),
-							   k, bytes, orr_machine_half_duplex(m)));
+	for (int i = 0; i < k && k > 1; i++) {
+		struct orr_link_cost link = orr_machine_link(m, workers[i], workers[(i + 1) % k]);
+
+		longest = larger(longest,
+				 orr_ring_over_ns(&link, k, bytes, orr_machine_half_duplex(m)));
+	}
 	return longest;
 }
