@@ -72,7 +72,7 @@ extern const struct orr_linear_kernels orr_linear_cpu, orr_linear_cuda;
  * half a MiB; twice that where a product takes half the time, since each lays out x anew. */
 static inline int64_t orr_slice_rows(bool bf16, int64_t in, int64_t out)
 {
-	int64_t rows = ((bf16 ? 1 << 18 : 1 << 17) / in + 63) / 64 * 64;
+	int64_t fit = (bf16 ? 1 << 18 : 1 << 17) / in, rows = fit ? (fit + 63) / 64 * 64 : 64;
 
 	return rows < out ? rows : out;
 }

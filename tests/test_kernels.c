@@ -37,9 +37,10 @@ static void check_near(double value, double expected, double scale, const char *
 static const struct {
 	int64_t n, in, out;
 } shapes[] = {
-	{1, 1, 1},     {1, 7, 1},      {7, 1, 3},   {1, 13, 17},  {5, 3, 2},
-	{17, 31, 13},  {2, 64, 10},    {61, 19, 1}, {3, 127, 67}, {64, 64, 64},
-	{33, 129, 65}, {3, 1025, 600}, /* its weights are more than one slice */
+	{1, 1, 1},      {1, 7, 1},      {7, 1, 3},   {1, 13, 17},  {5, 3, 2},
+	{17, 31, 13},   {2, 64, 10},    {61, 19, 1}, {3, 127, 67}, {64, 64, 64},
+	{33, 129, 65},  {3, 1025, 600}, /* its weights are more than one slice */
+	{2, 140000, 3},                 /* a row of its weights is more than that */
 };
 
 START_TEST(linear_agrees_with_plain_loops)

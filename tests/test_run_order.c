@@ -369,9 +369,10 @@ END_TEST
 /* With a byte less than what is needed, before any of it is allocated. */
 START_TEST(what_does_not_fit_a_host_is_refused)
 {
-	/* parameters, gradients and velocities; of stage 0 the data and what B works in */
+	/* parameters, gradients and velocities; of stage 1 what B works in: room for its weights'
+	 * gradient, the gradients of its input and of its output */
 	const int64_t wide = 10000000, first = 10 * wide, last = 5 * wide + 5;
-	const int64_t owned = 12 * (first + last), job = 4 * (4 * 9 + first + 4 * wide);
+	const int64_t owned = 12 * (first + last), job = 4 * (5 * wide + 4 * wide + 4 * 5);
 	struct orr_work work = {0};
 	struct training t = {0};
 
@@ -390,8 +391,8 @@ START_TEST(what_does_not_fit_a_host_is_refused)
 	ck_assert_int_eq(orr_fits_host(&work, 1, owned + job - 1, &t.err), ORR_E_NOMEM);
 	ck_assert_int_eq(orr_fits_host(&work, 1, 2000000000, &t.err), ORR_E_NOMEM);
 	ck_assert_str_eq(t.err.msg,
-			 "run: 2.36 GB are needed, 1.8 GB of parameters and 560 MB of a microbatch "
-			 "of 4 in stage 0, and this host has 2 GB: take more [microbatches], a "
+			 "run: 2.16 GB are needed, 1.8 GB of parameters and 360 MB of a microbatch "
+			 "of 4 in stage 1, and this host has 2 GB: take more [microbatches], a "
 			 "smaller batch or more hosts");
 	orr_work_fini(&work);
 	training_fini(&t);
