@@ -13,6 +13,7 @@ import torch.distributed.checkpoint as dcp
 from orrery_torch import command
 from orrery_torch.run.runner import cut
 from orrery_torch.tensors import save_safetensors
+from orrery_torch.trace.trace import on_fakes
 from small_models import GPT, Towers, tokens, towers
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -132,6 +133,27 @@ def test_a_runner_is_made_without_a_forward(tmp_path: Path) -> None:
     runner = orrery_torch.Runner(tmp_path / "plan.json", Seen(seen), torch.ones(2, 6))
     assert seen and not any(seen)
     assert all(t.is_meta for t in runner.post.shapes.values())
+
+
+class Chosen(nn.Module):
+    """How much it chooses depends on the data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[x > 0].sum()
+
+
+def test_a_run_of_all_stages_is_told() -> None:
+    with pytest.warns(UserWarning, match=r"fake tensors do not run .*: all of it runs once"):
+        found = on_fakes(Chosen(), torch.ones(3), None, lambda given, _: Chosen()(given))
+    assert found == 3
+
+
+def test_a_model_on_meta_has_its_stash() -> None:
+    stashes = [
+        [c.stash for c in orrery_torch.graph(m, tokens(SAMPLES), measured=False).costs]
+        for m in (GPT(tied=True), on_meta(lambda: GPT(tied=True)))
+    ]
+    assert stashes[0] == stashes[1] and sum(stashes[0]) > 0
 
 
 @pytest.mark.usefixtures("alone")

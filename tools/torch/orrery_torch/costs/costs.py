@@ -27,14 +27,19 @@ def changed(how: Callable[[Tensor], Tensor], value: Any) -> Any:
     return how(value) if isinstance(value, Tensor) else value
 
 
+def storage_of(t: Tensor) -> int:
+    """Which storage it is, on the meta device, too, where no address tells."""
+    return int(t.untyped_storage()._cdata)
+
+
 def bytes_of(values: Iterable[Any]) -> int:
     """Of all tensors in them; views of one storage count what there is of it, once."""
     sizes: dict[int, int] = {}
     limits: dict[int, int] = {}
     for t in tensors_in(list(values)):
-        storage = t.untyped_storage()
-        sizes[storage.data_ptr()] = sizes.get(storage.data_ptr(), 0) + t.numel() * t.element_size()
-        limits[storage.data_ptr()] = storage.nbytes()
+        key = storage_of(t)
+        sizes[key] = sizes.get(key, 0) + t.numel() * t.element_size()
+        limits[key] = t.untyped_storage().nbytes()
     return sum(min(size, limits[key]) for key, size in sizes.items())
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from .costs import Calls, Cost, Values, bytes_of, changed, changes_input, tensors_in
+from .costs import Calls, Cost, Values, bytes_of, changed, changes_input, storage_of, tensors_in
 from ..trace.parts import Part
 from ..run.plan import Stage
 from ..run.stage import Pass, Ready
@@ -133,7 +133,7 @@ class Meter:
         self.values = self.calls.given(inputs)
         self.kept: dict[int, Tensor] = {}  # what autograd keeps, by its storage
         tensors = [*trace.model.parameters(), *trace.model.buffers()]
-        self.own = {t.untyped_storage().data_ptr() for t in tensors}
+        self.own = {storage_of(t) for t in tensors}
         self.clock = Clock(tensors[0].device if tensors else torch.device("cpu"))
 
     def _saves(self, part: Part) -> int:
@@ -142,7 +142,7 @@ class Meter:
         added: list[Tensor] = []
 
         def pack(t: Tensor) -> Tensor:
-            key = t.untyped_storage().data_ptr()
+            key = storage_of(t)
             if key not in self.own and key not in self.kept:
                 self.kept[key] = t
                 added.append(t)

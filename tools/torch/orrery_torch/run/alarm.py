@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -151,16 +152,21 @@ class Alarm:
 
     # ---- before a step ----
 
-    def agree(self, why: Exception | None, device: torch.device) -> None:
-        """Nobody comes out before all have come in; if one refuses, all do."""
+    def agree(self, why: Exception | None, cast: str, device: torch.device) -> None:
+        """Nobody comes out before all have come in; if one refuses, all do. cast: the types of
+        messages, which have to be the same."""
         if self.told:
             raise Fault(f"an earlier step has failed: make new processes\n{self.told}")
         number = next(self.numbers)
         if why is not None:
             self.store.set(f"refused/{number}", f"process {self.me}: {first_line(why)}")
-        refused = torch.tensor(int(why is not None), device=device)
-        dist.all_reduce(refused)
+        key = zlib.crc32(cast.encode())
+        told = torch.tensor([why is not None, key, -key], dtype=torch.int64, device=device)
+        dist.all_reduce(told, dist.ReduceOp.MAX)
+        refused, most, least = told.tolist()
         if why is not None:
             raise why
-        if refused.item():
+        if refused:
             raise ValueError(self.store.get(f"refused/{number}").decode())
+        if most != -least:
+            raise ValueError(f"processes step under several autocasts, this one under {cast}")

@@ -23,7 +23,7 @@ class Post:
     def __init__(
         self, plan: Plan, shapes: Values, me: int, device: torch.device, limit: timedelta
     ) -> None:
-        self.shapes, self.me, self.device = shapes, me, device
+        self.me, self.device = me, device
         gradients = {n: t.requires_grad for n, t in shapes.items()}
         self.sent: dict[Job, list[Message]] = {}
         self.number: dict[Message, int] = {}  # in its channel
@@ -38,7 +38,7 @@ class Post:
                 if m.target == me:
                     self.queue.setdefault(m.source, []).append(m)
         self._open(sorted(counts), limit)
-        self.begin()
+        self.begin(shapes)
 
     def _open(self, pairs: list[tuple[int, int]], limit: timedelta) -> None:
         """The first message of a channel of NCCL waits until both are there: here, one channel
@@ -53,7 +53,8 @@ class Post:
             elif self.me == target:
                 dist.recv(nothing, source, group=group)
 
-    def begin(self) -> None:
+    def begin(self, shapes: Values) -> None:
+        self.shapes = shapes  # as the autocast of the step makes them
         self.posted = dict.fromkeys(self.queue, 0)
         self.coming: dict[Message, tuple[Tensor, Any]] = {}
         self.going: list[tuple[Any, Tensor]] = []
@@ -63,7 +64,7 @@ class Post:
         if (value.dtype, value.shape) != (room.dtype, room.shape):
             raise ValueError(
                 f"{m.node.name}: a message of {list(value.shape)} {value.dtype}, and the Runner was "
-                f"made for {list(room.shape)} {room.dtype}: make another"
+                f"made for {list(room.shape)} {room.dtype}"
             )
         if value.device != self.device:
             raise ValueError(f"{m.node.name}: a message on {value.device}, not on {self.device}")

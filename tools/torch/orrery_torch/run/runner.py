@@ -1,8 +1,7 @@
 """A plan of Orrery, run with the user's modules: a process a worker, over torch.distributed."""
 
 import json
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from ..trace.inputs import check_inputs
 from ..trace.parts import split
 from .plan import Job, Message, plan_of, read_plan
 from .own import Own
-from .post import Post, give_up
-from .stage import Pass, Ready, trained_of
+from .post import Post
+from .stage import Pass, Ready
+from .sums import Sums
 from ..trace.trace import Inputs, on_fakes, trace, words
 
 AHEAD = 4  # jobs whose messages are awaited before they begin
@@ -66,7 +66,8 @@ class Runner:
         check_inputs(model, example_inputs)
         self.model = model
         self.device = device_of(model)
-        self.trace = trace(model, example_inputs, self.device)
+        with uncast(self.device):
+            self.trace = trace(model, example_inputs, self.device)
         self.calls = Calls(self.trace)
         if not self.trace.exported and any(True for _ in model.buffers()):
             raise ValueError("torch.export refuses the model, and it has buffers: not run here")
@@ -80,12 +81,12 @@ class Runner:
             raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
         check_moved(self.trace, [stage.parts for stage in self.plan.stages])
         self.example, self.modes = kinds_of(example_inputs), modes_of(model)
-        self.autocast = autocast_of(self.device)
-        shapes, limit = self._shapes(example_inputs), limit_of(told, timeout)
+        self.like = example_inputs
+        self.shapes = {autocast_of(self.device): self._shapes()}  # of messages
+        shapes, limit = self.shapes[autocast_of(self.device)], limit_of(told, timeout)
         self.alarm = Alarm()
         self.post = Post(self.plan, shapes, self.me, self.device, limit)
-        self.all = dist.new_group(timeout=limit)
-        self.groups = self._groups(limit)
+        self.sums = Sums(self.plan, model, self.device, limit)
         self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
         self.reads = self._reads()
         own = {job.stage for job in self.plan.orders[self.me]}
@@ -100,15 +101,15 @@ class Runner:
         self.watch = Stopwatch(self.device)
         self.timeline: list[tuple[str, float, float]] = []  # of this process, by its clock
 
-    def _shapes(self, inputs: Inputs) -> Values:
-        """What goes over the edges, as it is for an example."""
+    def _shapes(self) -> Values:
+        """What goes over the edges, as it is for an example under the autocast of now."""
 
         def run(given: Inputs, fake: Callable[[Any], Any]) -> Values:
             values = self.calls.given(given, made=fake)
             self.calls.run(self.trace.calls, values)
             return values
 
-        values = on_fakes(self.model, inputs, self.device, run)
+        values = on_fakes(self.model, self.like, self.device, run)
         crossing = {n: values[n] for n in self.plan.maker}
         for n, t in crossing.items():
             if not isinstance(t, Tensor):
@@ -126,29 +127,13 @@ class Runner:
             for n, t in crossing.items()
         }
 
-    def _groups(self, limit: timedelta) -> list[tuple[Tensor, Any]]:
-        """Parameters that several workers have, and who they are: they add up the gradients."""
-        holders: dict[int, tuple[Tensor, set[int]]] = {}
-        for stage in self.plan.stages:
-            workers = {
-                self.plan.where[Job(stage.number, "F", b)] for b in range(self.plan.microbatches)
-            }
-            for part in stage.parts:
-                for t in trained_of(part):
-                    holders.setdefault(id(t), (t, set()))[1].update(workers)
-        sets = sorted({tuple(sorted(w)) for _, w in holders.values() if len(w) > 1})
-        groups = {workers: dist.new_group(list(workers), limit) for workers in sets}
-        order = {id(p): i for i, p in enumerate(self.model.parameters())}
-        common = [
-            (order[key], t, groups[tuple(sorted(w))])
-            for key, (t, w) in holders.items()
-            if len(w) > 1 and self.me in w
-        ]
-        return [(t, group) for _, t, group in sorted(common, key=lambda c: c[0])]
-
     def parameters(self) -> list[nn.Parameter]:
         """Those of this process's stages: what its optimizer has to train."""
         return self.own.parameters()
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """The same with their names in the model, a shared one by the first of them."""
+        return ((self.own.names[id(p)][0], p) for p in self.own.parameters())
 
     def materialise(
         self,
@@ -181,24 +166,46 @@ class Runner:
 
     # ---- a step ----
 
-    def step(self, batch: Inputs) -> float:
+    def step(self, batch: Inputs, scaler: torch.amp.GradScaler | None = None) -> float:
         """The loss: the mean of those of the microbatches. Gradients are added to those that are
-        there."""
+        there.
+
+        scaler: gradients are those of the loss times its scale; if one of any process is infinite,
+        all processes skip their next scaler.step()."""
         self.given = self._ready(batch)
+        self.scale = 1.0
+        if scaler is not None:
+            self.scale = scaler.scale(torch.ones((), device=self.device)).item()
         self.passes: dict[tuple[int, int], Pass] = {}
         self.values: dict[tuple[fx.Node, int], Tensor] = {}
         self.gradients: dict[tuple[fx.Node, int, int], Tensor] = {}
         self.unread = dict(self.reads)
         self.loss = torch.zeros((), dtype=torch.float64, device=self.device)
-        before = [p.grad for p, _ in self.groups]
-        for p, _ in self.groups:
-            p.grad = None
-        self.post.begin()
+        self.sums.begin()
+        self.post.begin(self.shapes[autocast_of(self.device)])
         with self.alarm.watch(self._close), torch.enable_grad():
             self._run_jobs()
-            self._add_up(before)
+            self.alarm.enter("after its jobs, adds up gradients and losses")
+            self.sums.end()
+            dist.all_reduce(self.loss, group=self.sums.all)
+            if scaler is not None:
+                self.sums.spread([p.grad for p in self.parameters() if p.grad is not None])
         del self.passes, self.values, self.gradients, self.given
         return self.loss.item()
+
+    @torch.no_grad()
+    def clip_grad_norm_(
+        self, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+    ) -> Tensor:
+        """torch.nn.utils.clip_grad_norm_ of the whole model: the norm of the gradients of all
+        processes, each parameter counted once. Every process has to call it."""
+        with self.alarm.watch(self._close):
+            self.alarm.enter("adds up norms")
+            norm = self.sums.norm(norm_type)
+        if error_if_nonfinite and not norm.isfinite():
+            raise RuntimeError(f"the total norm of order {norm_type} of the gradients is {norm}")
+        torch.nn.utils.clip_grads_with_norm_(self.parameters(), max_norm, norm)
+        return norm
 
     def _ready(self, batch: Inputs) -> list[Values]:
         """The microbatches, once all processes have one that they can run."""
@@ -207,18 +214,18 @@ class Runner:
         try:
             parts = cut(batch, self.plan.microbatches)
             self._check(parts[0])
+            if autocast_of(self.device) not in self.shapes:
+                self.shapes[autocast_of(self.device)] = self._shapes()
             self.own.check()
             given = [self.calls.given(inputs, self.needed) for inputs in parts]
         except Exception as refused:  # noqa: BLE001 of any kind, as data's calls run
             why = refused
-        self.alarm.agree(why, self.device)
+        self.alarm.agree(why, autocast_of(self.device), self.device)
         return given
 
     def _close(self) -> None:
         self.post.close()
-        for group in [self.all, *dict(self.groups).values()]:
-            give_up(group, self.device)
-        self.all, self.groups = None, []
+        self.sums.close()
 
     def _check(self, microbatch: Inputs) -> None:
         unread = self.example.keys() - {str(key) for key in self.inputs}
@@ -227,11 +234,6 @@ class Runner:
             raise ValueError(f"batch: microbatches of {there}, and the example was {self.example}")
         if modes_of(self.model) != self.modes:
             raise ValueError("train() or eval() was called on the model: make a new Runner")
-        if autocast_of(self.device) != self.autocast:
-            raise ValueError(
-                f"step() runs under {autocast_of(self.device)}, and the Runner was made under "
-                f"{self.autocast}: make it under the same, since messages have the types of there"
-            )
 
     def _meet(self) -> None:
         """Nobody comes out before all have come in."""
@@ -256,16 +258,6 @@ class Runner:
         self.post.end()
         times = self.watch.seconds(marks)
         self.timeline = list(zip(map(str, order), times[::2], times[1::2]))
-
-    def _add_up(self, before: list[Tensor | None]) -> None:
-        """Gradients of parameters that several workers have, beside what was there; the loss."""
-        self.alarm.enter("after its jobs, adds up gradients and losses")
-        for (p, group), there in zip(self.groups, before):
-            g = torch.zeros_like(p) if p.grad is None else p.grad
-            g = g.contiguous()
-            dist.all_reduce(g, group=group)
-            p.grad = g if there is None else there.add_(g)
-        dist.all_reduce(self.loss, group=self.all)
 
     def measured(self) -> dict[str, Any]:
         """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
@@ -340,7 +332,8 @@ class Runner:
         if self.plan.back(stage, job.b) == job:
             made = self._backward(job, run, split_here)
         if job.d == "W":
-            run.weights()
+            with uncast(self.device):
+                run.weights()
         if job.d == "W" or not split_here:
             del self.passes[job.stage, job.b]
         return made
@@ -389,12 +382,13 @@ class Runner:
             if n in self.losses:
                 share = torch.full_like(
                     self.post.shapes[n],
-                    self.losses[n] / self.plan.microbatches,
+                    self.scale * self.losses[n] / self.plan.microbatches,
                     device=self.device,
                     requires_grad=False,
                 )
                 gradients[n] = gradients[n] + share if n in gradients else share
-        found = run.backward(gradients, split_here)
+        with uncast(self.device):  # which F has seen to
+            found = run.backward(gradients, split_here)
         return self._pass_on(job, found) if job.d == "B" else {}
 
     def _pass_on(self, job: Job, found: dict[fx.Node, Tensor]) -> dict[fx.Node, Tensor]:
@@ -441,6 +435,11 @@ def autocast_of(device: torch.device) -> str:
     if not torch.is_autocast_enabled(device.type):
         return "no autocast"
     return f"autocast to {torch.get_autocast_dtype(device.type)}"
+
+
+def uncast(device: torch.device) -> torch.autocast:
+    """No autocast, whatever is around it."""
+    return torch.autocast(device.type, enabled=False)
 
 
 def modes_of(model: nn.Module) -> list[bool]:

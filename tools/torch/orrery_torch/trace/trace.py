@@ -205,6 +205,7 @@ def on_fakes(
             f"fake tensors do not run the model ({reason}), and one on the meta device has no "
             "others: make it on the device that it trains on"
         )
+    say(f"fake tensors do not run the model ({reason}): all of it runs once, on its own")
     with unchanged(model):
         return run(inputs, lambda value: value)
 

@@ -1,0 +1,86 @@
+"""What processes add up after a step: gradients of parameters that several have, norms, and whether
+a gradient is infinite."""
+
+import math
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ..trace.parts import Part
+from .plan import Job, Plan
+from .post import give_up
+from .stage import trained_of
+
+
+class Sums:
+    """limit: how long one waits for another."""
+
+    def __init__(
+        self, plan: Plan, model: nn.Module, device: torch.device, limit: timedelta
+    ) -> None:
+        self.device, self.all = device, dist.new_group(timeout=limit)
+        me, order = dist.get_rank(), {id(p): i for i, p in enumerate(model.parameters())}
+        held = sorted(holders(plan).items(), key=lambda h: order[h[0]])
+        sets = sorted({workers for _, (_, workers) in held if len(workers) > 1})
+        groups = {workers: dist.new_group(list(workers), limit) for workers in sets}
+        mine = [(t, w) for _, (t, w) in held if me in w]
+        self.common = [(t, groups[w]) for t, w in mine if len(w) > 1]
+        self.counted = [t for t, w in mine if w[0] == me]  # here: each in one process
+
+    def close(self) -> None:
+        for group in [self.all, *dict(self.common).values()]:
+            give_up(group, self.device)
+        self.all, self.common = None, []
+
+    def begin(self) -> None:
+        """Puts aside gradients that are there already: others have them, too."""
+        self.before = [p.grad for p, _ in self.common]
+        for p, _ in self.common:
+            p.grad = None
+
+    def end(self) -> None:
+        for (p, group), there in zip(self.common, self.before):
+            g = torch.zeros_like(p) if p.grad is None else p.grad
+            g = g.contiguous()
+            dist.all_reduce(g, group=group)
+            p.grad = g if there is None else there.add_(g)
+
+    def spread(self, gradients: list[Tensor]) -> None:
+        """If a gradient of any process is infinite or no number, all are: every GradScaler then
+        finds that, and skips its step."""
+        bad = torch.zeros((), device=self.device)
+        for g in gradients:
+            bad += 1 - g.isfinite().all().to(bad.dtype)
+        dist.all_reduce(bad, group=self.all)
+        if bad.item():
+            for g in gradients:
+                g.fill_(math.inf)
+
+    def norm(self, kind: float) -> Tensor:
+        """Of the gradients of all processes, those of each parameter once."""
+        own = [p.grad for p in self.counted if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(own, kind).to(self.device, torch.float32)
+        if math.isinf(kind):
+            dist.all_reduce(norm, dist.ReduceOp.MAX, group=self.all)
+            return norm
+        norm = norm**kind
+        dist.all_reduce(norm, group=self.all)
+        return norm ** (1 / kind)
+
+
+def holders(plan: Plan) -> dict[int, tuple[Tensor, tuple[int, ...]]]:
+    """Each trained parameter, and the workers that have it."""
+    found: dict[int, tuple[Tensor, set[int]]] = {}
+    for stage in plan.stages:
+        workers = {plan.where[Job(stage.number, "F", b)] for b in range(plan.microbatches)}
+        for t in trained_in(stage.parts):
+            found.setdefault(id(t), (t, set()))[1].update(workers)
+    return {key: (t, tuple(sorted(w))) for key, (t, w) in found.items()}
+
+
+def trained_in(parts: Iterable[Part]) -> list[Any]:
+    return [t for part in parts for t in trained_of(part)]
