@@ -149,11 +149,21 @@ def test_a_run_of_all_stages_is_told() -> None:
 
 
 def test_a_model_on_meta_has_its_stash() -> None:
-    stashes = [
-        [c.stash for c in orrery_torch.graph(m, tokens(SAMPLES), measured=False).costs]
-        for m in (GPT(tied=True), on_meta(lambda: GPT(tied=True)))
-    ]
-    assert stashes[0] == stashes[1] and sum(stashes[0]) > 0
+    own, meta = (
+        {p.name: c.stash for p, c in zip(g.parts, g.costs)}
+        for g in (
+            orrery_torch.graph(m, tokens(SAMPLES), measured=False)
+            for m in (GPT(tied=True), on_meta(lambda: GPT(tied=True)))
+        )
+    )
+    assert own.keys() == meta.keys() and sum(own.values()) > 0
+    # without a fused kernel attention keeps its scores, too, and `out` reads a copy of the heads
+    assert {n for n in own if own[n] < meta[n]} == {
+        f"h.{i}.{name}" for i in range(2) for name in ("out", "scaled_dot_product_attention")
+    }
+    assert all(own[n] <= meta[n] for n in own)
+    with pytest.raises(ValueError, match="^on the meta device nothing takes time: measured=False"):
+        orrery_torch.graph(on_meta(GPT), tokens(SAMPLES))
 
 
 @pytest.mark.usefixtures("alone")

@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from ..trace.changes import check_backwards, check_changes
 from .costs import Cost, Values, bytes_of, tensors_in
-from ..trace.inputs import check_inputs
+from ..trace.inputs import check_inputs, on_meta
 from .measure import measure
 from ..trace.parts import Part, split
 from .price import price
@@ -243,6 +243,10 @@ def graph(
     check_encoders(model, encoders)
     if overhead is not None and not 0 <= overhead < math.inf:
         raise ValueError(f"overhead={overhead!r}: seconds, from 0 on")
+    if any(t.is_meta for t in [*model.parameters(), *model.buffers()]):
+        if measured:
+            raise ValueError("on the meta device nothing takes time: measured=False")
+        example_inputs = on_meta(example_inputs)
     traced = trace(model, example_inputs)
     parts = split(traced, level, whole)
     if not parts:

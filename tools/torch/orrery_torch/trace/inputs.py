@@ -44,6 +44,17 @@ def check_inputs(model: nn.Module, inputs: Inputs) -> None:
                 )
 
 
+def on_meta(inputs: Inputs) -> Inputs:
+    """Their shapes and types alone."""
+
+    def moved(value: Any) -> Any:
+        return value.to("meta") if isinstance(value, Tensor) else value
+
+    if isinstance(inputs, Mapping):
+        return {name: moved(value) for name, value in inputs.items()}
+    return moved(inputs) if isinstance(inputs, Tensor) else tuple(map(moved, inputs))
+
+
 def kind(value: Any) -> str:
     if value is None:
         return "None"
