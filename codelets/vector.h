@@ -11,18 +11,18 @@
 #define ORR_VECTOR
 #endif
 
-/* A row of n elements in ORR_LANES sums, so that it becomes vectors: `does` for each element i + k,
+/* A row of n elements in ORR_LANES sums, so that it becomes vectors: the rest for each i + k,
  * of lane k. */
 #define ORR_LANES 16
-#define ORR_IN_LANES(n, does) \
+#define ORR_IN_LANES(n, ...) \
 	do { \
 		int64_t i = 0; \
 \
 		for (; i + ORR_LANES <= (n); i += ORR_LANES) \
 			for (int k = 0; k < ORR_LANES; k++) \
-				does; \
+				__VA_ARGS__; \
 		for (int k = 0; i + k < (n); k++) \
-			does; \
+			__VA_ARGS__; \
 	} while (0)
 
 /* The width that is chosen here. */
