@@ -70,7 +70,7 @@ static const struct orr_run *asked;
 static int n_passes, n_ready[8]; /* the most before each backward pass of a step */
 
 /* The first one waits until all of the step has been submitted: 8 forward passes, as many backward,
- * an update, and the submission itself. */
+ * what joins them, an update, and the submission itself. */
 static void count_ready(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
@@ -78,7 +78,7 @@ static void count_ready(void *buffers[], void *cl_arg)
 	int *most = &n_ready[n_passes++ % 8], n = 0;
 
 	for (int k = 0; k < 20000 && arg->overwrite &&
-			atomic_load(&asked->watch.n_tasks) < 18 * (arg->step + 1);
+			atomic_load(&asked->watch.n_tasks) < 19 * (arg->step + 1);
 	     k++)
 		nanosleep(&pause, NULL);
 	for (int b = arg->job / 2 + 1; b < 8; b++) {
