@@ -191,8 +191,11 @@ def train(hosts, what, options, arguments):
     n, n_cores = len(hosts.names), os.cpu_count()
     with tempfile.TemporaryDirectory() as work:
         agent = pathlib.Path(work, 'agent')   # instead of ssh: ADDRESS COMMAND...
+        # a host has its own folder for temporary files: two daemons that make one folder at once end the run
         agent.write_text('#!/bin/sh\nhost=$((${1##*.} - 1))\nshift\n'
-                         f'export STARPU_HOSTNAME=host$host\nexec ip netns exec orrery-{os.getpid()}-$host taskset -c $((host % {n_cores})) sh -c "$*"\n',
+                         f'export STARPU_HOSTNAME=host$host OMPI_MCA_orte_tmpdir_base={work}/$host\n'
+                         'mkdir -p "$OMPI_MCA_orte_tmpdir_base"\n'
+                         f'exec ip netns exec orrery-{os.getpid()}-$host taskset -c $((host % {n_cores})) sh -c "$*"\n',
                          encoding='ascii')
         agent.chmod(0o755)
         bandwidth = hosts.mbit * 125000 * DATA / FRAME

@@ -220,7 +220,7 @@ static int say_ready(struct orr_reduce *r, struct orr_slot *slot, int first, int
 			continue;
 		*speaker = is_first ? i : *speaker;
 		code = orr_slots_add(r->slots, slot, data->owned[i].w, brought(r, i, gathers),
-				     r->members[*speaker].ready, is_first, 0, 1, err);
+				     r->members[*speaker].ready, is_first, 0, 0, 1, err);
 	}
 	return code;
 }
@@ -259,7 +259,7 @@ static int submit_add(struct orr_reduce *r, struct orr_slot *slot, int i, struct
 	int speaker = r->members[i].speaker;
 
 	return orr_slots_add(r->slots, slot, data->owned[speaker].w, brought(r, i, false),
-			     brought(r, speaker, false), false, 0,
+			     brought(r, speaker, false), false, 0, 0,
 			     orr_work_n_trained(data->work, data->owned[i].s), err);
 }
 

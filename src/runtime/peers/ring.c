@@ -108,8 +108,8 @@ static int take(const struct at *x, int i, int c, int round)
 
 	if (x->ring->chunks[before])
 		return orr_slots_add(x->ring->slots, x->slot, owned[i].w,
-				     x->ring->chunks[before][c], chunk, true, 0, chunk_of(x, i, c),
-				     x->err);
+				     x->ring->chunks[before][c], chunk, true, 0, 0,
+				     chunk_of(x, i, c), x->err);
 	m = message_of(x, i, c, round, chunk, work->rank_of[owned[before].w]);
 	return orr_ranks_receive_data(&m, x->err);
 }
@@ -144,7 +144,7 @@ static int submit_chunk(const struct at *x, int s, int c)
 		if ((k > 1 && (code = take(x, i, c, SUM))) ||
 		    (code = orr_slots_add(x->ring->slots, x->slot, owned[i].w,
 					  owned[i].gradient.handle, x->ring->chunks[i][c], k == 1,
-					  begin, chunk_of(x, i, c), x->err)))
+					  begin, 0, chunk_of(x, i, c), x->err)))
 			break;
 		if (k < r)
 			code = give(x, i, c, SUM);
@@ -179,7 +179,7 @@ static int exchange(const struct at *x, int i, int c, bool comes)
 
 	if (!comes)
 		return orr_slots_add(x->ring->slots, x->slot, o->w, o->parameters.handle, chunk,
-				     true, begin, chunk_of(x, i, c), x->err);
+				     true, begin, 0, chunk_of(x, i, c), x->err);
 	return orr_slots_put(x->ring->slots, x->slot, o->w, chunk, o->parameters.handle, 0, begin,
 			     chunk_of(x, i, c), x->err);
 }

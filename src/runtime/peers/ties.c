@@ -89,11 +89,30 @@ static int make_chunk(struct orr_ties *ties, const struct orr_tie *set, struct o
 				      "have more workers share the stages that have it", err)
 			   : 0;
 
+	if (set->in_place) {
+		chunk->sum = data->owned[ties->parts[set->first].owned].gradient.handle;
+		chunk->at = ties->parts[set->first].at;
+		return 0;
+	}
 	if (!code)
 		code = orr_data_make_temporary(data, &chunk->sum, chunk->n_floats, err);
 	if (!code && set->n_chunks > 1 && has(ties, chunk->adder))
 		code = orr_data_make_temporary(data, &chunk->incoming, chunk->n_floats, err);
 	return code;
+}
+
+/* Where all parts are on this rank, and no other lies in the first one's block, from which a task
+ * could not add it. */
+static bool adds_in_place(const struct orr_ties *ties, const struct orr_tie *set)
+{
+	const struct orr_tie_part *parts = &ties->parts[set->first];
+	const struct orr_owned *owned = ties->slots->data->owned;
+	bool in_place = set->n_chunks == 1 && owned[parts[0].owned].n_contributors;
+
+	for (int i = 0; i < set->n; i++)
+		in_place = in_place && has(ties, parts[i].owned) &&
+			   (!i || parts[i].owned != parts[0].owned);
+	return in_place;
 }
 
 static int make_set(struct orr_ties *ties, struct orr_tie *set, int k, struct orr_error *err)
@@ -112,6 +131,7 @@ static int make_set(struct orr_ties *ties, struct orr_tie *set, int k, struct or
 	if (!set->here)
 		return 0;
 	code = find_chunks(ties, set, err);
+	set->in_place = !code && adds_in_place(ties, set);
 	for (int c = 0; c < set->n_chunks && !code; c++)
 		code = make_chunk(ties, set, &set->chunks[c], err);
 	return code;
@@ -148,12 +168,11 @@ int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct o
 
 void orr_ties_fini(struct orr_ties *ties)
 {
-	for (int i = 0; ties->sets && i < ties->n_sets; i++) {
-		for (int c = 0; c < ties->sets[i].n_chunks; c++) {
+	for (int i = 0; ties->sets && i < ties->n_sets; i++)
+		for (int c = 0; c < ties->sets[i].n_chunks && !ties->sets[i].in_place; c++) {
 			orr_data_forget(ties->sets[i].chunks[c].sum);
 			orr_data_forget(ties->sets[i].chunks[c].incoming);
 		}
-	}
 	if (ties->zero)
 		starpu_data_unregister(ties->zero);
 }
@@ -225,8 +244,8 @@ static int add(const struct at *x, int i, int c, bool first)
 	if (!code && from != chunk->sum)
 		code = orr_slots_add(x->ties->slots, x->slot,
 				     x->ties->slots->data->owned[chunk->adder].w, from, chunk->sum,
-				     first, here ? part->at + chunk->first : 0, chunk->n_floats,
-				     x->err);
+				     first, here ? part->at + chunk->first : 0, chunk->at,
+				     chunk->n_floats, x->err);
 	if (!here && from != chunk->sum)
 		orr_data_drop(x->ties->slots->data, from);
 	return code;
@@ -239,7 +258,7 @@ static int give(const struct at *x, int i, int c)
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
 	const struct orr_owned *o = &x->ties->slots->data->owned[part->owned];
 	int code = orr_slots_add(x->ties->slots, x->slot, o->w, o->gradient.handle, chunk->sum,
-				 true, part->at + chunk->first, chunk->n_floats, x->err);
+				 true, part->at + chunk->first, 0, chunk->n_floats, x->err);
 	struct orr_message m = part_message(x, i, c, chunk->sum, rank_at(x, chunk->adder));
 
 	return code ? code : orr_ranks_send_data(&m, x->err);
@@ -294,8 +313,8 @@ static int put_back(const struct at *x, int i, int c)
 	bool first = part->owned == data->work->jobs->first_owner[o->s];
 
 	return orr_slots_put(x->ties->slots, x->slot, o->w, first ? chunk->sum : x->ties->zero,
-			     o->gradient.handle, 0, part->at + chunk->first, chunk->n_floats,
-			     x->err);
+			     o->gradient.handle, first ? chunk->at : 0, part->at + chunk->first,
+			     chunk->n_floats, x->err);
 }
 
 /* One loop after the other, so that no chunk waits until another has come back. */
@@ -308,11 +327,11 @@ static int submit_set(const struct at *x)
 		code = add_up(x, c);
 	for (int c = 0; c < set->n_chunks && !code; c++)
 		code = share(x, c);
-	for (int i = set->first; i < set->first + set->n; i++)
+	for (int i = set->first + set->in_place; i < set->first + set->n; i++)
 		for (int c = 0; c < set->n_chunks && !code && has(x->ties, x->ties->parts[i].owned);
 		     c++)
 			code = put_back(x, i, c);
-	for (int c = 0; c < set->n_chunks; c++)
+	for (int c = 0; c < set->n_chunks && !set->in_place; c++)
 		orr_data_drop(x->ties->slots->data, set->chunks[c].sum);
 	return code;
 }

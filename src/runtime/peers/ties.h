@@ -25,6 +25,7 @@ struct orr_tie_chunk {
 	int64_t first, n_floats;
 	starpu_data_handle_t sum;      /* NULL: no worker here owns any of the set; elsewhere than
 					  at the adder what leaves before the sum comes */
+	int64_t at;                    /* where it lies in `sum` */
 	starpu_data_handle_t incoming; /* at the adder alone, of a set on several ranks */
 };
 
@@ -33,6 +34,7 @@ struct orr_tie {
 	int first, n;     /* of parts, by operator and then by owner */
 	int64_t n_floats; /* of an operator */
 	bool here;        /* a worker here owns some of it */
+	bool in_place;    /* the one chunk is added up in the first part's gradient */
 	struct orr_tie_chunk *chunks;
 	int n_chunks;
 };

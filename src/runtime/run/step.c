@@ -267,8 +267,8 @@ static int submit_partial(struct orr_run *run, struct orr_slot *slot, int j, str
 
 	if ((code = orr_cross_partial(&run->cross, slot->number, j, &partial, err)) ||
 	    (code = orr_slots_add(&run->slots, slot, o->w, partial, o->gradient.handle,
-				  o->contributors[0] == j, 0, orr_work_n_trained(&run->work, o->s),
-				  err)))
+				  o->contributors[0] == j, 0, 0,
+				  orr_work_n_trained(&run->work, o->s), err)))
 		return code;
 	orr_data_drop(&run->data, partial);
 	return 0;

@@ -263,7 +263,7 @@ struct orr_task *orr_slots_open(const struct orr_slots *slots, struct orr_slot *
 
 int orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w,
 		  starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
-		  int64_t offset, int64_t n_floats, struct orr_error *err)
+		  int64_t offset, int64_t to, int64_t n_floats, struct orr_error *err)
 {
 	struct orr_task *t = orr_slots_task(slots, slot, w, err);
 
@@ -271,6 +271,7 @@ int orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w,
 		return ORR_E_NOMEM;
 	t->arg.overwrite = overwrite;
 	t->arg.offset = offset;
+	t->arg.to = to;
 	t->arg.n_floats = n_floats;
 	return orr_task_submit_add(slots->submitter, t, partial, sum,
 				   overwrite ? STARPU_W : STARPU_RW, err);

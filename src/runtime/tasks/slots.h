@@ -74,10 +74,11 @@ struct orr_task *orr_slots_open(const struct orr_slots *slots, struct orr_slot *
 				enum orr_codelet codelet, int most, struct orr_buffers *buffers,
 				struct orr_error *err);
 
-/* Worker w adds n_floats of partial, from offset on, to sum, or writes them over it. */
+/* Worker w adds n_floats of partial, from offset on, to those of sum, from `to` on, or makes them
+ * all of sum. */
 int orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w,
 		  starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
-		  int64_t offset, int64_t n_floats, struct orr_error *err);
+		  int64_t offset, int64_t to, int64_t n_floats, struct orr_error *err);
 /* It writes n_floats of a block, from `from` on, over those of another, from `to` on. */
 int orr_slots_put(const struct orr_slots *slots, struct orr_slot *slot, int w,
 		  starpu_data_handle_t block, starpu_data_handle_t into, int64_t from, int64_t to,
