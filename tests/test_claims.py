@@ -234,7 +234,16 @@ def script(path):
 
 
 def tried(path):
-    """What is wrong, as a line, or nothing."""
+    """What is wrong, as a line, or nothing; and what CPU time it took, in seconds."""
+    before = cpu_s()
+    return wrong(path), cpu_s() - before
+
+
+def cpu_s():
+    return sum(sum(resource.getrusage(of)[:2]) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def wrong(path):
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         try:
@@ -260,8 +269,11 @@ def main():
     results = []
     for workers, training in (2, False), (1, True):
         with concurrent.futures.ProcessPoolExecutor(workers) as pool:
-            results += pool.map(tried, itertools.compress(every, (x == training for x in trains)))
+            those = list(itertools.compress(every, (x == training for x in trains)))
+            results += zip(those, pool.map(tried, those))
+    results, took = [said for _, (said, _) in results], sorted(((s, path.stem) for path, (_, s) in results), reverse=True)
     print(*sorted(filter(None, results)), sep='\n')
+    print('slowest, in seconds of CPU time:', ', '.join(f'{name} {s:.1f}' for s, name in took[:12]))
     total = len(results) - sum(said.startswith('SKIP') for said in results)
     failures = sum(said.startswith('FAILED') for said in results)
     if not total:

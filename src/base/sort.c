@@ -3,30 +3,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGIT_BITS 11
-#define N_DIGITS (1 << DIGIT_BITS)
+#define MOST_BITS 11 /* of a digit */
+#define FEW_BITS 8   /* of few records: there is a count for each digit */
+#define FEW 1024
 
-static unsigned digit_of(int64_t key, int64_t low, int shift)
+static unsigned digit_of(int64_t key, int64_t low, int shift, int bits)
 {
-	return (unsigned)(((uint64_t)key - (uint64_t)low) >> shift) & (N_DIGITS - 1);
+	return (unsigned)(((uint64_t)key - (uint64_t)low) >> shift) & ((1u << bits) - 1);
 }
 
 static void sort_by_digit(struct orr_keyed *to, const struct orr_keyed *from, int n, int64_t low,
-			  int shift)
+			  int shift, int bits)
 {
-	int start[N_DIGITS] = {0};
-	int sum = 0;
+	int start[1 << MOST_BITS], sum = 0;
 
+	memset(start, 0, sizeof(*start) << bits);
 	for (int i = 0; i < n; i++)
-		start[digit_of(from[i].key, low, shift)]++;
-	for (int i = 0; i < N_DIGITS; i++) {
+		start[digit_of(from[i].key, low, shift, bits)]++;
+	for (int i = 0; i < 1 << bits; i++) {
 		int count = start[i];
 
 		start[i] = sum;
 		sum += count;
 	}
 	for (int i = 0; i < n; i++)
-		to[start[digit_of(from[i].key, low, shift)]++] = from[i];
+		to[start[digit_of(from[i].key, low, shift, bits)]++] = from[i];
 }
 
 int orr_sort(struct orr_keyed *records, int n, struct orr_error *err)
@@ -34,6 +35,7 @@ int orr_sort(struct orr_keyed *records, int n, struct orr_error *err)
 	struct orr_keyed *from = records, *to, *spare;
 	int64_t low = n ? records[0].key : 0, high = low;
 	uint64_t span;
+	int bits = n < FEW ? FEW_BITS : MOST_BITS;
 
 	for (int i = 1; i < n; i++) {
 		low = records[i].key < low ? records[i].key : low;
@@ -45,10 +47,10 @@ int orr_sort(struct orr_keyed *records, int n, struct orr_error *err)
 	if (!(spare = malloc((size_t)n * sizeof(*spare))))
 		return orr_fail(err, ORR_E_NOMEM, "no memory to sort %d records", n);
 	to = spare;
-	for (int shift = 0; shift < 64 && span >> shift; shift += DIGIT_BITS) {
+	for (int shift = 0; shift < 64 && span >> shift; shift += bits) {
 		struct orr_keyed *swap = from;
 
-		sort_by_digit(to, from, n, low, shift);
+		sort_by_digit(to, from, n, low, shift, bits);
 		from = to;
 		to = swap;
 	}

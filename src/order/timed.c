@@ -42,6 +42,7 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 		n, sizeof(*t->start)); /* by itself: the local search changes it for another */
 	t->waits = orr_arrays_add(all, n, sizeof(*t->waits));
 	t->queue = orr_arrays_add(all, n, sizeof(*t->queue));
+	t->head = orr_arrays_add(all, n_workers, sizeof(*t->head));
 	t->left = orr_arrays_add(all, n_stages, sizeof(*t->left));
 	if (!t->start || all->failed)
 		return orr_fail(err, ORR_E_NOMEM,
@@ -290,12 +291,12 @@ static int arrive(struct orr_timed *t, int j, int64_t time, int n_ready)
 	return n_ready;
 }
 
-bool orr_timed_time(struct orr_timed *t)
+/* As far as jobs wait for each other. */
+static bool run_all(struct orr_timed *t)
 {
 	const struct orr_jobs *jobs = &t->jobs;
 	int n_ready = begin(t);
 
-	t->n_timed += jobs->n_jobs;
 	for (int i = 0; i < n_ready; i++) {
 		int j = t->queue[i], n_at = orr_jobs_n_at(jobs, j);
 		int64_t end = t->start[j] + t->duration[j], free = end_on_worker(t, j, end);
@@ -310,8 +311,85 @@ bool orr_timed_time(struct orr_timed *t)
 				n_ready = arrive(t, next, k ? end : free, n_ready);
 		}
 	}
-	orr_timed_measure(t);
 	return n_ready == jobs->n_jobs;
+}
+
+/* ---- where every job has one worker: the queue is of workers whose next job need not wait ---- */
+
+static int begin_workers(struct orr_timed *t)
+{
+	const struct orr_jobs *jobs = &t->jobs;
+	int n_ready = 0;
+
+	for (int s = 0; s < jobs->pipeline->n_stages; s++)
+		t->left[s] = jobs->pipeline->n_microbatches;
+	memset(t->start, 0, (size_t)jobs->n_jobs * sizeof(*t->start));
+	for (int j = 0; j < jobs->n_jobs; j++)
+		t->waits[j] = t->first_before[j + 1] - t->first_before[j];
+	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
+		t->head[w] = jobs->first[w];
+		if (jobs->first[w] < jobs->first[w + 1] &&
+		    !t->waits[jobs->by_worker[jobs->first[w]]])
+			t->queue[n_ready++] = w;
+	}
+	return n_ready;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Job j of worker w ends. */
+static int tell(struct orr_timed *t, int j, int w, int64_t end, int n_ready)
+{
+	const struct orr_jobs *jobs = &t->jobs;
+
+	for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++) {
+		int next = t->after[k], v;
+
+		t->start[next] = later(t->start[next], end + (t->exact ? t->delay[k] : 0));
+		if (--t->waits[next])
+			continue;
+		v = jobs->compute[next];
+		if (v != w && jobs->by_worker[t->head[v]] == next)
+			t->queue[n_ready++] = v;
+	}
+	return n_ready;
+}
+
+/* A worker runs its jobs up to one that waits; who ends what that waits for calls it again. */
+static bool run_workers(struct orr_timed *t)
+{
+	const struct orr_jobs *jobs = &t->jobs;
+	int n_ready = begin_workers(t), n_run = 0;
+
+	for (int i = 0; i < n_ready; i++) {
+		int w = t->queue[i], last = jobs->first[w + 1], at = t->head[w],
+		    j = jobs->by_worker[at];
+
+		for (bool runs = true; runs; n_run++) {
+			int64_t end = t->start[j] + t->duration[j], free = end_on_worker(t, j, end);
+
+			n_ready = tell(t, j, w, end, n_ready);
+			if ((runs = ++at < last)) {
+				j = jobs->by_worker[at];
+				t->start[j] = later(t->start[j], free);
+				runs = !t->waits[j];
+			}
+		}
+		t->head[w] = at;
+	}
+	return n_run == jobs->n_jobs;
+}
+
+bool orr_timed_time(struct orr_timed *t)
+{
+	bool whole = t->jobs.most_at > 1 ? run_all(t) : run_workers(t);
+
+	t->n_timed += t->jobs.n_jobs;
+	orr_timed_measure(t);
+	return whole;
 }
 
 void orr_timed_measure(struct orr_timed *t)
