@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "orrery/graph.h"
@@ -366,13 +367,59 @@ START_TEST(what_is_too_large_for_a_message_is_refused)
 }
 END_TEST
 
+static void write_in(const char *folder, const char *name, const char *text)
+{
+	char path[300];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s%s", folder, name);
+	(void)mkdir(folder, 0700);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	(void)fputs(text, f);
+	(void)fclose(f);
+}
+
+/* A group below another takes the smaller of both. */
+START_TEST(a_control_group_limits_the_memory)
+{
+	static const struct {
+		const char *groups, *own, *above, *old;
+		int64_t least;
+	} cases[] = {
+		{"0::/a/b\n", "5000\n", "max\n", "7", 5000},
+		{"0::/a/b\n", "max\n", "4000\n", "7", 4000},
+		{"0::/a/b\n", "5000\n", "4000\n", "7", 4000},
+		{"3:cpu:/a/b\n9:memory:/\n0::/a\n", "5000\n", "max\n", "3000\n", 3000},
+		{"3:cpu:/a/b\n", "5000\n", "4000\n", "7", INT64_MAX},
+		{"no group\n0::\n", "5000\n", "4000\n", "7", INT64_MAX},
+	};
+	char root[] = "/tmp/orrery-groups-XXXXXX", path[300];
+
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	write_in(root, "/groups", cases[_i].groups);
+	(void)snprintf(path, sizeof(path), "%s/memory", root);
+	write_in(path, "/memory.limit_in_bytes", cases[_i].old);
+	(void)snprintf(path, sizeof(path), "%s/a", root);
+	write_in(path, "/memory.max", cases[_i].above);
+	(void)snprintf(path, sizeof(path), "%s/a/b", root);
+	write_in(path, "/memory.max", cases[_i].own);
+	(void)snprintf(path, sizeof(path), "%s/groups", root);
+	ck_assert_int_eq(orr_group_bytes(path, root), cases[_i].least);
+	(void)snprintf(path, sizeof(path), "rm -r %s", root);
+	ck_assert_int_eq(system(path), 0);
+}
+END_TEST
+
 /* With a byte less than what is needed, before any of it is allocated. */
 START_TEST(what_does_not_fit_a_host_is_refused)
 {
-	/* parameters, gradients and velocities; of stage 1 what B works in: room for its weights'
-	 * gradient, the gradients of its input and of its output */
+	/* parameters, gradients and velocities; what B works in: in stage 0 room for the bias's
+	 * gradient and the gradient of its output, in stage 1 room for a row of its weights'
+	 * gradient and the gradients of its input and output; and what stage 1 keeps, its input */
 	const int64_t wide = 10000000, first = 10 * wide, last = 5 * wide + 5;
-	const int64_t owned = 12 * (first + last), job = 4 * (5 * wide + 4 * wide + 4 * 5);
+	const int64_t owned = 12 * (first + last);
+	const int64_t jobs = 4 * (wide + 4 * wide) + 4 * (wide + 4 * wide + 4 * 5) + 4 * 4 * wide;
 	struct orr_work work = {0};
 	struct training t = {0};
 
@@ -387,13 +434,13 @@ START_TEST(what_does_not_fit_a_host_is_refused)
 			 &t.choice.schedule, 2, 4);
 	ck_assert_msg(!orr_work_init(&work, t.jobs, 16, 0, 1, NULL, &t.err), "%s", t.err.msg);
 	ck_assert_int_eq(orr_fits_host(&work, 1, -1, &t.err), 0);
-	ck_assert_int_eq(orr_fits_host(&work, 1, owned + job, &t.err), 0);
-	ck_assert_int_eq(orr_fits_host(&work, 1, owned + job - 1, &t.err), ORR_E_NOMEM);
+	ck_assert_int_eq(orr_fits_host(&work, 1, owned + jobs, &t.err), 0);
+	ck_assert_int_eq(orr_fits_host(&work, 1, owned + jobs - 1, &t.err), ORR_E_NOMEM);
 	ck_assert_int_eq(orr_fits_host(&work, 1, 2000000000, &t.err), ORR_E_NOMEM);
 	ck_assert_str_eq(t.err.msg,
-			 "run: 2.16 GB are needed, 1.8 GB of parameters and 360 MB of a microbatch "
-			 "of 4 in stage 1, and this host has 2 GB: take more [microbatches], a "
-			 "smaller batch or more hosts");
+			 "run: 2.36 GB are needed, 1.8 GB of parameters, 400 MB that workers work "
+			 "in and 160 MB that a microbatch of 4 keeps in stage 1, and this host has "
+			 "2 GB: take more [microbatches], a smaller batch or more hosts");
 	orr_work_fini(&work);
 	training_fini(&t);
 }
@@ -510,6 +557,7 @@ int main(int argc, char **argv)
 		ONCE(a_stage_with_many_edges_and_owners_trains),
 		ONCE(what_cannot_run_is_refused_in_one_line),
 		EACH(what_is_too_large_for_a_message_is_refused, 4),
+		EACH(a_control_group_limits_the_memory, 6),
 		ONCE(what_does_not_fit_a_host_is_refused),
 		ONCE(a_study_graph_is_not_trained),
 		ONCE(a_run_that_stops_says_who_waits_for_what),
