@@ -176,14 +176,6 @@ static void place_sent(struct orr_compiler *c, bool copies)
 	}
 }
 
-static bool reads(const struct orr_operator *o, int k)
-{
-	for (int i = 0; i < o->n_inputs; i++)
-		if (o->inputs[i] == k)
-			return true;
-	return false;
-}
-
 /* Of those in scratch that operator k reads, the ones that none of the stage reads after it are
  * free. */
 static void give_back_inputs(struct orr_compiler *c, int k)
@@ -191,15 +183,12 @@ static void give_back_inputs(struct orr_compiler *c, int k)
 	const struct orr_operator *o = &c->graph->operators[k];
 
 	for (int i = 0; i < o->n_inputs; i++) {
-		int input = o->inputs[i], last = c->graph->n_operators - 1;
-		struct orr_note *note = &c->notes[input];
+		struct orr_note *note = &c->notes[o->inputs[i]];
 
-		while (last > k && !(is_here(c, last) && reads(&c->graph->operators[last], input)))
-			last--;
-		if (last > k || note->ended || note->value.storage != ORR_STORAGE_SCRATCH)
+		if (note->last != k || note->value.storage != ORR_STORAGE_SCRATCH)
 			continue;
 		orr_places_give_back(&c->places, note->value.column);
-		note->ended = true;
+		note->last = -1;
 	}
 }
 
@@ -216,6 +205,8 @@ static void place_outputs(struct orr_compiler *c)
 
 		if (is_here(c, k) && !orr_operator_is_input(o) && note->stashed)
 			note->value = place_stash(c, o->width, o->half, note->left);
+		for (int i = 0; i < o->n_inputs && is_here(c, k); i++)
+			c->notes[o->inputs[i]].last = k;
 	}
 	place_sent(c, false);
 	for (int k = 0; k < c->graph->n_operators; k++) {

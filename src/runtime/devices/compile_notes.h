@@ -19,7 +19,7 @@ struct orr_note {
 			 the gradient is, too */
 	bool returns; /* a gradient of it comes back over the edge at hand */
 	int reader;   /* the last operator there whose gradient comes back, or -1 */
-	bool ended;   /* no one reads its value any more, which was in scratch */
+	int last;     /* the last operator of the stage that reads its value, while it is there */
 	bool written; /* a turn before has written its gradient */
 	int layer;    /* its layer, or -1 */
 	struct orr_tensor value, gradient;
