@@ -2,9 +2,9 @@
  * what the real one need not take. */
 #include "cuda_emulation.h"
 
+#include <algorithm>
 #include <cublasLt.h>
 #include <cublas_v2.h>
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <ucontext.h>
@@ -20,26 +20,71 @@ double emulation_lanes[32][32];
 
 enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
 
-/* Where a fiber, or who runs them, goes on. Jumps are used, since swapcontext asks the kernel each
- * time, but for AddressSanitizer, which takes a jump for the end of the functions left. */
+/* Where a fiber, or who runs them, goes on. swapcontext asks the kernel each time, and with
+ * AddressSanitizer clears what it knows of a stack; so here, where it is written down, only what a
+ * function must keep is exchanged. */
+#ifdef __x86_64__
 struct place {
-	ucontext_t context;
-	jmp_buf jump;
+	void *stack; /* its registers lie there, and on them where it goes on */
 };
 
-static void change(place &from, place &to, bool first)
+extern "C" void emulation_change(void **from, void *to);
+asm(R"(
+	.text
+	.type emulation_change, @function
+emulation_change:
+	push %rbp
+	push %rbx
+	push %r12
+	push %r13
+	push %r14
+	push %r15
+	mov %rsp, (%rdi)
+	mov %rsi, %rsp
+	pop %r15
+	pop %r14
+	pop %r13
+	pop %r12
+	pop %rbx
+	pop %rbp
+	ret
+	.size emulation_change, .-emulation_change
+)");
+
+static void change(place &from, place &to)
 {
-#ifdef __SANITIZE_ADDRESS__
-	(void)first;
-	swapcontext(&from.context, &to.context);
-#else
-	if (_setjmp(from.jump))
-		return;
-	if (first)
-		setcontext(&to.context);
-	_longjmp(to.jump, 1);
-#endif
+	emulation_change(&from.stack, to.stack);
 }
+
+/* It begins with a call of run, which does not return. */
+static void begin(place &place, std::vector<char> &stack, void (*run)())
+{
+	uintptr_t end = reinterpret_cast<uintptr_t>(stack.data() + stack.size()) / 16 * 16;
+	void **top = reinterpret_cast<void **>(end) - 8;
+
+	std::fill(top, top + 8, nullptr);
+	top[6] = reinterpret_cast<void *>(run); /* behind six registers */
+	place.stack = top;
+}
+#else
+struct place {
+	ucontext_t context;
+};
+
+static void change(place &from, place &to)
+{
+	swapcontext(&from.context, &to.context);
+}
+
+static void begin(place &place, std::vector<char> &stack, void (*run)())
+{
+	getcontext(&place.context);
+	place.context.uc_stack.ss_sp = stack.data();
+	place.context.uc_stack.ss_size = stack.size();
+	place.context.uc_link = NULL;
+	makecontext(&place.context, run, 0);
+}
+#endif
 
 /* Made once; runs a thread of every block. */
 struct fiber {
@@ -63,7 +108,7 @@ float *emulation_shared()
 static void leave(enum state state)
 {
 	fibers[current].state = state;
-	change(fibers[current].place, scheduler, false);
+	change(fibers[current].place, scheduler);
 }
 
 static void run_fiber()
@@ -83,19 +128,14 @@ void emulation_meet(bool warp)
 static void enter(unsigned t)
 {
 	fiber &f = fibers[t];
-	bool first = f.stack.empty();
 
-	if (first) {
+	if (f.stack.empty()) {
 		f.stack.resize(1 << 16);
-		getcontext(&f.place.context);
-		f.place.context.uc_stack.ss_sp = f.stack.data();
-		f.place.context.uc_stack.ss_size = f.stack.size();
-		f.place.context.uc_link = NULL;
-		makecontext(&f.place.context, run_fiber, 0);
+		begin(f.place, f.stack, run_fiber);
 	}
 	current = t;
 	threadIdx = f.index;
-	change(scheduler, f.place, first);
+	change(scheduler, f.place);
 }
 
 /* All threads of [begin, end) that have not ended wait for each other: let them go on. */

@@ -28,6 +28,11 @@ bool suite_takes(int i)
 	return (uint32_t)i * 2654435761u / 65536 % (uint32_t)part() == 0;
 }
 
+bool suite_takes_long(void)
+{
+	return part() < SMALL_PART;
+}
+
 int suite_run_with(const char *name, const struct suite_test *tests, int n_tests,
 		   void (*setup)(void), void (*teardown)(void))
 {

@@ -13,6 +13,9 @@
  * the whole; with `few`, as CI under sanitizers, a small part, which reaches the same code. How many of n drawn cases; and is case i of a sweep run? The first one is. */
 int suite_drawn(int n);
 bool suite_takes(int i);
+/* Is it no small part? Else what takes long is left out where something shorter reaches the same
+ * code. */
+bool suite_takes_long(void);
 
 /* A test is run with _i from first to below end. */
 struct suite_test {

@@ -51,7 +51,7 @@ a -> b -> c -> d -> e -> f -> g -> h }
 END
 accept 'Busiest worker: 30 a microbatch' plan eight.dot --workers 4 -m 16 --straight -o pieces.json
 accept 'makespan' simulate pieces.json
-accept '"schedule": "search"' plan eight.dot --workers 4 -m 16 --straight --search --json
+accept '"schedule": "search"' plan eight.dot --workers 4 -m 4 --straight --search --json
 # what a period takes less of, the simulator takes less of
 accept '  T 12       2 in flight, at most 40 MB of stashes on a worker' plan chain:6 --costs 1,2 --stash 10MB --workers 3 -m 12 \
 	--straight -o periods.json
@@ -81,9 +81,9 @@ for command in plan profile; do # --help has no option that is refused
 	[ $command = plan ] && more= || more='|latency|bandwidth|link[^s]'
 	grep -qE -- "^ +(-., )?--(schedule|stages|recompute|sync|accumulate$more)" help.txt && fail "$command --help: $(cat help.txt)" || pass
 done
-"$orrery" plan chain:8 --workers 4 -m 16 --straight --stash 1MB --memory 4MB --costs 3,2,1 --search=2 >searched.txt 2>progress.txt
+"$orrery" plan chain:7 --workers 4 -m 5 --straight --stash 1MB --memory 3MB --costs 3,2,1 --search=2 >searched.txt 2>progress.txt
 grep -q 'Searched' searched.txt && grep -qE '^search: best so far [0-9.]+, none below [0-9.]+$' progress.txt && pass ||
-	fail "--search=3 shows no progress: $(cat searched.txt progress.txt)"
+	fail "--search=2 shows no progress: $(cat searched.txt progress.txt)"
 refuse '--search: 0' plan profile.txt --workers 3 --search=0
 refuse 'nothing to compute' profile chain:4
 sed 's/forward_compute_time=1/forward_compute_time=3/' profile.txt >new.txt && mv new.txt profile.txt
