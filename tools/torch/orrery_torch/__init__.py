@@ -4,7 +4,8 @@ from .convert.convert import Program, convert
 from .convert.weights import load
 from .costs.study import Graph, graph
 from .run.alarm import Fault
+from .run.evaluate import Evaluation
 from .run.runner import Runner, run
 from .schedule import Simulated, schedule
 
-__all__ = ["Fault", "Graph", "Program", "Runner", "Simulated", "convert", "graph", "load", "run", "schedule"]
+__all__ = ["Evaluation", "Fault", "Graph", "Program", "Runner", "Simulated", "convert", "graph", "load", "run", "schedule"]

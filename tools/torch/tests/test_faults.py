@@ -79,7 +79,7 @@ def process(rank: int, folder: Path, case: Case, model: nn.Module) -> None:
     limit = TIMEOUT if case.fault == "stop" else None
     runner = orrery_torch.Runner(plan, model, cut(batch, M)[0], timeout=limit)
     assert runner.step(batch) > 0
-    do = runner._do
+    do = runner.training._do
 
     def faulty(job: Job) -> dict[Any, Tensor]:
         made = do(job)
@@ -88,7 +88,7 @@ def process(rank: int, folder: Path, case: Case, model: nn.Module) -> None:
             made = spoil(case, made)
         return made
 
-    runner._do = faulty  # type: ignore[method-assign]
+    runner.training._do = faulty  # type: ignore[method-assign]
     try:
         runner.step(batch)
     except orrery_torch.Fault as why:

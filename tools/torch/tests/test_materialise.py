@@ -132,7 +132,7 @@ def test_a_runner_is_made_without_a_forward(tmp_path: Path) -> None:
     seen: list[bool] = []
     runner = orrery_torch.Runner(tmp_path / "plan.json", Seen(seen), torch.ones(2, 6))
     assert seen and not any(seen)
-    assert all(t.is_meta for t in runner.post.shapes.values())
+    assert all(t.is_meta for t in runner.training.post.shapes.values())
 
 
 class Chosen(nn.Module):

@@ -258,10 +258,10 @@ def test_messages_have_the_types_of_the_step(tmp_path: Path) -> None:
         with torch.autocast("cpu", dtype, enabled=dtype is not None):
             loss = sum(model(*part).item() for part in cut(batch, M)) / M
             assert runner.step(batch) == pytest.approx(loss, abs=1e-7), dtype
-    node, value = next(iter(runner.post.shapes.items()))
+    node, value = next(iter(runner.training.post.shapes.items()))
     for wrong in (value.bfloat16(), value[:1]):
         with pytest.raises(ValueError, match=f"^{node.name}: a message of .* was made for "):
-            runner.post.send(Message(node, 0, -1, 0, 1), wrong.detach())
+            runner.training.post.send(Message(node, 0, -1, 0, 1), wrong.detach())
 
 
 def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -20,6 +20,7 @@ from .plan import Job, Message
 POLL, GATHER, GRACE = 0.2, 1.0, 2.5  # seconds: between looks, for answers, until a process is ended
 SLOWER, LEAST = 20.0, 60.0  # times the planned step, and seconds, that nobody waits longer than
 PASSES = {"F": "forward", "B": "backward", "W": "gradients of parameters"}
+T = TypeVar("T")
 NUMBERS = itertools.count()  # of Runners, which all processes make in one order
 
 
@@ -54,6 +55,14 @@ def within(seconds: float, ask: Callable[[], Any], otherwise: Any) -> Any:
     asking.start()
     asking.join(seconds)
     return told[0]
+
+
+def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    """What it gives, or why it does not: for agree()."""
+    try:
+        return work(), None
+    except Exception as why:  # noqa: BLE001 of any kind, as data's calls run
+        return None, why
 
 
 class Alarm:
@@ -152,21 +161,29 @@ class Alarm:
 
     # ---- before a step ----
 
-    def agree(self, why: Exception | None, cast: str, device: torch.device) -> None:
+    def agree(
+        self, why: Exception | None, cast: str, device: torch.device, size: int = -1
+    ) -> int:
         """Nobody comes out before all have come in; if one refuses, all do. cast: the types of
-        messages, which have to be the same."""
+        messages, and size: of the batch, -1 where nobody reads of it, have to be the same. Gives
+        the size."""
         if self.told:
             raise Fault(f"an earlier step has failed: make new processes\n{self.told}")
         number = next(self.numbers)
         if why is not None:
             self.store.set(f"refused/{number}", f"process {self.me}: {first_line(why)}")
-        key = zlib.crc32(cast.encode())
-        told = torch.tensor([why is not None, key, -key], dtype=torch.int64, device=device)
+        key, least = zlib.crc32(cast.encode()), -size if size >= 0 else -(2**62)
+        told = torch.tensor(
+            [why is not None, key, -key, size, least], dtype=torch.int64, device=device
+        )
         dist.all_reduce(told, dist.ReduceOp.MAX)
-        refused, most, least = told.tolist()
+        refused, most_key, least_key, most, least = told.tolist()
         if why is not None:
             raise why
         if refused:
             raise ValueError(self.store.get(f"refused/{number}").decode())
-        if most != -least:
+        if most_key != -least_key:
             raise ValueError(f"processes step under several autocasts, this one under {cast}")
+        if most >= 0 and most != -least:
+            raise ValueError(f"batch: processes have {-least} to {most} parts: give all the same")
+        return most

@@ -3,38 +3,84 @@
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
 from ..tensors import Safetensors
 from ..trace.parts import Part
+
+
+class Reader(dcp.FileSystemReader):
+    """Reads a folder's list of contents once, not for each tensor."""
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        if not hasattr(self, "told"):
+            self.told = super().read_metadata(*args, **kwargs)
+        return self.told
 
 
 class Distributed:
     """A folder of torch.distributed.checkpoint, read tensor by tensor."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.reader = path, Reader(path)
         try:
-            self.names = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
+            self.names = self.reader.read_metadata().state_dict_metadata
         except Exception as why:  # noqa: BLE001 it unpickles
             raise ValueError(
                 f"{path}: no checkpoint of torch.distributed.checkpoint: {why}"
             ) from None
+        self.below: dict[str, list[str]] = {}  # names by all but the last of their words
+        for name in self.names:
+            self.below.setdefault(name.rpartition(".")[0], []).append(name)
 
     def __contains__(self, name: str) -> bool:
-        return name in self.names
+        return self._key(name) in self.names
+
+    def _key(self, name: str) -> str:
+        """Of a tensor of the model, alone or beside an optimizer."""
+        return f"model.{name}" if f"model.{name}" in self.names else name
 
     def read(self, name: str, into: Tensor) -> None:
-        there = list(getattr(self.names[name], "size", []))
+        there = list(getattr(self.names[self._key(name)], "size", []))
         if there != list(into.shape):
             raise ValueError(
                 f"{self.path}: {name} is {there} there and {list(into.shape)} in the model"
             )
-        dcp.load({name: into}, checkpoint_id=self.path, no_dist=True)
+        self.load({self._key(name): into})
+
+    def load(self, state: dict[str, Any]) -> dict[str, Any]:
+        """What is asked for, in this process alone."""
+        try:
+            dcp.load(state, storage_reader=self.reader, no_dist=True)
+        except CheckpointException as why:  # no Exception, and a page long
+            raise ValueError(f"{self.path}: {last_line(why)}") from None
+        return state
+
+    def under(self, names: list[str]) -> dict[str, Any]:
+        """All values whose name is one of these and one word more, of the first that has any."""
+        for name in names:
+            if name in self.below:
+                told = self.load({key: room_of(self.names[key]) for key in self.below[name]})
+                return {key[len(name) + 1 :]: value for key, value in told.items()}
+        return {}
+
+
+def last_line(why: BaseException) -> str:
+    return (str(why).strip() or type(why).__name__).splitlines()[-1]
+
+
+def room_of(told: Any) -> Any:
+    """For a value of a checkpoint: a tensor, or what takes the place of any other object."""
+    if isinstance(told, TensorStorageMetadata):
+        return torch.empty(told.size, dtype=told.properties.dtype)
+    return 0
 
 
 def source_of(checkpoint: Path | str | None) -> Safetensors | Distributed | None:
@@ -49,7 +95,9 @@ def source_of(checkpoint: Path | str | None) -> Safetensors | Distributed | None
 class Own:
     """Tensors of the parts that this process runs, by all of their names in the model."""
 
-    def __init__(self, model: nn.Module, parts: list[Part], device: torch.device) -> None:
+    def __init__(
+        self, model: nn.Module, parts: list[Part], all_parts: list[Part], device: torch.device
+    ) -> None:
         self.device = device
         tensors = [
             *model.named_parameters(remove_duplicate=False),
@@ -57,6 +105,7 @@ class Own:
         ]
         self.partial = any(t.is_meta for _, t in tensors)
         held = {id(t) for part in parts for t in part.tensors.values()}
+        elsewhere = {id(t) for part in all_parts for t in part.tensors.values()}
         self.names: dict[int, list[str]] = {}
         self.tensors: list[Tensor] = []  # in the model's order, each once
         for name, t in tensors:
@@ -64,15 +113,34 @@ class Own:
                 self.tensors.append(t)
             if id(t) in held:
                 self.names.setdefault(id(t), []).append(name)
+        self.rest = {n: t for n, t in tensors if id(t) not in elsewhere and not t.is_meta}
+        self.kept = set(model.state_dict(keep_vars=True))  # not buffers that are not persistent
+        self.others = [n for n, t in tensors if id(t) in elsewhere - held]
+        self.stale = False  # are those of others older than theirs?
+        model.register_state_dict_pre_hook(self._refuse_stale)
+
+    def _refuse_stale(self, _: nn.Module, __: str, keep_vars: bool) -> None:
+        """Not where torch.export looks at the tensors themselves."""
+        if self.stale and self.others and not keep_vars:
+            raise ValueError(
+                f"state_dict(): other processes train {self.others[0]}, which is old here: call "
+                "runner.save(), or runner.collect() before it"
+            )
+
+    def check_names(self, source: Distributed) -> None:
+        for t in self.tensors:
+            names = [n for n in self.names[id(t)] if n in self.kept]
+            if names and not any(n in source for n in names):
+                raise ValueError(f"{source.path} lacks {names[0]}")
 
     def parameters(self) -> list[nn.Parameter]:
         return [t for t in self.tensors if isinstance(t, nn.Parameter)]
 
-    def check(self) -> None:
+    def check(self, call: str) -> None:
         left = next((t for t in self.tensors if t.is_meta), None)
         if left is not None:
             raise ValueError(
-                f"{self.names[id(left)][0]} is on the meta device: call materialise() before step()"
+                f"{self.names[id(left)][0]} is on the meta device: call materialise() before {call}"
             )
 
     @torch.no_grad()

@@ -174,3 +174,39 @@ def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Pa
     result.connect(trace)
     result.check()
     return result
+
+
+def laid_over(plan: Plan, trace: Trace, parts: list[Part]) -> Plan:
+    """The stages of a plan, and F of them, for another trace of its model: in another mode, or of
+    another size. An operator that has no name there goes to the first stage that has its parameters
+    and what it reads."""
+    named = {p.name: s.number for s in plan.stages for p in s.parts}
+    held = [{id(t) for part in s.parts for t in part.tensors.values()} for s in plan.stages]
+    before: list[set[int]] = []  # each stage, and all that its values come from
+    for s in plan.stages:
+        makers = {plan.maker[n].number for n in s.reads}
+        before.append({s.number}.union(*(before[i] for i in makers)))
+    stages = [Stage(s.number, [], False) for s in plan.stages]
+    where: dict[fx.Node, int] = {}
+    for part in parts:
+        reads = {where[n] for n in part.reads if n in where}
+        known = {id(t) for t in part.tensors.values()} & set().union(*held)
+        able = [i for i in range(len(stages)) if known <= held[i] and reads <= before[i]]
+        meta = [name for name, t in part.tensors.items() if t.is_meta and id(t) not in known]
+        if meta:
+            raise ValueError(
+                f"{part.name} reads {meta[0]} in eval mode alone, and it is on the meta device: make "
+                "the model where it trains"
+            )
+        if not able:
+            raise ValueError(
+                f"{part.name}: in eval mode no stage of the plan has its parameters and, before it, "
+                "what it reads: plan the model in eval mode, and evaluate with a Runner of that"
+            )
+        number = named[part.name] if named.get(part.name) in able else able[0]
+        stages[number].parts.append(part)
+        where |= dict.fromkeys(part.calls, number)
+    orders = [[job for job in order if job.d == "F"] for order in plan.orders]
+    result = Plan(stages, orders, plan.microbatches)
+    result.connect(trace)
+    return result

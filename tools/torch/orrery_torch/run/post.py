@@ -12,48 +12,70 @@ from ..costs.costs import Values
 from .plan import Job, Message, Plan
 
 
-class Post:
-    """Each pair of a sender and a receiver has a channel: a group of the two for this direction
-    alone. In it messages arrive in the order in which the sender makes them, which the plan tells
-    both; no tags, as NCCL has none. A send makes nobody wait, and whoever waits for a message has
-    awaited all that come before it, so a channel never holds up an order that has no deadlock.
+class Channels:
+    """Each pair of a sender and a receiver has one: a group of the two for this direction alone. The
+    pipelines of a Runner, for training and evaluation, take turns in them."""
 
-    shapes: what goes over the edges, on the meta device."""
+    def __init__(self, me: int, device: torch.device, limit: timedelta) -> None:
+        self.me, self.device, self.limit = me, device, limit
+        self.groups: dict[tuple[int, int], Any] = {}
 
-    def __init__(
-        self, plan: Plan, shapes: Values, me: int, device: torch.device, limit: timedelta
-    ) -> None:
-        self.me, self.device = me, device
-        gradients = {n: t.requires_grad for n, t in shapes.items()}
-        self.sent: dict[Job, list[Message]] = {}
-        self.number: dict[Message, int] = {}  # in its channel
-        self.queue: dict[int, list[Message]] = {}  # to this worker, by the one it comes from
-        counts: dict[tuple[int, int], int] = {}
-        for job in (job for order in plan.orders for job in order):
-            self.sent[job] = list(plan.sends(job, gradients))
-            for m in self.sent[job]:
-                pair = (m.source, m.target)
-                self.number[m] = counts.get(pair, 0)
-                counts[pair] = self.number[m] + 1
-                if m.target == me:
-                    self.queue.setdefault(m.source, []).append(m)
-        self._open(sorted(counts), limit)
-        self.begin(shapes)
-
-    def _open(self, pairs: list[tuple[int, int]], limit: timedelta) -> None:
-        """The first message of a channel of NCCL waits until both are there: here, one channel
-        after the other, all processes in one order."""
-        self.channels: dict[tuple[int, int], Any] = {
-            pair: dist.new_group(list(pair), limit) for pair in pairs
-        }
+    def open(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Those that are not open yet. The first message of a channel of NCCL waits until both are
+        there: here, one channel after the other, all processes in one order."""
+        new = sorted(set(pairs) - self.groups.keys())
+        self.groups |= {pair: dist.new_group(list(pair), self.limit) for pair in new}
         nothing = torch.zeros(1, device=self.device)
-        for (source, target), group in self.channels.items():
+        for source, target in new:
+            group = self.groups[source, target]
             if self.me == source:
                 dist.send(nothing, target, group=group)
             elif self.me == target:
                 dist.recv(nothing, source, group=group)
 
-    def begin(self, shapes: Values) -> None:
+    def close(self) -> None:
+        """Whoever waits on a channel of this process then fails."""
+        for group in self.groups.values():
+            give_up(group, self.device)
+        self.groups = {}
+
+
+class Post:
+    """In a channel messages arrive in the order in which the sender makes them, which the plan tells
+    both; no tags, as NCCL has none. A send makes nobody wait, and whoever waits for a message has
+    awaited all that come before it, so a channel never holds up an order that has no deadlock.
+
+    shapes: what goes over the edges, on the meta device."""
+
+    def __init__(self, plan: Plan, shapes: Values, channels: Channels) -> None:
+        self.plan, self.channels = plan, channels
+        self.me, self.device = channels.me, channels.device
+        gradients = {n: t.requires_grad for n, t in shapes.items()}
+        jobs = [job for order in plan.orders for job in order]
+        self.sent = {job: list(plan.sends(job, gradients)) for job in jobs}
+        self._number(plan.microbatches)
+        self.begin(shapes, plan.microbatches)
+
+    def _number(self, microbatches: int) -> None:
+        """Places in channels, if only the first microbatches are there."""
+        self.microbatches = microbatches
+        self.number: dict[Message, int] = {}  # in its channel
+        self.queue: dict[int, list[Message]] = {}  # to this worker, by the one it comes from
+        counts: dict[tuple[int, int], int] = {}
+        for job, messages in self.sent.items():
+            for m in messages if job.b < microbatches else ():
+                pair = (m.source, m.target)
+                self.number[m] = counts.get(pair, 0)
+                counts[pair] = self.number[m] + 1
+                if m.target == self.me:
+                    self.queue.setdefault(m.source, []).append(m)
+
+    def open(self) -> None:
+        self.channels.open((m.source, m.target) for sent in self.sent.values() for m in sent)
+
+    def begin(self, shapes: Values, microbatches: int) -> None:
+        if microbatches != self.microbatches:
+            self._number(microbatches)
         self.shapes = shapes  # as the autocast of the step makes them
         self.posted = dict.fromkeys(self.queue, 0)
         self.coming: dict[Message, tuple[Tensor, Any]] = {}
@@ -70,7 +92,7 @@ class Post:
             raise ValueError(f"{m.node.name}: a message on {value.device}, not on {self.device}")
         held = value.detach().contiguous()
         self.going = [(w, t) for w, t in self.going if not w.is_completed()]
-        group = self.channels[m.source, m.target]
+        group = self.channels.groups[m.source, m.target]
         self.going.append((dist.isend(held, m.target, group=group), held))
 
     def expect(self, messages: Iterable[Message]) -> None:
@@ -81,7 +103,7 @@ class Post:
                 each = queue[self.posted[m.source]]
                 like = self.shapes[each.node]
                 room = torch.empty(like.shape, dtype=like.dtype, device=self.device)
-                group = self.channels[each.source, self.me]
+                group = self.channels.groups[each.source, self.me]
                 self.coming[each] = (room, dist.irecv(room, each.source, group=group))
                 self.posted[m.source] += 1
 
@@ -96,11 +118,8 @@ class Post:
             work.wait()
 
     def close(self) -> None:
-        """Whoever waits on a channel of this process then fails."""
         self.coming, self.going = {}, []
-        for group in self.channels.values():
-            give_up(group, self.device)
-        self.channels = {}
+        self.channels.close()
 
 
 def give_up(group: Any, device: torch.device) -> None:

@@ -7,37 +7,23 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
-from ..trace.changes import check_backwards, check_changes, check_moved
-from .alarm import Alarm, limit_of
-from .clock import Stopwatch, gathered, offset
 from ..costs.costs import Calls, Values
+from ..trace.changes import check_backwards, check_changes, check_moved
 from ..trace.inputs import check_inputs
 from ..trace.parts import split
-from .plan import Job, Message, plan_of, read_plan
-from .own import Own
-from .post import Post
-from .stage import Pass, Ready
+from ..trace.trace import Inputs, trace
+from .alarm import Alarm, attempt, limit_of
+from .batch import cut
+from .checkpoint import contents, load_more, load_optimizer, place, write
+from .clock import gathered, offset
+from .evaluate import Evaluation, Evaluator
+from .own import Distributed, Own, source_of
+from .pipeline import Pipeline, autocast_of, uncast
+from .plan import Job, plan_of, read_plan
+from .post import Channels
 from .sums import Sums
-from ..trace.trace import Inputs, on_fakes, trace, words
-
-AHEAD = 4  # jobs whose messages are awaited before they begin
-
-
-def cut(inputs: Inputs, m: int) -> list[Inputs]:
-    """The microbatches of a minibatch: its tensors, cut along their first dimension."""
-    args, kwargs = words(inputs)
-    for t in [*args, *kwargs.values()]:
-        if isinstance(t, Tensor) and (not t.dim() or len(t) % m):
-            raise ValueError(f"batch: {list(t.shape)} is not cut into {m} equal microbatches")
-
-    def part(value: Any, b: int) -> Any:
-        return value.chunk(m)[b] if isinstance(value, Tensor) else value
-
-    if kwargs:
-        return [{name: part(v, b) for name, v in kwargs.items()} for b in range(m)]
-    return [tuple(part(v, b) for v in args) for b in range(m)]
 
 
 class Runner:
@@ -67,65 +53,38 @@ class Runner:
         self.model = model
         self.device = device_of(model)
         with uncast(self.device):
-            self.trace = trace(model, example_inputs, self.device)
-        self.calls = Calls(self.trace)
-        if not self.trace.exported and any(True for _ in model.buffers()):
+            traced = trace(model, example_inputs, self.device)
+        if not traced.exported and any(True for _ in model.buffers()):
             raise ValueError("torch.export refuses the model, and it has buffers: not run here")
-        parts = split(self.trace, level, whole)
-        check_changes(self.trace, parts)
-        check_backwards(self.trace)
+        parts = split(traced, level, whole)
+        check_changes(traced, parts)
+        check_backwards(traced)
         told = plan_of(plan)
-        self.plan = read_plan(told, self.trace, parts)
+        self.plan = read_plan(told, traced, parts)
         self.me, n = dist.get_rank(), len(self.plan.orders)
         if dist.get_world_size() != n:
             raise ValueError(f"plan: {n} workers, but {dist.get_world_size()} processes")
-        check_moved(self.trace, [stage.parts for stage in self.plan.stages])
-        self.example, self.modes = kinds_of(example_inputs), modes_of(model)
-        self.like = example_inputs
-        self.shapes = {autocast_of(self.device): self._shapes()}  # of messages
-        shapes, limit = self.shapes[autocast_of(self.device)], limit_of(told, timeout)
+        check_moved(traced, [stage.parts for stage in self.plan.stages])
+        self.modes = modes_of(model)
         self.alarm = Alarm()
-        self.post = Post(self.plan, shapes, self.me, self.device, limit)
-        self.sums = Sums(self.plan, model, self.device, limit)
-        self.needs = {job: self._needs(job) for job in self.plan.orders[self.me]}
-        self.reads = self._reads()
-        own = {job.stage for job in self.plan.orders[self.me]}
-        self.ready = {
-            i: [Ready(self.calls, part) for part in self.plan.stages[i].parts] for i in own
-        }
-        parts = [part for i in sorted(own) for part in self.plan.stages[i].parts]
-        self.own = Own(model, parts, self.device)
-        self.needed = self.calls.needed(parts)
-        keys = self.calls.keys(example_inputs)
-        self.inputs = [keys[n] for n in keys if n in self.needed and keys[n] is not None]
-        self.watch = Stopwatch(self.device)
-        self.timeline: list[tuple[str, float, float]] = []  # of this process, by its clock
-
-    def _shapes(self) -> Values:
-        """What goes over the edges, as it is for an example under the autocast of now."""
-
-        def run(given: Inputs, fake: Callable[[Any], Any]) -> Values:
-            values = self.calls.given(given, made=fake)
-            self.calls.run(self.trace.calls, values)
-            return values
-
-        values = on_fakes(self.model, self.like, self.device, run)
-        crossing = {n: values[n] for n in self.plan.maker}
-        for n, t in crossing.items():
-            if not isinstance(t, Tensor):
-                raise ValueError(f"{n.name}: only tensors go from stage to stage, not {type(t)}")
-        returned = self.trace.returned()
-        self.losses = {
-            n: returned[n]  # times, since their sum is trained
-            for n, t in crossing.items()
-            if n in returned and t.numel() == 1 and t.requires_grad
-        }
-        if not self.losses:
+        limit = limit_of(told, timeout)
+        channels = Channels(self.me, self.device, limit)
+        self.training = Pipeline(
+            model, Calls(traced), self.plan, example_inputs, channels, self.alarm
+        )
+        if not self.training.losses:
             raise ValueError("forward() has to give a loss, a number that a gradient comes from")
-        return {
-            n: torch.empty(t.shape, dtype=t.dtype, device="meta").requires_grad_(t.requires_grad)
-            for n, t in crossing.items()
-        }
+        self.training.post.open()
+        self.sums = Sums(self.plan, model, self.device, limit)
+        held = [part for stage in self.plan.stages for part in stage.parts]
+        self.own = Own(model, self.training.parts, held, self.device)
+        self.inputs = self.training.inputs
+        self.evaluator = Evaluator(self.training, channels, level, whole)
+
+    @property
+    def timeline(self) -> list[tuple[str, float, float]]:
+        """The jobs of the last step in this process, and when by its clock each began and ended."""
+        return self.training.timeline
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of this process's stages: what its optimizer has to train."""
@@ -151,6 +110,56 @@ class Runner:
         same under any plan. ValueError names a tensor that neither gives, or of another shape."""
         self.own.materialise(init, checkpoint)
 
+    def save(
+        self, path: Path | str, optimizer: torch.optim.Optimizer | None = None, **more: Any
+    ) -> None:
+        """Writes a folder of torch.distributed.checkpoint, which all processes see: each the tensors
+        of its own stages and its optimizer's state of them. Every process has to call it. The
+        folder has its name once all of it is there.
+
+        more: whatever is the same in every process and has state_dict() and load_state_dict(), such
+        as a scheduler, a scaler or a loader, by a name."""
+
+        def ready() -> tuple[Path, dict[str, Any]]:
+            self.own.check("save()")
+            rest = self.own.rest if self.me == 0 else {}
+            return place(Path(path), self.me), {**contents(self.own, rest, optimizer), **more}
+
+        part, state = self._agreed(ready)
+        self._agreed(lambda: write(state, part))
+        self._agreed(lambda: part.rename(path) if self.me == 0 else None)
+
+    def load(
+        self, path: Path | str, optimizer: torch.optim.Optimizer | None = None, **more: Any
+    ) -> None:
+        """Reads what save() has written under any plan: tensors of this process's stages, also into
+        a model on the meta device, the optimizer's state, and more. Every process has to call it.
+        """
+
+        def ready() -> Distributed:
+            source = source_of(path)
+            if not isinstance(source, Distributed):
+                raise ValueError(f"load(): {path} is a file: materialise(checkpoint=) reads it")
+            self.own.check_names(source)
+            return source
+
+        source = self._agreed(ready)
+
+        def read() -> None:
+            self.own.materialise(None, path)
+            if optimizer is not None:
+                load_optimizer(source, self.own, optimizer)
+            load_more(source, more)
+
+        self.own.stale = True
+        self._agreed(read)
+
+    def _agreed(self, work: Callable[[], Any]) -> Any:
+        """What it gives, once all processes have it; if it fails in one, all refuse."""
+        made, why = attempt(work)
+        self.alarm.agree(why, autocast_of(self.device), self.device)
+        return made
+
     @torch.no_grad()
     def collect(self) -> None:
         """Parameters and buffers of all stages, as the processes that train them have them."""
@@ -163,6 +172,7 @@ class Runner:
                     whole = part.tensors[name].data.contiguous()
                     dist.broadcast(whole, owner)
                     part.tensors[name].data.copy_(whole)
+        self.own.stale = False
 
     # ---- a step ----
 
@@ -172,26 +182,30 @@ class Runner:
 
         scaler: gradients are those of the loss times its scale; if one of any process is infinite,
         all processes skip their next scaler.step()."""
-        self.given = self._ready(batch)
-        self.scale = 1.0
+        given, scale = self._ready(batch), 1.0
         if scaler is not None:
-            self.scale = scaler.scale(torch.ones((), device=self.device)).item()
-        self.passes: dict[tuple[int, int], Pass] = {}
-        self.values: dict[tuple[fx.Node, int], Tensor] = {}
-        self.gradients: dict[tuple[fx.Node, int, int], Tensor] = {}
-        self.unread = dict(self.reads)
-        self.loss = torch.zeros((), dtype=torch.float64, device=self.device)
+            scale = scaler.scale(torch.ones((), device=self.device)).item()
         self.sums.begin()
-        self.post.begin(self.shapes[autocast_of(self.device)])
         with self.alarm.watch(self._close), torch.enable_grad():
-            self._run_jobs()
+            loss = self.training.run(given, 1 / self.plan.microbatches, scale)
             self.alarm.enter("after its jobs, adds up gradients and losses")
             self.sums.end()
-            dist.all_reduce(self.loss, group=self.sums.all)
+            dist.all_reduce(loss, group=self.sums.all)
             if scaler is not None:
                 self.sums.spread([p.grad for p in self.parameters() if p.grad is not None])
-        del self.passes, self.values, self.gradients, self.given
-        return self.loss.item()
+        self.own.stale = True
+        return loss.item()
+
+    def evaluate(
+        self, batch: Inputs, metric: Callable[[Any, Inputs], Any] | None = None
+    ) -> Evaluation:
+        """The forward pass alone, in eval mode and without gradients, of a batch of any size.
+        Training is not disturbed: modes, buffers, random numbers and gradients stay as they are.
+        Every process has to call it.
+
+        metric(outputs, inputs): a number, for what forward() returns of a microbatch; it is called
+        where that is made, and the sum is everywhere. Outputs are then not kept."""
+        return self.evaluator.run(batch, metric, self.own, self.sums, self._close)
 
     @torch.no_grad()
     def clip_grad_norm_(
@@ -209,55 +223,25 @@ class Runner:
 
     def _ready(self, batch: Inputs) -> list[Values]:
         """The microbatches, once all processes have one that they can run."""
-        given: list[Values] = []
-        why: Exception | None = None
-        try:
+
+        def ready() -> list[Values]:
+            if modes_of(self.model) != self.modes:
+                raise ValueError("train() or eval() was called on the model: make a new Runner")
             parts = cut(batch, self.plan.microbatches)
-            self._check(parts[0])
-            if autocast_of(self.device) not in self.shapes:
-                self.shapes[autocast_of(self.device)] = self._shapes()
-            self.own.check()
-            given = [self.calls.given(inputs, self.needed) for inputs in parts]
-        except Exception as refused:  # noqa: BLE001 of any kind, as data's calls run
-            why = refused
-        self.alarm.agree(why, autocast_of(self.device), self.device)
-        return given
+            self.own.check("step()")
+            return self.training.given(parts)
+
+        return self._agreed(ready)
 
     def _close(self) -> None:
-        self.post.close()
+        self.training.post.close()
         self.sums.close()
-
-    def _check(self, microbatch: Inputs) -> None:
-        unread = self.example.keys() - {str(key) for key in self.inputs}
-        there = kinds_of(microbatch)
-        if {**{k: self.example[k] for k in unread}, **there} != self.example:
-            raise ValueError(f"batch: microbatches of {there}, and the example was {self.example}")
-        if modes_of(self.model) != self.modes:
-            raise ValueError("train() or eval() was called on the model: make a new Runner")
 
     def _meet(self) -> None:
         """Nobody comes out before all have come in."""
         all_there = torch.zeros(1, device=self.device)
         dist.all_reduce(all_there)
         all_there.item()
-
-    def _run_jobs(self) -> None:
-        order, marks = self.plan.orders[self.me], []
-        self.watch.begin()
-        for i, job in enumerate(order):
-            self.alarm.begin(job)
-            for later in order[i : i + AHEAD]:
-                self.post.expect(self.needs[later])
-            self._collect(job)
-            marks.append(self.watch.mark())
-            made = self._do(job)
-            marks.append(self.watch.mark())
-            for message in self.post.sent[job]:
-                self.post.send(message, made[message.node])
-        self.alarm.enter("after its jobs, waits until its messages have left")
-        self.post.end()
-        times = self.watch.seconds(marks)
-        self.timeline = list(zip(map(str, order), times[::2], times[1::2]))
 
     def measured(self) -> dict[str, Any]:
         """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
@@ -286,126 +270,6 @@ class Runner:
         if self.me == 0:
             Path(path).write_text(json.dumps(told))
 
-    # ---- a job ----
-
-    def _needs(self, job: Job) -> list[Message]:
-        """The messages that a job waits for."""
-        stage, plan = self.plan.stages[job.stage], self.plan
-        if job.d == "F":
-            makers = [(n, plan.where[Job(plan.maker[n].number, "F", job.b)]) for n in stage.reads]
-            return [Message(n, job.b, -1, w, self.me) for n, w in makers if w != self.me]
-        if plan.back(stage, job.b) != job:
-            return []
-        return [
-            Message(n, job.b, reader, plan.where[Job(reader, "B", job.b)], self.me)
-            for n in stage.gives
-            for reader in self._senders(n, job.b)
-            if plan.where[Job(reader, "B", job.b)] != self.me
-        ]
-
-    def _senders(self, n: fx.Node, b: int) -> list[int]:
-        """Stages that give a gradient of this value."""
-        if not self.post.shapes[n].requires_grad:
-            return []
-        readers = self.plan.readers.get(n, [])
-        return [r.number for r in readers if Job(r.number, "B", b) in self.plan.where]
-
-    def _collect(self, job: Job) -> None:
-        for m in self.needs[job]:
-            maker = self.plan.maker[m.node].number
-            made = Job(maker, "F", m.b) if m.reader < 0 else Job(m.reader, "B", m.b)
-            self.alarm.waits = m, made
-            if m.reader >= 0:
-                self.gradients[m.node, m.b, m.reader] = self.post.take(m)
-            elif (m.node, m.b) not in self.values:
-                needs_gradient = self.post.shapes[m.node].requires_grad
-                self.values[m.node, m.b] = self.post.take(m).requires_grad_(needs_gradient)
-        self.alarm.waits = None
-
-    def _do(self, job: Job) -> dict[fx.Node, Tensor]:
-        """What it makes for other stages: values, or gradients."""
-        if job.d == "F":
-            return self._forward(job)
-        stage = self.plan.stages[job.stage]
-        run, split_here = self.passes[job.stage, job.b], self.plan.splits(stage)
-        made: dict[fx.Node, Tensor] = {}
-        if self.plan.back(stage, job.b) == job:
-            made = self._backward(job, run, split_here)
-        if job.d == "W":
-            with uncast(self.device):
-                run.weights()
-        if job.d == "W" or not split_here:
-            del self.passes[job.stage, job.b]
-        return made
-
-    def _forward(self, job: Job) -> dict[fx.Node, Tensor]:
-        stage, b = self.plan.stages[job.stage], job.b
-        inputs = {n: self.values[n, b] for n in stage.reads}
-        run = Pass(self.calls, stage, self.ready[job.stage], self.given[b], inputs)
-        run.forward()
-        for n in stage.reads:
-            self._has_read(n, b)
-        for n, t in run.outputs.items():
-            if (n, b) in self.unread:
-                self.values[n, b] = t.detach().requires_grad_(t.requires_grad)
-            if n in self.losses:
-                part = self.losses[n] / self.plan.microbatches
-                self.loss += part * t.detach().double().reshape(())
-        made = run.outputs
-        if self.plan.back(stage, b):
-            self.passes[job.stage, b] = run
-        return made
-
-    def _reads(self) -> dict[tuple[fx.Node, int], int]:
-        """How often jobs of this process read each value: after that it is forgotten."""
-        counts: dict[tuple[fx.Node, int], int] = {}
-        for job in self.plan.orders[self.me]:
-            if job.d == "F":
-                for n in self.plan.stages[job.stage].reads:
-                    counts[n, job.b] = counts.get((n, job.b), 0) + 1
-        return counts
-
-    def _has_read(self, n: fx.Node, b: int) -> None:
-        self.unread[n, b] -= 1
-        if not self.unread[n, b]:
-            del self.values[n, b]
-
-    def _backward(self, job: Job, run: Pass, split_here: bool) -> dict[fx.Node, Tensor]:
-        stage, b = self.plan.stages[job.stage], job.b
-        if stage.recompute:
-            run.again()
-        gradients: dict[fx.Node, Tensor] = {}
-        for n in stage.gives:
-            for reader in self._senders(n, b):
-                g = self.gradients.pop((n, b, reader))
-                gradients[n] = gradients[n] + g if n in gradients else g
-            if n in self.losses:
-                share = torch.full_like(
-                    self.post.shapes[n],
-                    self.scale * self.losses[n] / self.plan.microbatches,
-                    device=self.device,
-                    requires_grad=False,
-                )
-                gradients[n] = gradients[n] + share if n in gradients else share
-        with uncast(self.device):  # which F has seen to
-            found = run.backward(gradients, split_here)
-        return self._pass_on(job, found) if job.d == "B" else {}
-
-    def _pass_on(self, job: Job, found: dict[fx.Node, Tensor]) -> dict[fx.Node, Tensor]:
-        """Gradients to the stages before, 0 where none comes out, as they are waited for."""
-        sent = {m.node for m in self.post.sent[job]}
-        made: dict[fx.Node, Tensor] = {}
-        for n in self.plan.stages[job.stage].reads:
-            back = self.plan.back(self.plan.maker[n], job.b)
-            if not self.post.shapes[n].requires_grad or not back:
-                continue
-            g = found.get(n)
-            nothing = torch.zeros_like(self.post.shapes[n], device=self.device).detach()
-            made[n] = nothing if g is None else g
-            if n not in sent:
-                self.gradients[n, job.b, job.stage] = made[n]
-        return made
-
 
 def device_of(model: nn.Module) -> torch.device:
     """That of all of its parameters, which the backend has to serve; of those on the meta device,
@@ -421,25 +285,6 @@ def device_of(model: nn.Module) -> torch.device:
     if (backend, device.type) in (("gloo", "cuda"), ("nccl", "cpu")):
         raise ValueError(f"the model is on {device}, whose tensors {backend} does not send")
     return device
-
-
-def kinds_of(inputs: Inputs) -> dict[str, str]:
-    """Shape and type of each tensor, by its place or its name."""
-    args, kwargs = words(inputs)
-    named = {**{str(i): t for i, t in enumerate(args)}, **kwargs}
-    tensors = {name: t for name, t in named.items() if isinstance(t, Tensor)}
-    return {name: f"{list(t.shape)} {t.dtype}" for name, t in tensors.items()}
-
-
-def autocast_of(device: torch.device) -> str:
-    if not torch.is_autocast_enabled(device.type):
-        return "no autocast"
-    return f"autocast to {torch.get_autocast_dtype(device.type)}"
-
-
-def uncast(device: torch.device) -> torch.autocast:
-    """No autocast, whatever is around it."""
-    return torch.autocast(device.type, enabled=False)
 
 
 def modes_of(model: nn.Module) -> list[bool]:

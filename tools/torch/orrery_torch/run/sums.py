@@ -32,7 +32,7 @@ class Sums:
         self.counted = [t for t, w in mine if w[0] == me]  # here: each in one process
 
     def close(self) -> None:
-        for group in [self.all, *dict(self.common).values()]:
+        for group in dict.fromkeys([self.all, *(group for _, group in self.common)]):
             give_up(group, self.device)
         self.all, self.common = None, []
 
