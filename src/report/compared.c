@@ -8,6 +8,7 @@
 #include "orrery/machine.h"
 #include "simulate/noise.h"
 #include "pipeline/parameter_cost.h"
+#include "rows.h"
 #include "base/quantity.h"
 #include "stages.h"
 
@@ -79,7 +80,7 @@ static void fill_stash(char cell[CELL], const struct orr_comparison *c,
 }
 
 /* A schedule that has no greedy run has a dash in its place. */
-static void fill_noise(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
+static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
 		       const struct orr_contender *x)
 {
 	const struct orr_noisy *noisy = &x->noisy;
@@ -110,44 +111,6 @@ static void fill_name(char cell[CELL], const struct orr_contender *x)
 	(void)snprintf(cell, CELL, "%c ...%.33s", mark, at);
 }
 
-static void fill_row(char row[N_COLUMNS][CELL], const struct orr_comparison *c,
-		     const struct orr_contender *x)
-{
-	memset(row, 0, N_COLUMNS * sizeof(*row));
-	fill_name(row[NAME], x);
-	if (c->several_cuts)
-		(void)snprintf(row[STAGES], CELL, "%d", x->n_stages);
-	orr_duration_print(row[MAKESPAN], CELL, x->makespan_ns, c->units);
-	if (x->period_microbatches)
-		orr_duration_print(row[PER_MICROBATCH], CELL, x->period_ns / x->period_microbatches,
-				   c->units);
-	(void)snprintf(row[BUBBLE], CELL, "%.1f%%", 100 * x->bubble);
-	(void)snprintf(row[SPAN_BUBBLE], CELL, "%.1f%%", 100 * x->span_bubble);
-	fill_stash(row[STASH], c, x);
-	orr_size_print(row[MEMORY], CELL, x->memory_bytes);
-	orr_size_print(row[RECEIVED], CELL, x->received_bytes);
-	orr_duration_print(row[LOWER_BOUND], CELL, x->lower_bound_ns, c->units);
-	if (x->makespan_ns == x->lower_bound_ns)
-		(void)snprintf(row[ABOVE], CELL, "reached");
-	else if (x->lower_bound_ns)
-		(void)snprintf(row[ABOVE], CELL, "+%.1f%%",
-			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
-	fill_noise(row, c, x);
-	fill_not_tested(row[NOT_TESTED], c, x);
-}
-
-/* Columns without a width are left out. */
-static void write_row(FILE *file, char row[N_COLUMNS][CELL], const int *width)
-{
-	fprintf(file, "%-*s", width[0], row[0]);
-	for (int i = 1; i < NOT_TESTED; i++)
-		if (width[i])
-			fprintf(file, "  %*s", width[i], row[i]);
-	if (*row[NOT_TESTED])
-		fprintf(file, "  %s", row[NOT_TESTED]);
-	fprintf(file, "\n");
-}
-
 /* Each thing that any row does not test, with its reason. */
 static void write_not_tested(FILE *file, const struct orr_comparison *c)
 {
@@ -169,7 +132,8 @@ static void write_not_tested(FILE *file, const struct orr_comparison *c)
 		fprintf(file, "%s\n", orr_untested_print(text, sizeof(text), all, n));
 }
 
-static void write_legend(FILE *file, const struct orr_compared *comparison, const int *width)
+static void write_legend(FILE *file, const struct orr_compared *comparison,
+			 const struct orr_column *columns)
 {
 	const struct orr_comparison *c = comparison->rows;
 	char cost[96], title[ORR_NOISE_TITLE];
@@ -178,10 +142,10 @@ static void write_legend(FILE *file, const struct orr_compared *comparison, cons
 		"\n*: nothing is both faster and smaller.\n"
 		"per microbatch: step after step; pipedream does not flush between them.\n"
 		"peak stash%s: of the worker that needs most%s.\n%s",
-		width[MEMORY] ? ", memory" : "",
+		columns[MEMORY].hidden ? "" : ", memory",
 		c->several_cuts ? "; a count of stage stashes / stages of the cut" : "",
-		width[RECEIVED] ? "received: by all workers in a step.\n" : "");
-	if (width[MEMORY])
+		columns[RECEIVED].hidden ? "" : "received: by all workers in a step.\n");
+	if (!columns[MEMORY].hidden)
 		fprintf(file, "memory: %s.\n",
 			orr_parameter_cost_print(cost, sizeof(cost), &c->numerics));
 	if (comparison->front)
@@ -199,53 +163,72 @@ static void write_legend(FILE *file, const struct orr_compared *comparison, cons
 	fprintf(file, "%s defines the other figures.\n", comparison->defined_by);
 }
 
+struct table {
+	const struct orr_comparison *comparison;
+	struct orr_column columns[N_COLUMNS];
+};
+
+static void fill_row(void *user, int i, orr_cell_text *row)
+{
+	struct table *table = user;
+	const struct orr_comparison *c = table->comparison;
+	const struct orr_contender *x = &c->contenders[i];
+
+	fill_name(row[NAME], x);
+	(void)snprintf(row[STAGES], ORR_CELL, "%d", x->n_stages);
+	orr_duration_print(row[MAKESPAN], ORR_CELL, x->makespan_ns, c->units);
+	if (x->period_microbatches)
+		orr_duration_print(row[PER_MICROBATCH], ORR_CELL,
+				   x->period_ns / x->period_microbatches, c->units);
+	(void)snprintf(row[BUBBLE], ORR_CELL, "%.1f%%", 100 * x->bubble);
+	(void)snprintf(row[SPAN_BUBBLE], ORR_CELL, "%.1f%%", 100 * x->span_bubble);
+	fill_stash(row[STASH], c, x);
+	orr_size_print(row[MEMORY], ORR_CELL, x->memory_bytes);
+	orr_size_print(row[RECEIVED], ORR_CELL, x->received_bytes);
+	orr_duration_print(row[LOWER_BOUND], ORR_CELL, x->lower_bound_ns, c->units);
+	if (x->makespan_ns == x->lower_bound_ns)
+		(void)snprintf(row[ABOVE], ORR_CELL, "reached");
+	else if (x->lower_bound_ns)
+		(void)snprintf(row[ABOVE], ORR_CELL, "+%.1f%%",
+			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
+	fill_noise(row, c, x);
+	fill_not_tested(row[NOT_TESTED], c, x);
+	/* where no bytes were given the memory is the stashes' */
+	if (x->memory_bytes != x->peak_stash_bytes)
+		table->columns[MEMORY].hidden = false;
+	if (x->received_bytes)
+		table->columns[RECEIVED].hidden = false;
+	if (*row[NOT_TESTED])
+		table->columns[NOT_TESTED].hidden = false;
+}
+
 /* Columns that have nothing to say are left out. */
 static void write_table(FILE *file, const struct orr_compared *comparison)
 {
 	const struct orr_comparison *c = comparison->rows;
-	char heading[2][N_COLUMNS][CELL] = {
-		{"  schedule", "stages", "makespan", "per micro-", "bubble", "span", "peak",
-		 "memory", "received", "lower", "above", "strict", "strict", "strict", "greedy",
-		 "greedy", "greedy", "not"},
-		{"", "", "", "batch", "", "bubble", "stash", "", "", "bound", "it", "median", "p95",
-		 "worst", "median", "p95", "worst", "tested"}};
-	char row[N_COLUMNS][CELL];
-	int width[N_COLUMNS] = {0};
-	bool memory = false, received = false, untested = false;
+	struct table table = {c,
+			      {[NAME] = {{"  schedule", ""}},
+			       [STAGES] = {{"stages", ""}, .hidden = !c->several_cuts},
+			       [MAKESPAN] = {{"makespan", c->units ? "units" : ""}},
+			       [PER_MICROBATCH] = {{"per micro-", "batch"}},
+			       [BUBBLE] = {{"bubble", ""}},
+			       [SPAN_BUBBLE] = {{"span", "bubble"}},
+			       [STASH] = {{"peak", "stash"}},
+			       [MEMORY] = {{"memory", ""}, .hidden = true},
+			       [RECEIVED] = {{"received", ""}, .hidden = true},
+			       [LOWER_BOUND] = {{"lower", "bound"}},
+			       [ABOVE] = {{"above", "it"}},
+			       [MEDIAN] = {{"strict", "median"}, .hidden = !c->noisy},
+			       [P95] = {{"strict", "p95"}, .hidden = !c->noisy},
+			       [WORST] = {{"strict", "worst"}, .hidden = !c->noisy},
+			       [GREEDY_MEDIAN] = {{"greedy", "median"}, .hidden = !c->noisy},
+			       [GREEDY_P95] = {{"greedy", "p95"}, .hidden = !c->noisy},
+			       [GREEDY_WORST] = {{"greedy", "worst"}, .hidden = !c->noisy},
+			       [NOT_TESTED] = {{"not", "tested"}, .left = true, .hidden = true}}};
+	const struct orr_rows rows = {table.columns, N_COLUMNS, c->n_fitting, 0, fill_row, &table};
 
-	if (c->units)
-		(void)snprintf(heading[1][MAKESPAN], CELL, "units");
-	for (int i = -2; i < c->n_fitting; i++) {
-		if (i >= 0)
-			fill_row(row, c, &c->contenders[i]);
-		for (int k = 0; k < N_COLUMNS; k++) {
-			int length = (int)strlen(i < 0 ? heading[i + 2][k] : row[k]);
-
-			width[k] = length > width[k] ? length : width[k];
-		}
-		untested = untested || (i >= 0 && *row[NOT_TESTED]);
-	}
-	/* no bytes were given */
-	for (int i = 0; i < c->n_fitting; i++) {
-		memory = memory ||
-			 c->contenders[i].memory_bytes != c->contenders[i].peak_stash_bytes;
-		received = received || c->contenders[i].received_bytes;
-	}
-	width[STAGES] = c->several_cuts ? width[STAGES] : 0;
-	width[MEMORY] = memory ? width[MEMORY] : 0;
-	width[RECEIVED] = received ? width[RECEIVED] : 0;
-	for (int k = MEDIAN; k <= GREEDY_WORST; k++)
-		width[k] = c->noisy ? width[k] : 0;
-	for (int i = 0; i < 2; i++) {
-		if (!untested)
-			*heading[i][NOT_TESTED] = '\0';
-		write_row(file, heading[i], width);
-	}
-	for (int i = 0; i < c->n_fitting; i++) {
-		fill_row(row, c, &c->contenders[i]);
-		write_row(file, row, width);
-	}
-	write_legend(file, comparison, width);
+	orr_rows_write(file, &rows);
+	write_legend(file, comparison, table.columns);
 }
 
 static void print_memory(char cell[CELL], const struct orr_comparison *c,

@@ -5,6 +5,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
+#include "stages.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct orr_omissions *losses,
 						      const char *format, ...)
@@ -44,19 +45,6 @@ static bool is_ganged(const struct orr_jobs *jobs, int s)
 	return orr_pipeline_n_at(jobs->pipeline, s) > 1;
 }
 
-/* A job of it has its parameters elsewhere. */
-static bool is_apart(const struct orr_jobs *jobs, int s)
-{
-	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
-		for (int d = 0; d < jobs->n_passes; d++) {
-			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
-
-			if (jobs->weights[j] != jobs->compute[j])
-				return true;
-		}
-	return false;
-}
-
 /* Several workers compute it. */
 static bool is_replicated(const struct orr_jobs *jobs, int s)
 {
@@ -92,7 +80,8 @@ static int count_stages(const struct orr_jobs *jobs, bool (*is)(const struct orr
 
 void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *jobs)
 {
-	int recomputing = count_stages(jobs, recomputes), apart = count_stages(jobs, is_apart);
+	int recomputing = count_stages(jobs, recomputes),
+	    apart = count_stages(jobs, orr_stages_are_apart);
 	int replicated = count_stages(jobs, is_replicated), capped = count_stages(jobs, is_capped);
 	int ganged = count_stages(jobs, is_ganged);
 	char text[32];

@@ -12,43 +12,54 @@
 #include "base/json.h"
 #include "pipeline/parameter_cost.h"
 #include "parts.h"
+#include "rows.h"
 #include "base/quantity.h"
 #include "stages.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"
 
-/* A column of the table, which has two lines of headings. A count and its bytes share one. */
-struct column {
-	const char *top, *bottom;
-	enum { TIME, SIZE, COUNT } kind;
-	size_t value, bytes; /* offsets in struct orr_worker_figures; bytes: the size that belongs
-				to a COUNT */
-};
-
 #define FIELD(name) offsetof(struct orr_worker_figures, name)
-static const struct column columns[] = {
-	{"busy", "", TIME, FIELD(busy_ns), 0},
-	{"idle", "", TIME, FIELD(idle_ns), 0},
-	{"peak", "stash", COUNT, FIELD(peak_stash), FIELD(peak_stash_bytes)},
-	{"parameters", "owned", SIZE, FIELD(parameter_bytes), 0},
-	{"activations", "received", COUNT, FIELD(recv_activations), FIELD(recv_activation_bytes)},
-	{"gradients", "received", COUNT, FIELD(recv_gradients), FIELD(recv_gradient_bytes)},
-	{"stashes", "received", COUNT, FIELD(recv_stashes), FIELD(recv_stash_bytes)},
-	{"parameters", "received", COUNT, FIELD(recv_parameters), FIELD(recv_parameter_bytes)},
-	{"weight gradients", "sent", COUNT, FIELD(sent_weight_gradients),
-	 FIELD(sent_weight_gradient_bytes)},
-	{"all-reduce", "received", SIZE, FIELD(all_reduce_bytes), 0},
-};
-#define N_BASIC 3 /* columns that are there even where they are 0, and mean nothing added up */
-#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 #define CELL 64
 
-struct table {
-	const struct orr_figures *figures;
-	bool units;
-	bool shown[N_COLUMNS], sized[N_COLUMNS];
-	int width[N_COLUMNS];
+/* What is said of a worker: its key in JSON, and its column of the table, where it has one. */
+static const struct field {
+	const char *key;
+	enum { TIME, SIZE, COUNT } kind;
+	size_t value;             /* offset */
+	const char *top, *bottom; /* of the column; NULL: it has none */
+	size_t bytes;             /* offset of the size that a count shares its column with */
+} fields[] = {
+	{"busy", TIME, FIELD(busy_ns), "busy", "", 0},
+	{"idle", TIME, FIELD(idle_ns), "idle", "", 0},
+	{"first_start", TIME, FIELD(first_start_ns), NULL, NULL, 0},
+	{"last_end", TIME, FIELD(last_end_ns), NULL, NULL, 0},
+	{"peak_stash", COUNT, FIELD(peak_stash), "peak", "stash", FIELD(peak_stash_bytes)},
+	{"peak_stash_bytes", SIZE, FIELD(peak_stash_bytes), NULL, NULL, 0},
+	{"parameter_bytes", SIZE, FIELD(parameter_bytes), "parameters", "owned", 0},
+	{"optimizer_bytes", SIZE, FIELD(optimizer_bytes), NULL, NULL, 0},
+	{"rounded_bytes", SIZE, FIELD(rounded_bytes), NULL, NULL, 0},
+	{"copy_bytes", SIZE, FIELD(copy_bytes), NULL, NULL, 0},
+	{"version_bytes", SIZE, FIELD(version_bytes), NULL, NULL, 0},
+	{"memory_bytes", SIZE, FIELD(memory_bytes), NULL, NULL, 0},
+	{"recv_activations", COUNT, FIELD(recv_activations), "activations", "received",
+	 FIELD(recv_activation_bytes)},
+	{"recv_gradients", COUNT, FIELD(recv_gradients), "gradients", "received",
+	 FIELD(recv_gradient_bytes)},
+	{"recv_stashes", COUNT, FIELD(recv_stashes), "stashes", "received",
+	 FIELD(recv_stash_bytes)},
+	{"recv_parameters", COUNT, FIELD(recv_parameters), "parameters", "received",
+	 FIELD(recv_parameter_bytes)},
+	{"recv_activation_bytes", SIZE, FIELD(recv_activation_bytes), NULL, NULL, 0},
+	{"recv_gradient_bytes", SIZE, FIELD(recv_gradient_bytes), NULL, NULL, 0},
+	{"recv_stash_bytes", SIZE, FIELD(recv_stash_bytes), NULL, NULL, 0},
+	{"recv_parameter_bytes", SIZE, FIELD(recv_parameter_bytes), NULL, NULL, 0},
+	{"sent_weight_gradients", COUNT, FIELD(sent_weight_gradients), "weight gradients", "sent",
+	 FIELD(sent_weight_gradient_bytes)},
+	{"sent_weight_gradient_bytes", SIZE, FIELD(sent_weight_gradient_bytes), NULL, NULL, 0},
+	{"all_reduce_bytes", SIZE, FIELD(all_reduce_bytes), "all-reduce", "received", 0},
 };
+#define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
+#define N_BASIC 3 /* columns that are there even where they are 0, and mean nothing added up */
 
 static int64_t read_field(const struct orr_worker_figures *worker, size_t offset)
 {
@@ -60,97 +71,79 @@ static int64_t read_field(const struct orr_worker_figures *worker, size_t offset
 	return value;
 }
 
-/* Of worker w, or of all together with w = -1. */
-static int64_t figure(const struct table *table, size_t offset, int w)
+struct table {
+	const struct orr_figures *figures;
+	bool units;
+	const struct field *shown[N_FIELDS]; /* in columns */
+	bool sized[N_FIELDS];                /* some worker has bytes */
+	int n_shown;
+};
+
+/* Of worker w, or, where there is none, of all together. */
+static int64_t figure(const struct orr_figures *f, size_t offset, int w)
 {
 	int64_t sum = 0;
 
-	if (w >= 0)
-		return read_field(&table->figures->worker[w], offset);
-	for (w = 0; w < table->figures->n_workers; w++)
-		sum += read_field(&table->figures->worker[w], offset);
+	if (w < f->n_workers)
+		return read_field(&f->worker[w], offset);
+	for (w = 0; w < f->n_workers; w++)
+		sum += read_field(&f->worker[w], offset);
 	return sum;
 }
 
-static const char *print_cell(const struct table *table, size_t i, int w, char cell[CELL])
+static void fill_cell(char *cell, const struct table *table, int i, int w)
 {
-	const struct column *column = &columns[i];
-	int64_t value;
+	const struct orr_figures *f = table->figures;
+	const struct field *field = table->shown[i];
+	int64_t value = figure(f, field->value, w);
 	int n;
 
-	cell[0] = '\0';
-	if (w < 0 && i < N_BASIC)
-		return cell;
-	value = figure(table, column->value, w);
-	if (column->kind == TIME)
-		return orr_duration_print(cell, CELL, value, table->units);
-	if (column->kind == SIZE)
-		return orr_size_print(cell, CELL, value);
-	n = snprintf(cell, CELL, "%lld", (long long)value);
-	if (table->sized[i] && value)
-		(void)snprintf(cell + n, CELL - (size_t)n, " (%s)",
-			       orr_size_text(figure(table, column->bytes, w)));
-	return cell;
-}
-
-static const char *bottom(const struct table *table, size_t i)
-{
-	return columns[i].kind == TIME && table->units ? "units" : columns[i].bottom;
-}
-
-/* Columns of zeros are left out, and bytes if no worker has any. */
-static void choose_columns(struct table *table)
-{
-	char cell[CELL];
-
-	for (size_t i = 0; i < N_COLUMNS; i++) {
-		table->shown[i] = i < N_BASIC || figure(table, columns[i].value, -1);
-		table->sized[i] = columns[i].kind == COUNT && figure(table, columns[i].bytes, -1);
-		table->width[i] = (int)strlen(columns[i].top);
-		if ((int)strlen(bottom(table, i)) > table->width[i])
-			table->width[i] = (int)strlen(bottom(table, i));
-		for (int w = -1; w < table->figures->n_workers; w++) {
-			int n = (int)strlen(print_cell(table, i, w, cell));
-
-			table->width[i] = n > table->width[i] ? n : table->width[i];
-		}
+	if (w == f->n_workers && i < N_BASIC)
+		return;
+	if (field->kind == TIME) {
+		orr_duration_print(cell, CELL, value, table->units);
+	} else if (field->kind == SIZE) {
+		orr_size_print(cell, CELL, value);
+	} else {
+		n = snprintf(cell, CELL, "%lld", (long long)value);
+		if (table->sized[i] && value)
+			(void)snprintf(cell + n, CELL - (size_t)n, " (%s)",
+				       orr_size_text(figure(f, field->bytes, w)));
 	}
 }
 
-static void write_row(FILE *file, const struct table *table, int w)
+static void fill_row(void *user, int w, orr_cell_text *cells)
 {
-	char cell[CELL];
+	const struct table *table = user;
 
-	if (w >= 0)
-		fprintf(file, "w%-6d", w);
+	if (w < table->figures->n_workers)
+		(void)snprintf(cells[0], CELL, "w%d", w);
 	else
-		fprintf(file, "%-7s", "all");
-	for (size_t i = 0; i < N_COLUMNS; i++)
-		if (table->shown[i])
-			fprintf(file, "  %*s", table->width[i], print_cell(table, i, w, cell));
-	fputc('\n', file);
+		strcpy(cells[0], "all");
+	for (int i = 0; i < table->n_shown; i++)
+		fill_cell(cells[i + 1], table, i, w);
 }
 
-static void write_table(FILE *file, struct table *table)
+/* Columns of zeros are left out, and bytes if no worker has any. */
+static void write_table(FILE *file, const struct orr_figures *f, bool units)
 {
-	bool sums = false;
+	struct table table = {.figures = f, .units = units};
+	struct orr_column columns[N_FIELDS + 1] = {{.heading = {"worker", ""}, .width = 7}};
+	struct orr_rows rows = {columns, 1, f->n_workers, 0, fill_row, &table};
 
-	choose_columns(table);
-	fprintf(file, "%-7s", "worker");
-	for (size_t i = 0; i < N_COLUMNS; i++)
-		if (table->shown[i])
-			fprintf(file, "  %*s", table->width[i], columns[i].top);
-	fprintf(file, "\n%-7s", "");
-	for (size_t i = 0; i < N_COLUMNS; i++)
-		if (table->shown[i]) {
-			fprintf(file, "  %*s", table->width[i], bottom(table, i));
-			sums = sums || i >= N_BASIC;
-		}
-	fputc('\n', file);
-	for (int w = 0; w < table->figures->n_workers; w++)
-		write_row(file, table, w);
-	if (sums && table->figures->n_workers > 1)
-		write_row(file, table, -1);
+	for (const struct field *field = fields; field < fields + N_FIELDS; field++) {
+		int i = table.n_shown;
+
+		if (!field->top || (i >= N_BASIC && !figure(f, field->value, f->n_workers)))
+			continue;
+		table.shown[table.n_shown++] = field;
+		table.sized[i] = field->kind == COUNT && figure(f, field->bytes, f->n_workers);
+		columns[rows.n_columns].heading[0] = field->top;
+		columns[rows.n_columns++].heading[1] =
+			field->kind == TIME && units ? "units" : field->bottom;
+	}
+	rows.n += table.n_shown > N_BASIC && f->n_workers > 1; /* the sums */
+	orr_rows_write(file, &rows);
 }
 
 static const char *plural(int n)
@@ -284,11 +277,10 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_figures *f,
 		     const char *defined_by, struct orr_error *err)
 {
-	struct table table = {.figures = f, .units = t->jobs->pipeline->units};
 	int code;
 
 	write_heading(file, t, f);
-	write_table(file, &table);
+	write_table(file, f, t->jobs->pipeline->units);
 	fputc('\n', file);
 	if ((code = orr_stages_write(file, t->jobs, err)))
 		return code;
@@ -301,42 +293,13 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 
 static json_t *worker_json(const struct orr_worker_figures *worker)
 {
-	static const struct {
-		const char *key;
-		size_t value;
-		bool time;
-	} keys[] = {
-		{"busy", FIELD(busy_ns), true},
-		{"idle", FIELD(idle_ns), true},
-		{"first_start", FIELD(first_start_ns), true},
-		{"last_end", FIELD(last_end_ns), true},
-		{"peak_stash", FIELD(peak_stash), false},
-		{"peak_stash_bytes", FIELD(peak_stash_bytes), false},
-		{"parameter_bytes", FIELD(parameter_bytes), false},
-		{"optimizer_bytes", FIELD(optimizer_bytes), false},
-		{"rounded_bytes", FIELD(rounded_bytes), false},
-		{"copy_bytes", FIELD(copy_bytes), false},
-		{"version_bytes", FIELD(version_bytes), false},
-		{"memory_bytes", FIELD(memory_bytes), false},
-		{"recv_activations", FIELD(recv_activations), false},
-		{"recv_gradients", FIELD(recv_gradients), false},
-		{"recv_stashes", FIELD(recv_stashes), false},
-		{"recv_parameters", FIELD(recv_parameters), false},
-		{"recv_activation_bytes", FIELD(recv_activation_bytes), false},
-		{"recv_gradient_bytes", FIELD(recv_gradient_bytes), false},
-		{"recv_stash_bytes", FIELD(recv_stash_bytes), false},
-		{"recv_parameter_bytes", FIELD(recv_parameter_bytes), false},
-		{"sent_weight_gradients", FIELD(sent_weight_gradients), false},
-		{"sent_weight_gradient_bytes", FIELD(sent_weight_gradient_bytes), false},
-		{"all_reduce_bytes", FIELD(all_reduce_bytes), false},
-	};
 	json_t *object = json_object();
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		int64_t value = read_field(worker, keys[i].value);
+	for (const struct field *field = fields; field < fields + N_FIELDS; field++) {
+		int64_t value = read_field(worker, field->value);
 
-		orr_json_set(&object, keys[i].key,
-			     keys[i].time ? orr_json_time(value) : json_integer(value));
+		orr_json_set(&object, field->key,
+			     field->kind == TIME ? orr_json_time(value) : json_integer(value));
 	}
 	return object;
 }

@@ -10,11 +10,12 @@
 #include "base/quantity.h"
 #include "members.h"
 #include "parts.h"
+#include "rows.h"
 
-#define CELL 72
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */
 #define MOST_LISTED 32 /* bytes of operators in full */
 #define MOST_NAME 24
+#define MOST_WORKERS 24 /* bytes of a list of workers */
 
 /* ---- one stage ---- */
 
@@ -125,15 +126,8 @@ static int find_workers(int *workers, bool *seen, const struct orr_jobs *jobs, i
 	return n;
 }
 
-/* Owners elsewhere than where a stage is computed. Of a job on several workers they are named by
- * the first. */
-static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, int n)
+bool orr_stages_are_apart(const struct orr_jobs *jobs, int s)
 {
-	const int *owners = jobs->owners + jobs->first_owner[s];
-
-	if (orr_pipeline_n_at(jobs->pipeline, s) == 1)
-		return n != jobs->first_owner[s + 1] - jobs->first_owner[s] ||
-		       memcmp(owners, workers, (size_t)n * sizeof(*workers));
 	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
 		for (int d = 0; d < jobs->n_passes; d++) {
 			int j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
@@ -142,6 +136,18 @@ static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, in
 				return true;
 		}
 	return false;
+}
+
+/* Owners elsewhere than where a stage is computed. Of a job on several workers they are named by
+ * the first. */
+static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, int n)
+{
+	const int *owners = jobs->owners + jobs->first_owner[s];
+
+	if (orr_pipeline_n_at(jobs->pipeline, s) > 1)
+		return orr_stages_are_apart(jobs, s);
+	return n != jobs->first_owner[s + 1] - jobs->first_owner[s] ||
+	       memcmp(owners, workers, (size_t)n * sizeof(*workers));
 }
 
 /* Of the first microbatch; where they differ, the mean. */
@@ -164,10 +170,8 @@ struct list {
 	struct orr_members members;
 	int *workers;
 	bool *seen;
-	char cells[N_COLUMNS][CELL];
-	int width[N_COLUMNS];
-	/* some stage has owners elsewhere; recomputes; has parameters */
-	bool apart, again, sized;
+	struct orr_column columns[N_COLUMNS];
+	bool again; /* some stage recomputes */
 };
 
 /* Only a backward needs F again. */
@@ -176,93 +180,57 @@ static bool recomputes(const struct orr_jobs *jobs, int s)
 	return jobs->recompute[s] && orr_jobs_last_pass(jobs, s) != ORR_PASS_F;
 }
 
-static void fill_row(struct list *x, int s)
+static void fill_row(void *user, int s, orr_cell_text *cells)
 {
+	struct list *x = user;
 	const struct orr_jobs *jobs = x->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
 	int n = find_workers(x->workers, x->seen, jobs, s);
-	char *backward = x->cells[BACKWARD];
 
-	(void)snprintf(x->cells[STAGE], CELL, "s%d", s);
-	orr_part_print(x->cells[PART], CELL, p, s);
-	orr_workers_print(x->cells[WORKER], CELL / 3, x->workers, n);
-	orr_workers_print(x->cells[OWNER], CELL / 3, jobs->owners + jobs->first_owner[s],
+	(void)snprintf(cells[STAGE], ORR_CELL, "s%d", s);
+	orr_part_print(cells[PART], ORR_CELL, p, s);
+	orr_workers_print(cells[WORKER], MOST_WORKERS, x->workers, n);
+	orr_workers_print(cells[OWNER], MOST_WORKERS, jobs->owners + jobs->first_owner[s],
 			  jobs->first_owner[s + 1] - jobs->first_owner[s]);
-	x->apart = x->apart || are_apart(jobs, s, x->workers, n);
-	orr_duration_print(x->cells[FORWARD], CELL, duration_ns(jobs, s, ORR_PASS_F), p->units);
+	orr_duration_print(cells[FORWARD], ORR_CELL, duration_ns(jobs, s, ORR_PASS_F), p->units);
+	strcpy(cells[BACKWARD], "-");
 	if (orr_jobs_has(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_B)))
-		orr_duration_print(backward, CELL - 4, duration_ns(jobs, s, ORR_PASS_B), p->units);
-	else
-		strcpy(backward, "-");
-	if (recomputes(jobs, s))
-		strcat(backward, " *");
-	x->again = x->again || recomputes(jobs, s);
-	x->cells[WEIGHT][0] = '\0';
-	if (jobs->n_passes == 3 && p->stages[s].has_weight_gradient)
-		orr_duration_print(x->cells[WEIGHT], CELL, duration_ns(jobs, s, ORR_PASS_W),
+		orr_duration_print(cells[BACKWARD], ORR_CELL - 4, duration_ns(jobs, s, ORR_PASS_B),
 				   p->units);
-	else
-		strcpy(x->cells[WEIGHT], "-");
-	x->sized = x->sized || p->stages[s].parameter_bytes;
-	orr_size_print(x->cells[PARAMETERS], CELL - 8, p->stages[s].parameter_bytes);
+	if (recomputes(jobs, s))
+		strcat(cells[BACKWARD], " *");
+	strcpy(cells[WEIGHT], "-");
+	if (jobs->n_passes == 3 && p->stages[s].has_weight_gradient)
+		orr_duration_print(cells[WEIGHT], ORR_CELL, duration_ns(jobs, s, ORR_PASS_W),
+				   p->units);
+	orr_size_print(cells[PARAMETERS], ORR_CELL - 8, p->stages[s].parameter_bytes);
 	if (p->stages[s].frozen)
-		strcat(x->cells[PARAMETERS], " frozen");
-	orr_members_print(x->cells[OPERATORS], CELL, &x->members, s);
+		strcat(cells[PARAMETERS], " frozen");
+	orr_members_print(cells[OPERATORS], ORR_CELL, &x->members, s);
+	x->again = x->again || recomputes(jobs, s);
+	x->columns[OWNER].hidden = x->columns[OWNER].hidden && !are_apart(jobs, s, x->workers, n);
+	x->columns[PARAMETERS].hidden =
+		x->columns[PARAMETERS].hidden && !p->stages[s].parameter_bytes;
 }
 
-static bool is_elided(const struct orr_jobs *jobs, int s)
-{
-	int n = jobs->pipeline->n_stages;
-
-	return n > MOST_ROWS && s >= MOST_ROWS / 2 && s < n - MOST_ROWS / 2;
-}
-
-static void write_row(FILE *file, const struct list *x)
-{
-	const bool hidden[N_COLUMNS] = {[PART] = !x->jobs->groups,
-					[OWNER] = !x->apart,
-					[WEIGHT] = x->jobs->n_passes < 3,
-					[PARAMETERS] = !x->sized};
-
-	fprintf(file, "%-7s", x->cells[STAGE]);
-	for (int i = PART; i < OPERATORS; i++)
-		if (!hidden[i])
-			fprintf(file, "  %*s", i == PART ? -x->width[i] : x->width[i], x->cells[i]);
-	fprintf(file, "%s%s\n", *x->cells[OPERATORS] ? "  " : "", x->cells[OPERATORS]);
-}
-
+/* Owners and parameters have a column where some stage has any that differ. */
 static void write_table(FILE *file, struct list *x)
 {
-	static const char *const headings[N_COLUMNS] = {"stage",  "part of",    "worker",
-							"owner",  "forward",    "backward",
-							"weight", "parameters", "operators"};
-	int n_stages = x->jobs->pipeline->n_stages;
+	const struct orr_rows rows = {x->columns, N_COLUMNS, x->jobs->pipeline->n_stages,
+				      MOST_ROWS,  fill_row,  x};
+	const struct orr_column columns[N_COLUMNS] = {
+		[STAGE] = {{"stage"}, .width = 7},
+		[PART] = {{"part of"}, .left = true, .hidden = !x->jobs->groups},
+		[WORKER] = {{"worker"}},
+		[OWNER] = {{"owner"}, .hidden = true},
+		[FORWARD] = {{"forward"}},
+		[BACKWARD] = {{"backward"}},
+		[WEIGHT] = {{"weight"}, .hidden = x->jobs->n_passes < 3},
+		[PARAMETERS] = {{"parameters"}, .hidden = true},
+		[OPERATORS] = {{"operators"}, .left = true, .hidden = !x->jobs->pipeline->graph}};
 
-	for (int s = -1; s < n_stages; s++) {
-		if (s >= 0 && is_elided(x->jobs, s))
-			continue;
-		if (s >= 0)
-			fill_row(x, s);
-		for (int i = 0; i < N_COLUMNS; i++) {
-			int length = (int)strlen(s < 0 ? headings[i] : x->cells[i]);
-
-			x->width[i] = length > x->width[i] ? length : x->width[i];
-		}
-	}
-	for (int i = 0; i < N_COLUMNS; i++)
-		(void)snprintf(x->cells[i], CELL, "%s", headings[i]);
-	if (!x->jobs->pipeline->graph)
-		x->cells[OPERATORS][0] = '\0';
-	for (int s = -1; s < n_stages; s++) {
-		if (s >= 0 && is_elided(x->jobs, s)) {
-			if (!is_elided(x->jobs, s - 1))
-				fprintf(file, "... %d more\n", n_stages - MOST_ROWS);
-			continue;
-		}
-		if (s >= 0)
-			fill_row(x, s);
-		write_row(file, x);
-	}
+	memcpy(x->columns, columns, sizeof(columns));
+	orr_rows_write(file, &rows);
 	if (x->again)
 		fputs("*: and the forward again before it (recomputed)\n", file);
 }
@@ -270,7 +238,7 @@ static void write_table(FILE *file, struct list *x)
 static void write_tied(FILE *file, const struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	char stages[CELL], owners[CELL];
+	char stages[MOST_WORKERS], owners[MOST_WORKERS];
 
 	for (int t = 0; t < p->n_tied && t < MOST_ROWS; t++) {
 		const struct orr_tied *tied = &p->tied[t];
@@ -278,10 +246,10 @@ static void write_tied(FILE *file, const struct orr_jobs *jobs)
 		int n = jobs->first_owner[p->n_stages + t + 1] - first;
 
 		fprintf(file, "s%s share %s of %sparameters: %s on worker%s %s%s\n",
-			orr_workers_print(stages, CELL / 3, tied->stages, tied->n_stages),
+			orr_workers_print(stages, MOST_WORKERS, tied->stages, tied->n_stages),
 			orr_size_text(tied->bytes), tied->frozen ? "frozen " : "",
 			n == 1 ? "one copy" : "a copy each", n == 1 ? "" : "s",
-			orr_workers_print(owners, CELL / 3, jobs->owners + first, n),
+			orr_workers_print(owners, MOST_WORKERS, jobs->owners + first, n),
 			n == 1 || tied->frozen ? "" : ", which add up its gradients");
 	}
 	if (p->n_tied > MOST_ROWS)

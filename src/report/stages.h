@@ -1,6 +1,7 @@
 #ifndef ORR_STAGES_H
 #define ORR_STAGES_H
 /* The list of stages, with operators, workers and costs, as text and as JSON. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <jansson.h>
@@ -27,6 +28,8 @@ json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
 /* An array of objects, one for each set of parameters that stages have in common: stages, owners,
  * bytes, frozen. New reference; NULL: no memory. */
 json_t *orr_tied_json(const struct orr_jobs *jobs);
+/* Is there a job of stage s whose parameters are on another worker? */
+bool orr_stages_are_apart(const struct orr_jobs *jobs, int s);
 /* "units" or "seconds". */
 const char *orr_stages_unit(const struct orr_pipeline *p);
 

@@ -1,0 +1,27 @@
+#ifndef ORR_ROWS_H
+#define ORR_ROWS_H
+/* A table as text, whose columns are as wide as what they hold. Private to the reports. */
+#include <stdbool.h>
+#include <stdio.h>
+
+#define ORR_CELL 72
+typedef char orr_cell_text[ORR_CELL];
+
+/* The first column is on the left; a last one that is on the left ends where its text does. */
+struct orr_column {
+	const char *heading[2]; /* the second line may be NULL, for all of them alike */
+	bool left, hidden;
+	int width; /* at least; then as measured */
+};
+
+struct orr_rows {
+	struct orr_column *columns;
+	int n_columns, n;
+	int most; /* rows that are shown: of more of them the first and the last; 0: all */
+	/* Row i, each cell of which is empty before. It is called twice: to measure, when it may
+	 * still hide and show columns, and to write. */
+	void (*fill)(void *user, int i, orr_cell_text *cells);
+	void *user;
+};
+void orr_rows_write(FILE *file, const struct orr_rows *rows);
+#endif
