@@ -28,6 +28,12 @@ static inline void orr_json_append(json_t **array, json_t *value)
 	orr_json_keep(array, json_array_append_new(*array, value));
 }
 
+/* All keys of `more`. */
+static inline void orr_json_update(json_t **object, json_t *more)
+{
+	orr_json_keep(object, json_object_update_new(*object, more));
+}
+
 /* null where there is none: JSON has no NaN and no infinity. */
 static inline json_t *orr_json_number(double value)
 {

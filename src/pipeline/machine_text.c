@@ -1,5 +1,6 @@
 #include "machine_text.h"
 
+#include "base/json.h"
 #include "orrery/machine.h"
 #include "base/quantity.h"
 
@@ -54,23 +55,16 @@ void orr_machine_write(FILE *file, const struct orr_machine *m, const char *head
 	fputc('\n', file);
 }
 
-int orr_workers_json(json_t *workers, const struct orr_machine *m)
+void orr_worker_json(json_t **worker, const struct orr_machine *m, int w)
 {
-	json_t *worker;
-	size_t w;
+	const struct orr_cluster_worker *is;
 
-	json_array_foreach(m->cluster ? workers : NULL, w, worker)
-	{
-		const struct orr_cluster_worker *is = &m->cluster->workers[w];
-
-		if (json_object_set_new(worker, "name", json_string(is->name)) ||
-		    json_object_set_new(worker, "node",
-					json_string(m->cluster->groups[is->group].name)) ||
-		    json_object_set_new(worker, "speed", json_real(is->speed)) ||
-		    json_object_set_new(worker, "memory",
-					is->memory_bytes ? json_integer(is->memory_bytes)
-							 : json_null()))
-			return -1;
-	}
-	return 0;
+	if (!m->cluster)
+		return;
+	is = &m->cluster->workers[w];
+	orr_json_set(worker, "name", json_string(is->name));
+	orr_json_set(worker, "node", json_string(m->cluster->groups[is->group].name));
+	orr_json_set(worker, "speed", json_real(is->speed));
+	orr_json_set(worker, "memory",
+		     is->memory_bytes ? json_integer(is->memory_bytes) : json_null());
 }

@@ -15,8 +15,8 @@ struct orr_machine;
 const char *orr_worker_print(char *text, size_t size, const struct orr_machine *m, int w);
 /* A line of what its workers are, after the heading. */
 void orr_machine_write(FILE *file, const struct orr_machine *m, const char *heading);
-/* Add name, node, speed and memory to the objects of an array, worker by worker; -1: no memory. */
-int orr_workers_json(json_t *workers, const struct orr_machine *m);
+/* Add name, node, speed and memory to the object of worker w (base/json.h). */
+void orr_worker_json(json_t **worker, const struct orr_machine *m, int w);
 
 ORR_END
 #endif

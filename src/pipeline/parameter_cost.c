@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
+
 struct orr_parameter_cost orr_parameter_cost(const struct orr_numerics *numerics)
 {
 	struct orr_parameter_cost cost = {
@@ -72,18 +74,16 @@ const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_n
 	return text;
 }
 
-int orr_parameter_cost_json(json_t *report, const struct orr_numerics *numerics)
+void orr_parameter_cost_json(json_t **report, const struct orr_numerics *numerics)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
 
-	return (numerics->shard_optimizer &&
-		json_object_set_new(report, "shard_optimizer", json_true())) ||
-	       json_object_set_new(report, "optimizer",
-				   json_string(orr_optimizer_name(numerics->optimizer))) ||
-	       json_object_set_new(report, "precision",
-				   json_string(orr_precision_name(numerics->precision))) ||
-	       json_object_set_new(report, "bytes_per_parameter",
-				   json_pack("{s:i, s:i, s:i, s:i, s:i}", "weights", cost.weights,
-					     "gradient", cost.gradient, "optimizer", cost.optimizer,
-					     "rounded", cost.rounded, "all", cost.all));
+	if (numerics->shard_optimizer)
+		orr_json_set(report, "shard_optimizer", json_true());
+	orr_json_set(report, "optimizer", json_string(orr_optimizer_name(numerics->optimizer)));
+	orr_json_set(report, "precision", json_string(orr_precision_name(numerics->precision)));
+	orr_json_set(report, "bytes_per_parameter",
+		     json_pack("{s:i, s:i, s:i, s:i, s:i}", "weights", cost.weights, "gradient",
+			       cost.gradient, "optimizer", cost.optimizer, "rounded", cost.rounded,
+			       "all", cost.all));
 }

@@ -61,24 +61,24 @@ int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_micro
 			struct orr_error *err);
 /* How many workers the plan gives stage s. */
 int orr_plan_file_replicas(const struct orr_plan_file *file, int s);
-/* Parts of a plan's JSON. The graph as DOT, in a string: a new reference, NULL where there is no
- * memory. */
+/* Parts of a plan's JSON (base/json.h). The graph as DOT, in a string: a new reference, NULL where
+ * there is no memory. */
 json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err);
-/* Set where links or workers differ; 0, or -1: no memory. */
-int orr_machine_json(json_t *plan, const struct orr_machine *machine);
-/* "microbatch_costs" of a plan's JSON, where p's microbatches differ; not 0: there is no memory.
+/* Set where links or workers differ. */
+void orr_machine_json(json_t **plan, const struct orr_machine *machine);
+/* "microbatch_costs" of a plan's JSON, where p's microbatches differ.
  * And back: into a pipeline of the plan's stages whose step is set; microbatches beyond the plan's
  * are its first ones again. Refuses costs that are not those of such a pipeline. */
-int orr_microbatches_json(json_t *plan, const struct orr_pipeline *p);
+void orr_microbatches_json(json_t **plan, const struct orr_pipeline *p);
 int orr_plan_file_microbatches(const struct orr_plan_file *file, struct orr_pipeline *p,
 			       struct orr_error *err);
 
-/* Into a worker's object: its jobs in the order of n, and n. Not 0: there is no memory. */
-int orr_plan_order_json(json_t *worker, const struct orr_jobs *jobs, int w);
+/* Of a worker: its jobs in the order of n, and n. New reference. */
+json_t *orr_plan_order_json(const struct orr_jobs *jobs, int w);
 /* Into a plan's object, whose `stages` are there: whether the order is strict, what it holds
  * besides for each stage, the period of an asynchronous schedule, and a bound that the schedule has
- * proved. Not 0: there is no memory. */
-int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs);
+ * proved. */
+void orr_plan_rules_json(json_t **plan, const struct orr_jobs *jobs);
 
 /* Fill file->table, and the file's entries on an asynchronous schedule, from all that. Every job
  * exactly once. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "schedule/table.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
@@ -35,20 +36,19 @@ static json_t *job_json(const struct orr_jobs *jobs, int j)
 	return json_string(text);
 }
 
-int orr_plan_order_json(json_t *worker, const struct orr_jobs *jobs, int w)
+json_t *orr_plan_order_json(const struct orr_jobs *jobs, int w)
 {
 	json_t *order = json_array(), *n = json_array();
-	int failed = 0;
 
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		if (jobs->compute[jobs->by_worker[i]] != w)
+		int j = jobs->by_worker[i];
+
+		if (jobs->compute[j] != w)
 			continue; /* of a job on several workers n says its place on the others */
-		failed |= json_array_append_new(order, job_json(jobs, jobs->by_worker[i]));
-		failed |=
-			json_array_append_new(n, json_integer(jobs->priority[jobs->by_worker[i]]));
+		orr_json_append(&order, job_json(jobs, j));
+		orr_json_append(&n, json_integer(jobs->priority[j]));
 	}
-	failed |= json_object_set_new(worker, "order", order);
-	return failed | json_object_set_new(worker, "n", n);
+	return json_pack("{s:o, s:o}", "order", order, "n", n);
 }
 
 #define N_ORDERS 3
@@ -59,44 +59,43 @@ static enum orr_order order_of(const struct orr_jobs *jobs)
 	return jobs->room ? ORR_ORDER_BOUNDED : jobs->order;
 }
 
-static int set_stages(json_t *stages, const struct orr_jobs *jobs)
+static void set_of_stage(json_t **plan, int s, const char *key, json_t *value)
 {
-	json_t *stage;
-	int failed = 0;
-	size_t s;
+	json_t *stage = json_array_get(json_object_get(*plan, "stages"), (size_t)s);
 
-	json_array_foreach(stages, s, stage)
-	{
-		int cap = orr_jobs_cap(jobs, (int)s);
-
-		if (cap)
-			failed |= json_object_set_new(stage, "in_flight", json_integer(cap));
-		failed |= json_object_set_new(stage, "recompute", json_boolean(jobs->recompute[s]));
-	}
-	return failed;
+	orr_json_keep(plan, json_object_set_new(stage, key, value));
 }
 
-int orr_plan_rules_json(json_t *plan, const struct orr_jobs *jobs)
+static void set_stages(json_t **plan, const struct orr_jobs *jobs)
+{
+	for (int s = 0; s < jobs->pipeline->n_stages; s++) {
+		int cap = orr_jobs_cap(jobs, s);
+
+		if (cap)
+			set_of_stage(plan, s, "in_flight", json_integer(cap));
+		set_of_stage(plan, s, "recompute", json_boolean(jobs->recompute[s]));
+	}
+}
+
+void orr_plan_rules_json(json_t **plan, const struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	json_t *stream = json_object_get(plan, "stream");
-	int failed = set_stages(json_object_get(plan, "stages"), jobs);
+	json_t *stream = json_object_get(*plan, "stream");
 	char of[24];
 
-	failed |= json_object_set_new(plan, "order", json_string(orders[order_of(jobs)]));
+	set_stages(plan, jobs);
+	orr_json_set(plan, "order", json_string(orders[order_of(jobs)]));
 	if (jobs->async) {
-		if (!stream && !(failed |= json_object_set_new(plan, "stream", json_object())))
-			stream = json_object_get(plan, "stream");
-		failed |= json_object_set_new(stream, "period", json_integer(jobs->async->period));
-		failed |= json_object_set_new(stream, "sync", json_string(orr_sync_name(p->sync)));
-		failed |= json_object_set_new(stream, "accumulate", json_integer(p->accumulate));
+		stream = stream ? json_incref(stream) : json_object();
+		orr_json_set(&stream, "period", json_integer(jobs->async->period));
+		orr_json_set(&stream, "sync", json_string(orr_sync_name(p->sync)));
+		orr_json_set(&stream, "accumulate", json_integer(p->accumulate));
+		orr_json_set(plan, "stream", stream);
 	}
 	orr_pipeline_fingerprint(p, of);
 	if (jobs->bound_ns > 0)
-		failed |= json_object_set_new(
-			plan, "bound",
-			json_pack("{s:I, s:s}", "ns", (json_int_t)jobs->bound_ns, "of", of));
-	return failed;
+		orr_json_set(plan, "bound",
+			     json_pack("{s:I, s:s}", "ns", (json_int_t)jobs->bound_ns, "of", of));
 }
 
 /* ---- reading ---- */

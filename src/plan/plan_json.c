@@ -12,6 +12,7 @@
 #include "orrery/graph.h"
 #include "advice.h"
 #include "base/input_file.h"
+#include "base/json.h"
 #include "orrery/jobs.h"
 #include "pipeline/parameter_cost.h"
 #include "order/periodic.h"
@@ -22,15 +23,13 @@
 
 static json_t *stage_json(const struct orr_plan *plan, int s)
 {
-	json_t *operators = json_array(), *workers = json_array();
+	json_t *operators = json_array();
 
 	for (int i = 0; i < plan->graph->n_operators; i++)
 		if (plan->pipeline->stage_of[i] == s)
-			json_array_append_new(operators,
-					      json_string(plan->graph->operators[i].name));
-	for (int i = 0; i < plan->replicas[s]; i++)
-		json_array_append_new(workers, json_integer(plan->workers[plan->first[s] + i]));
-	return json_pack("{s:o, s:o, s:f, s:f, s:f}", "operators", operators, "workers", workers,
+			orr_json_append(&operators, json_string(plan->graph->operators[i].name));
+	return json_pack("{s:o, s:o, s:f, s:f, s:f}", "operators", operators, "workers",
+			 orr_json_integers(plan->workers + plan->first[s], plan->replicas[s]),
 			 "compute_seconds", plan->costs[s].compute_s, "communication_seconds",
 			 plan->costs[s].communication_s, "link_seconds", plan->costs[s].link_s);
 }
@@ -38,7 +37,6 @@ static json_t *stage_json(const struct orr_plan *plan, int s)
 static json_t *worker_json(const struct orr_plan *plan, int w)
 {
 	const struct orr_worker_figures *f = &plan->tried.figures->worker[w];
-
 	json_t *json = json_pack(
 		"{s:f, s:f, s:i, s:I, s:I, s:I, s:I}", "busy", (double)f->busy_ns / 1e9, "idle",
 		(double)f->idle_ns / 1e9, "peak_stash", f->peak_stash, "peak_stash_bytes",
@@ -46,30 +44,25 @@ static json_t *worker_json(const struct orr_plan *plan, int w)
 		"optimizer_bytes", (json_int_t)f->optimizer_bytes, "memory_bytes",
 		(json_int_t)f->memory_bytes);
 
-	if (json && !orr_plan_order_json(json, plan->tried.jobs, w))
-		return json;
-	json_decref(json);
-	return NULL;
+	orr_json_update(&json, orr_plan_order_json(plan->tried.jobs, w));
+	return json;
 }
 
-int orr_machine_json(json_t *plan, const struct orr_machine *machine)
+void orr_machine_json(json_t **plan, const struct orr_machine *machine)
 {
 	const struct orr_levels *levels = &machine->levels;
-	json_t *json;
+	json_t *json = json_array();
 
-	if (machine->cluster)
-		return json_object_update_new(
-			plan, json_pack("{s:s, s:s}", "machine", machine->cluster->name,
-					"machine_text", machine->cluster->text));
-	if (!levels->n)
-		return 0;
-	json = json_array();
 	for (int l = 0; l < levels->n; l++)
-		json_array_append_new(json,
-				      json_pack("{s:i, s:f, s:f}", "workers", levels->workers[l],
-						"bandwidth", levels->bytes_per_s[l], "latency",
-						(double)levels->latency_ns[l] / 1e9));
-	return json_object_set_new(plan, "levels", json);
+		orr_json_append(&json, json_pack("{s:i, s:f, s:f}", "workers", levels->workers[l],
+						 "bandwidth", levels->bytes_per_s[l], "latency",
+						 (double)levels->latency_ns[l] / 1e9));
+	if (machine->cluster)
+		orr_json_update(plan, json_pack("{s:s, s:s}", "machine", machine->cluster->name,
+						"machine_text", machine->cluster->text));
+	else if (levels->n)
+		orr_json_set(plan, "levels", json_incref(json));
+	json_decref(json);
 }
 
 static json_t *world_json(const struct orr_plan_world *world)
@@ -91,11 +84,10 @@ static json_t *periods_json(const struct orr_plan *plan, struct orr_error *err)
 	if (orr_plan_periods(plan, &points, &n, err))
 		n = 0;
 	for (int i = 0; i < n; i++)
-		json_array_append_new(json,
-				      json_pack("{s:f, s:i, s:I}", "period",
-						(double)points[i].period_ns / 1e9, "in_flight",
-						points[i].in_flight, "stash_bytes",
-						(json_int_t)points[i].stash_bytes));
+		orr_json_append(&json, json_pack("{s:f, s:i, s:I}", "period",
+						 (double)points[i].period_ns / 1e9, "in_flight",
+						 points[i].in_flight, "stash_bytes",
+						 (json_int_t)points[i].stash_bytes));
 	free(points);
 	return json;
 }
@@ -116,71 +108,51 @@ json_t *orr_graph_text_json(const struct orr_graph *g, struct orr_error *err)
 	return json;
 }
 
-/* What is known of stages that need not be neighbours. Here and below, not 0: there is no memory.
- */
-static int pieces_json(json_t *json, const struct orr_plan *plan)
+/* What is known of stages that need not be neighbours. */
+static void set_pieces(json_t **json, const struct orr_plan *plan)
 {
-	if (!plan->options.pieces && plan->world != ORR_WORLD_PIECES)
-		return 0;
-	return json_object_update_new(json, json_pack("{s:o, s:f, s:b}", "pieces",
-						      world_json(&plan->worlds[ORR_WORLD_PIECES]),
-						      "pieces_bound", plan->slowest.pieces_bound_s,
-						      "proven", plan->slowest.proven));
+	if (plan->options.pieces || plan->world == ORR_WORLD_PIECES)
+		orr_json_update(json, json_pack("{s:o, s:f, s:b}", "pieces",
+						world_json(&plan->worlds[ORR_WORLD_PIECES]),
+						"pieces_bound", plan->slowest.pieces_bound_s,
+						"proven", plan->slowest.proven));
 }
 
 /* What the plan is the best for, both ways of counting links, and what a search knows of all
  * placements. */
-static int sought_json(json_t *json, const struct orr_plan *plan)
+static void set_sought(json_t **json, const struct orr_plan *plan)
 {
 	const struct orr_plan_sought *sought = &plan->sought;
-	int failed = json_object_update_new(
-		json, json_pack("{s:s, s:s, s:f, s:f, s:f}", "sought",
-				plan->options.by_makespan ? "shortest step" : "best throughput",
-				"transfers", plan->options.added ? "added" : "overlapped",
-				"slowest_stage_overlapped", plan->slowest.overlapped_s,
-				"slowest_stage_bound", plan->slowest.least_s, "slowest_stage_added",
-				plan->slowest.added_s));
 
+	orr_json_update(json,
+			json_pack("{s:s, s:s, s:f, s:f, s:f}", "sought",
+				  plan->options.by_makespan ? "shortest step" : "best throughput",
+				  "transfers", plan->options.added ? "added" : "overlapped",
+				  "slowest_stage_overlapped", plan->slowest.overlapped_s,
+				  "slowest_stage_bound", plan->slowest.least_s,
+				  "slowest_stage_added", plan->slowest.added_s));
 	if (sought->from_ns)
-		failed |= json_object_set_new(json, "restarts", json_integer(sought->restarts));
-	if (!sought->n_placements)
-		return failed;
-	return failed |
-	       json_object_update_new(
-		       json, json_pack("{s:i, s:b, s:f}", "placements", sought->n_placements,
-				       "all_placements", sought->all_placements,
-				       "lower_bound_anywhere", (double)sought->anywhere_ns / 1e9));
-}
-
-/* What the costs are for, where the graph says it. */
-static int profiled_json(json_t *json, const struct orr_profiled *profiled)
-{
-	char text[16];
-
-	return profiled->hardware &&
-	       json_object_set_new(json, "profiled",
-				   json_string(orr_profiled_print(text, sizeof(text), profiled)));
+		orr_json_set(json, "restarts", json_integer(sought->restarts));
+	if (sought->n_placements)
+		orr_json_update(json, json_pack("{s:i, s:b, s:f}", "placements",
+						sought->n_placements, "all_placements",
+						sought->all_placements, "lower_bound_anywhere",
+						(double)sought->anywhere_ns / 1e9));
 }
 
 json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err)
 {
 	json_t *stages = json_array(), *workers = json_array(), *json;
-	char fingerprint[24];
+	const struct orr_profiled *profiled = &plan->graph->profiled;
+	char fingerprint[24], text[16];
 	int n_idle = 0;
-	bool ok = stages && workers;
 
 	orr_graph_fingerprint(plan->graph, fingerprint);
-	for (int s = 0; s < plan->pipeline->n_stages && ok; s++)
-		ok = !json_array_append_new(stages, stage_json(plan, s));
-	for (int w = 0; w < plan->pipeline->n_workers && ok; w++) {
-		ok = !json_array_append_new(workers, worker_json(plan, w));
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
+		orr_json_append(&stages, stage_json(plan, s));
+	for (int w = 0; w < plan->pipeline->n_workers; w++) {
+		orr_json_append(&workers, worker_json(plan, w));
 		n_idle += plan->tried.jobs->first[w + 1] == plan->tried.jobs->first[w];
-	}
-	if (!ok) {
-		json_decref(stages);
-		json_decref(workers);
-		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
-		return NULL;
 	}
 	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:b, s:f, s:s, s:f, s:f, s:i, s:i, "
 			 "s:b, s:b, s:o, s:o, s:f, s:f, s:o}",
@@ -201,17 +173,17 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 world_json(&plan->worlds[ORR_WORLD_DAG]), "bandwidth",
 			 plan->pipeline->machine.bandwidth_bytes_per_s, "latency",
 			 (double)plan->pipeline->machine.latency_ns / 1e9, "worker", workers);
-	if (json &&
-	    (pieces_json(json, plan) || sought_json(json, plan) ||
-	     profiled_json(json, &plan->graph->profiled) ||
-	     orr_machine_json(json, &plan->pipeline->machine) ||
-	     orr_microbatches_json(json, plan->pipeline) ||
-	     json_object_set_new(json, "periods", periods_json(plan, err)) ||
-	     orr_parameter_cost_json(json, &plan->options.numerics) ||
-	     (embed && json_object_set_new(json, "text", orr_graph_text_json(plan->graph, err))))) {
-		json_decref(json);
-		json = NULL;
-	}
+	set_pieces(&json, plan);
+	set_sought(&json, plan);
+	if (profiled->hardware) /* what the costs are for */
+		orr_json_set(&json, "profiled",
+			     json_string(orr_profiled_print(text, sizeof(text), profiled)));
+	orr_machine_json(&json, &plan->pipeline->machine);
+	orr_microbatches_json(&json, plan->pipeline);
+	orr_json_set(&json, "periods", periods_json(plan, err));
+	orr_parameter_cost_json(&json, &plan->options.numerics);
+	if (embed)
+		orr_json_set(&json, "text", orr_graph_text_json(plan->graph, err));
 	if (!json)
 		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
 	return json;

@@ -2,43 +2,43 @@
  * numbers of every stage and every edge in the order of the pipeline. */
 #include "plan_file.h"
 
+#include "base/json.h"
 #include "pipeline/cost.h"
 #include "pipeline/microbatches.h"
 #include "orrery/pipeline.h"
 
 enum { N_COSTS = 5, N_SIZES = 2 };
 
-int orr_microbatches_json(json_t *plan, const struct orr_pipeline *p)
+static json_t *microbatch_json(const struct orr_pipeline *p, int b)
 {
 	const struct orr_microbatches *x = p->microbatches;
-	json_t *list;
-	int failed;
+	json_t *stages = json_array(), *edges = json_array();
 
-	if (!x)
-		return 0;
-	list = json_array();
-	failed = json_object_set_new(plan, "microbatch_costs", list);
-	for (int b = 0; b < x->n; b++) {
-		json_t *stages = json_array(), *edges = json_array();
+	for (int s = 0; s < p->n_stages; s++) {
+		const struct orr_cost *c = &x->costs[b * p->n_stages + s];
 
-		for (int s = 0; s < p->n_stages; s++) {
-			const struct orr_cost *c = &x->costs[b * p->n_stages + s];
-
-			failed |= json_array_append_new(
-				stages,
+		orr_json_append(&stages,
 				json_pack("[IIIII]", (json_int_t)c->forward_ns,
 					  (json_int_t)c->backward_ns, (json_int_t)c->weight_ns,
 					  (json_int_t)c->stash_bytes, (json_int_t)c->input_bytes));
-		}
-		for (int e = 0; e < p->n_edges; e++)
-			failed |= json_array_append_new(
-				edges,
+	}
+	for (int e = 0; e < p->n_edges; e++)
+		orr_json_append(&edges,
 				json_pack("[II]", (json_int_t)x->bytes[b * p->n_edges + e],
 					  (json_int_t)x->gradient_bytes[b * p->n_edges + e]));
-		failed |= json_array_append_new(
-			list, json_pack("{s:o, s:o}", "stages", stages, "edges", edges));
-	}
-	return failed;
+	return json_pack("{s:o, s:o}", "stages", stages, "edges", edges);
+}
+
+void orr_microbatches_json(json_t **plan, const struct orr_pipeline *p)
+{
+	json_t *list;
+
+	if (!p->microbatches)
+		return;
+	list = json_array();
+	for (int b = 0; b < p->microbatches->n; b++)
+		orr_json_append(&list, microbatch_json(p, b));
+	orr_json_set(plan, "microbatch_costs", list);
 }
 
 /* Row i of a list as n numbers that are not negative, and small enough for sums of them. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -218,53 +219,46 @@ static json_t *tries_json(const struct orr_split_plan *plan)
 	for (int i = 0; i < plan->n_tries; i++) {
 		const struct orr_split_try *t = &plan->tries[i];
 
-		json_array_append_new(list,
-				      json_pack("{s:s, s:i, s:i, s:f, s:I}", "split", t->splits,
-						"groups", t->n_groups, "stages", t->n_stages,
-						"makespan", (double)t->makespan_ns / 1e9,
-						"memory_bytes", (json_int_t)t->memory_bytes));
+		orr_json_append(&list, json_pack("{s:s, s:i, s:i, s:f, s:I}", "split", t->splits,
+						 "groups", t->n_groups, "stages", t->n_stages,
+						 "makespan", (double)t->makespan_ns / 1e9,
+						 "memory_bytes", (json_int_t)t->memory_bytes));
 	}
 	return list;
 }
 
-/* What differs from the plan of the groups. Not 0: there is no memory. */
-static int set_split(json_t *json, const struct orr_split_plan *plan)
+/* What differs from the plan of the groups. */
+static void set_split(json_t **json, const struct orr_split_plan *plan)
 {
 	const struct orr_figures *f = plan->tried.figures;
 	const struct orr_machine *machine = &plan->pipeline->machine;
 	char fingerprint[24];
-	int failed;
 
 	orr_graph_fingerprint(plan->graph->whole, fingerprint);
-	failed = json_object_update_new(
-		json, json_pack("{s:s, s:s, s:i, s:i, s:O, s:f, s:f, s:f}", "fingerprint",
-				fingerprint, "split", plan->splits, "groups", plan->n_groups,
-				"workers", plan->pipeline->n_workers, "group_makespan",
-				json_object_get(json, "makespan"), "makespan",
-				(double)f->makespan_ns / 1e9, "lower_bound",
-				(double)f->lower_bound_ns / 1e9, "bandwidth",
-				machine->bandwidth_bytes_per_s));
-	return failed | orr_machine_json(json, machine);
+	orr_json_update(json, json_pack("{s:s, s:s, s:i, s:i, s:O, s:f, s:f, s:f}", "fingerprint",
+					fingerprint, "split", plan->splits, "groups",
+					plan->n_groups, "workers", plan->pipeline->n_workers,
+					"group_makespan", json_object_get(*json, "makespan"),
+					"makespan", (double)f->makespan_ns / 1e9, "lower_bound",
+					(double)f->lower_bound_ns / 1e9, "bandwidth",
+					machine->bandwidth_bytes_per_s));
+	orr_machine_json(json, machine);
 }
 
 json_t *orr_split_plan_json(const struct orr_split_plan *plan, bool embed, struct orr_error *err)
 {
 	json_t *json = orr_plan_json(plan->plan, embed && !plan->graph, err);
-	int failed;
 
 	if (!json)
 		return NULL;
-	failed = json_object_set_new(json, "splits", tries_json(plan));
+	orr_json_set(&json, "splits", tries_json(plan));
 	if (plan->graph)
-		failed |= set_split(json, plan);
+		set_split(&json, plan);
 	if (plan->graph && embed)
-		failed |= json_object_set_new(json, "text",
-					      orr_graph_text_json(plan->graph->whole, err));
-	if (!failed)
-		return json;
-	json_decref(json);
-	(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
-	return NULL;
+		orr_json_set(&json, "text", orr_graph_text_json(plan->graph->whole, err));
+	if (!json)
+		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
+	return json;
 }
 
 /* ---- all of them ---- */

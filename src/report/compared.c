@@ -305,10 +305,10 @@ static void set_figures(json_t **json, const struct orr_contender *x, const stru
 		"on_front", x->on_front, "per_microbatch",
 		find_period(&period, x) ? json_real(period) : json_null());
 
-	orr_json_keep(json, json_object_update_new(*json, figures));
+	orr_json_update(json, figures);
 	if (of->noise)
 		orr_json_set(json, "noise", orr_noisy_json(&x->noisy));
-	orr_json_keep(json, orr_untested_report(*json, x->untested, x->n_untested, NULL));
+	orr_untested_json(json, x->untested, x->n_untested);
 }
 
 /* null: no limit. */
@@ -433,7 +433,7 @@ static json_t *common_json(const struct lists *lists, const struct orr_compared 
 		orr_json_set(&json, "front", front_json(table, lists));
 	if (table->noise)
 		orr_json_set(&json, "noise", orr_noise_json(table->noise));
-	orr_json_keep(&json, orr_parameter_cost_json(json, &table->rows->numerics));
+	orr_parameter_cost_json(&json, &table->rows->numerics);
 	return json;
 }
 

@@ -331,10 +331,10 @@ json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_pla
 	json_t *json =
 		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
 
-	if (json && orr_untested_report(json, untested,
-					orr_untested_find(untested, plan->tried.jobs), err)) {
-		json_decref(json);
-		json = NULL;
-	}
+	if (!json)
+		return NULL;
+	orr_untested_json(&json, untested, orr_untested_find(untested, plan->tried.jobs));
+	if (!json)
+		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 	return json;
 }

@@ -42,9 +42,8 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 {
 	const struct orr_graph *g = t->jobs->pipeline->graph;
 	const struct orr_machine *machine = &t->jobs->pipeline->machine;
-	json_t *plan = orr_report_json(t, f, err), *workers, *worker;
+	json_t *plan = orr_report_json(t, f, err);
 	char fingerprint[24];
-	size_t w;
 
 	if (!plan)
 		return NULL;
@@ -56,19 +55,17 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 	orr_json_set(&plan, "latency", orr_json_time(machine->latency_ns));
 	orr_json_set(&plan, "bandwidth", json_real(machine->bandwidth_bytes_per_s));
 	orr_json_set(&plan, "flops", json_real(machine->flops_per_s));
-	orr_json_keep(&plan, orr_machine_json(plan, machine));
+	orr_machine_json(&plan, machine);
 	orr_json_set(&plan, "samples", json_integer(samples));
 	orr_json_set(&plan, "batch", json_integer(batch));
-	orr_json_keep(&plan, orr_plan_rules_json(plan, t->jobs));
+	orr_plan_rules_json(&plan, t->jobs);
 	orr_json_set(&plan, "pipeline", pipeline_json(t->jobs->pipeline));
-	orr_json_keep(&plan, orr_microbatches_json(plan, t->jobs->pipeline));
-	workers = json_object_get(plan, "worker");
-	json_array_foreach(workers, w, worker)
-	{
-		if (orr_plan_order_json(worker, t->jobs, (int)w))
-			break;
-	}
-	orr_json_keep(&plan, w < json_array_size(workers));
+	orr_microbatches_json(&plan, t->jobs->pipeline);
+	for (int w = 0; w < t->jobs->pipeline->n_workers; w++)
+		orr_json_keep(&plan,
+			      json_object_update_new(
+				      json_array_get(json_object_get(plan, "worker"), (size_t)w),
+				      orr_plan_order_json(t->jobs, w)));
 	if (!plan)
 		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
 	return plan;

@@ -291,16 +291,17 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 	return orr_layout_finish(file, "report", err);
 }
 
-static json_t *worker_json(const struct orr_worker_figures *worker)
+static json_t *worker_json(const struct orr_figures *f, const struct orr_machine *machine, int w)
 {
 	json_t *object = json_object();
 
 	for (const struct field *field = fields; field < fields + N_FIELDS; field++) {
-		int64_t value = read_field(worker, field->value);
+		int64_t value = read_field(&f->worker[w], field->value);
 
 		orr_json_set(&object, field->key,
 			     field->kind == TIME ? orr_json_time(value) : json_integer(value));
 	}
+	orr_worker_json(&object, machine, w);
 	return object;
 }
 
@@ -347,8 +348,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	char profiled[CELL];
 
 	for (int w = 0; w < f->n_workers; w++)
-		orr_json_append(&workers, worker_json(&f->worker[w]));
-	orr_json_keep(&workers, orr_workers_json(workers, &p->machine));
+		orr_json_append(&workers, worker_json(f, &p->machine, w));
 	report = json_pack(
 		"{s:s, s:s?, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}",
 		"schedule", t->jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
@@ -361,7 +361,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 				   : "orders on this placement",
 		"throughput", orr_json_number(f->throughput), "throughput_bound",
 		orr_json_number(f->throughput_bound), "worker", workers);
-	orr_json_keep(&report, orr_parameter_cost_json(report, &f->numerics));
+	orr_parameter_cost_json(&report, &f->numerics);
 	if (p->n_tied)
 		orr_json_set(&report, "tied", orr_tied_json(t->jobs));
 	if (p->machine.cluster)

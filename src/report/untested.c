@@ -127,14 +127,11 @@ const char *orr_untested_print(char *buffer, size_t size, const struct orr_untes
 	return buffer;
 }
 
-int orr_untested_report(json_t *report, const struct orr_untested *list, int n,
-			struct orr_error *err)
+void orr_untested_json(json_t **report, const struct orr_untested *list, int n)
 {
 	json_t *array = json_array();
 
 	for (int i = 0; i < n; i++)
 		orr_json_append(&array, json_string(list[i].what));
-	return json_object_set_new(report, "not_tested", array)
-		       ? orr_fail(err, ORR_E_NOMEM, "no memory for the report")
-		       : 0;
+	orr_json_set(report, "not_tested", array);
 }

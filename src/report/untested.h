@@ -22,9 +22,8 @@ struct orr_untested {
 int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs);
 /* "not tested: memory, links (no operator has a size)", or "". Returns buffer. */
 const char *orr_untested_print(char *buffer, size_t size, const struct orr_untested *list, int n);
-/* Set the key not_tested of a report: an array of what. */
-int orr_untested_report(json_t *report, const struct orr_untested *list, int n,
-			struct orr_error *err);
+/* Set the key not_tested of a report (base/json.h): an array of what. */
+void orr_untested_json(json_t **report, const struct orr_untested *list, int n);
 
 ORR_END
 #endif

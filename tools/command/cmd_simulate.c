@@ -121,10 +121,10 @@ static json_t *report_json(const struct orr_opened *x, const struct orr_noise *n
 
 	if (!json)
 		return NULL;
-	orr_json_keep(&json, orr_untested_report(json, untested, n, err));
+	orr_untested_json(&json, untested, n);
 	if (noise) {
 		own = orr_noise_json(noise);
-		orr_json_keep(&own, json_object_update_new(own, orr_noisy_json(noisy)));
+		orr_json_update(&own, orr_noisy_json(noisy));
 		orr_json_set(&json, "noise", own);
 	}
 	if (measured->timeline)
