@@ -6,7 +6,6 @@
 #include "model/draft.h"
 #include "orrery/figures.h"
 #include "pipeline/microbatches.h"
-#include "pipeline/parameter_cost.h"
 #include "pipeline/partition.h"
 #include "plan/plan_file.h"
 #include "rewrite/rewrite.h"

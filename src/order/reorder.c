@@ -7,7 +7,6 @@
 
 #include "base/arrays.h"
 #include "base/heap.h"
-#include "base/sort.h"
 
 struct filler {
 	struct orr_timed *timed;

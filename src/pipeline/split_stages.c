@@ -7,7 +7,6 @@
 #include "base/sort.h"
 #include "cost.h"
 #include "orrery/graph.h"
-#include "microbatches.h"
 #include "orrery/pipeline.h"
 #include "stages_of.h"
 

@@ -39,7 +39,6 @@
 #include "ideals.h"
 #include "pipeline/charge.h"
 #include "pipeline/parameter_cost.h"
-#include "base/quantity.h"
 #include "shares.h"
 #include "crossing.h"
 

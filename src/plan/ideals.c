@@ -7,7 +7,6 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "pipeline/charge.h"
 #include "refine.h"
 #include "units.h"
 

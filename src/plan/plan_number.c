@@ -9,7 +9,6 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "pipeline/numbering.h"
-#include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
 

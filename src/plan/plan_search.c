@@ -14,7 +14,6 @@
 #include "schedule/table.h"
 #include "orrery/search.h"
 #include "orrery/timeline.h"
-#include "pipeline/partition.h"
 #include "pipeline/numbering.h"
 #include "placements.h"
 #include "plan_draft.h"

@@ -15,7 +15,6 @@
 #include "plan_file.h"
 #include "rewrite/rewrite.h"
 #include "orrery/schedule.h"
-#include "schedule/table.h"
 #include "plan_draft.h"
 
 #define MOST_WIDTHS 12  /* numbers of workers that are tried */

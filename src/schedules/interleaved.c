@@ -1,6 +1,5 @@
 /* Interleaved 1F1B: a worker has v = S/P stages that are P apart, so that filling and draining the
  * pipeline takes 1/v of the time. */
-#include <stdio.h>
 #include "direct.h"
 #include "rounds.h"
 

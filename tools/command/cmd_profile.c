@@ -18,7 +18,6 @@
 #include "base/quantity.h"
 #include "runtime/run/profile.h"
 #include "session.h"
-#include "work.h"
 
 /* A stage of its own for every operator that computes. */
 static int split(struct orr_pipeline **p, const struct orr_graph *g, const struct options *a,

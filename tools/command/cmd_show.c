@@ -8,7 +8,6 @@
 #include "base/input_file.h"
 #include "orrery/graph.h"
 #include "report/model.h"
-#include "output.h"
 #include "plan/plan_file.h"
 #include "rewrite/rewrite.h"
 

@@ -18,7 +18,6 @@
 #include "base/quantity.h"
 #include "report/replay.h"
 #include "report/report.h"
-#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "report/untested.h"
 #include "schedule/gathers.h"

@@ -6,7 +6,6 @@
 
 #include "hardware.h"
 #include "orrery/jobs.h"
-#include "pipeline/parameter_cost.h"
 #include "base/input_file.h"
 #include "base/quantity.h"
 #include "session.h"
