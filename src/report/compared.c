@@ -8,7 +8,7 @@
 #include "orrery/machine.h"
 #include "simulate/noise.h"
 #include "pipeline/parameter_cost.h"
-#include "rows.h"
+#include "text_table.h"
 #include "base/quantity.h"
 #include "stages.h"
 

@@ -11,6 +11,8 @@ static int compare_cells(const void *left, const void *right)
 {
 	const struct orr_cell *l = left, *r = right;
 
+	if (l->w != r->w)
+		return l->w < r->w ? -1 : 1;
 	if (l->start_ns != r->start_ns)
 		return l->start_ns < r->start_ns ? -1 : 1;
 	if (l->end_ns != r->end_ns)
@@ -22,13 +24,18 @@ static int compare_cells(const void *left, const void *right)
 	return (int)l->kind - (int)r->kind;
 }
 
+static bool has_run(const struct orr_timeline *t, int j)
+{
+	return t->start_ns[j] >= 0 && t->end_ns[j] >= 0;
+}
+
 static void measure(struct orr_layout *layout)
 {
 	const struct orr_timeline *t = layout->timeline;
 	int64_t low = INT64_MAX, high = INT64_MIN;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
-		if (t->start_ns[j] < 0 || t->end_ns[j] < 0)
+		if (!has_run(t, j))
 			continue;
 		low = t->start_ns[j] < low ? t->start_ns[j] : low;
 		high = t->end_ns[j] > high ? t->end_ns[j] : high;
@@ -60,49 +67,35 @@ static void choose_unit(struct orr_layout *layout)
 	layout->unit_ns = units[i].ns;
 }
 
-/* Counts per worker first, then cells to their places, then each worker's in the order of time. */
+static void add(struct orr_layout *layout, struct orr_cell cell)
+{
+	cell.start_ns -= layout->origin_ns;
+	cell.end_ns -= layout->origin_ns;
+	layout->cells[layout->n_cells++] = cell;
+	layout->n_kind[cell.kind]++;
+}
+
 static void fill(struct orr_layout *layout)
 {
 	const struct orr_timeline *t = layout->timeline;
 	const struct orr_jobs *jobs = t->jobs;
 
-	for (int j = 0; j < jobs->n_jobs; j++)
-		if (t->start_ns[j] >= 0 && t->end_ns[j] >= 0)
-			for (int k = 0; k < orr_jobs_n_at(jobs, j); k++)
-				layout->first[orr_jobs_worker(jobs, j, k) + 1]++;
-	for (int i = 0; i < t->n_updates; i++)
-		layout->first[t->updates[i].w + 1]++;
-	for (int w = 0; w < layout->n_workers; w++)
-		layout->first[w + 1] += layout->first[w];
-	for (int j = jobs->n_jobs - 1; j >= 0; j--) {
+	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 
-		if (t->start_ns[j] < 0 || t->end_ns[j] < 0)
-			continue;
-		for (int k = 0; k < orr_jobs_n_at(jobs, j); k++) {
-			layout->cells[--layout->first[orr_jobs_worker(jobs, j, k) + 1]] =
-				(struct orr_cell){t->start_ns[j] - layout->origin_ns,
-						  t->end_ns[j] - layout->origin_ns, job.s, job.b,
-						  (enum orr_kind)job.d};
-			layout->n_kind[job.d]++;
-		}
+		for (int k = 0; has_run(t, j) && k < orr_jobs_n_at(jobs, j); k++)
+			add(layout, (struct orr_cell){t->start_ns[j], t->end_ns[j],
+						      orr_jobs_worker(jobs, j, k), job.s, job.b,
+						      (enum orr_kind)job.d});
 	}
-	for (int i = t->n_updates - 1; i >= 0; i--) {
-		const struct orr_update *u = &t->updates[i];
-
-		layout->cells[--layout->first[u->w + 1]] =
-			(struct orr_cell){u->start_ns - layout->origin_ns,
-					  u->end_ns - layout->origin_ns, u->s, -1, ORR_KIND_UPDATE};
-		layout->n_kind[ORR_KIND_UPDATE]++;
-	}
-	/* first[w+1] went back to worker w's first cell: shift to the usual meaning */
-	memmove(layout->first, layout->first + 1,
-		(size_t)layout->n_workers * sizeof(*layout->first));
-	layout->first[layout->n_workers] = layout->n_cells;
+	for (const struct orr_update *u = t->updates; u < t->updates + t->n_updates; u++)
+		add(layout,
+		    (struct orr_cell){u->start_ns, u->end_ns, u->w, u->s, -1, ORR_KIND_UPDATE});
+	qsort(layout->cells, (size_t)layout->n_cells, sizeof(*layout->cells), compare_cells);
+	for (int i = 0; i < layout->n_cells; i++)
+		layout->first[layout->cells[i].w + 1]++;
 	for (int w = 0; w < layout->n_workers; w++)
-		qsort(layout->cells + layout->first[w],
-		      (size_t)(layout->first[w + 1] - layout->first[w]), sizeof(*layout->cells),
-		      compare_cells);
+		layout->first[w + 1] += layout->first[w];
 }
 
 /* What decides how much of a label fits. */
@@ -151,7 +144,7 @@ int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, str
 	int code = 0, n = t->n_updates;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++)
-		n += t->start_ns[j] >= 0 && t->end_ns[j] >= 0 ? orr_jobs_n_at(t->jobs, j) : 0;
+		n += has_run(t, j) ? orr_jobs_n_at(t->jobs, j) : 0;
 	if (!layout || !seen ||
 	    !(layout->first = calloc((size_t)p->n_workers + 1, sizeof(*layout->first))) ||
 	    !(layout->cells = malloc(((size_t)n + 1) * sizeof(*layout->cells)))) {
@@ -160,7 +153,6 @@ int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, str
 	}
 	layout->timeline = t;
 	layout->n_workers = p->n_workers;
-	layout->n_cells = n;
 	measure(layout);
 	choose_unit(layout);
 	fill(layout);

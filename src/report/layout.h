@@ -14,7 +14,7 @@ enum orr_kind { ORR_KIND_F, ORR_KIND_B, ORR_KIND_W, ORR_KIND_UPDATE };
 
 struct orr_cell {
 	int64_t start_ns, end_ns; /* from the first start of the timeline */
-	int s, b;                 /* b: -1 for an update */
+	int w, s, b;              /* b: -1 for an update */
 	enum orr_kind kind;
 };
 

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "pipeline/parameter_cost.h"
 #include "parts.h"
-#include "rows.h"
+#include "text_table.h"
 #include "base/quantity.h"
 #include "stages.h"
 #include "orrery/timeline.h"

@@ -10,7 +10,7 @@
 #include "base/quantity.h"
 #include "members.h"
 #include "parts.h"
-#include "rows.h"
+#include "text_table.h"
 
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */
 #define MOST_LISTED 32 /* bytes of operators in full */

@@ -17,28 +17,17 @@ void orr_svg_write_escaped(FILE *file, const char *text)
 	size_t left = strlen(text), length;
 
 	for (; left; text += length, left -= length) {
+		const char *instead = *text == '<'                 ? "&lt;"
+				      : *text == '>'               ? "&gt;"
+				      : *text == '&'               ? "&amp;"
+				      : (unsigned char)*text < ' ' ? " " /* XML knows no others */
+								   : NULL;
+
 		if (!(length = orr_utf8_length(text, left))) {
-			fputs(ORR_UTF8_REPLACEMENT, file);
 			length = 1;
-			continue;
+			instead = ORR_UTF8_REPLACEMENT;
 		}
-		if (length > 1) {
-			(void)fwrite(text, 1, length, file);
-			continue;
-		}
-		switch (*text) {
-		case '<':
-			fputs("&lt;", file);
-			break;
-		case '>':
-			fputs("&gt;", file);
-			break;
-		case '&':
-			fputs("&amp;", file);
-			break;
-		default: /* XML knows no other control characters */
-			fputc((unsigned char)*text < ' ' ? ' ' : *text, file);
-		}
+		(void)fwrite(instead ? instead : text, 1, instead ? strlen(instead) : length, file);
 	}
 }
 

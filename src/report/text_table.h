@@ -1,5 +1,5 @@
-#ifndef ORR_ROWS_H
-#define ORR_ROWS_H
+#ifndef ORR_TEXT_TABLE_H
+#define ORR_TEXT_TABLE_H
 /* A table as text, whose columns are as wide as what they hold. Private to the reports. */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "text_table.h"
 
 #include <string.h>
 
