@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "sink.h"
 #include "steps.h"
 
@@ -37,23 +38,18 @@ static json_t *make_manifest(int64_t step, int64_t samples, const json_t *about,
 	char checksum[ORR_CHECKSUM], file[ORR_STEP_NAME];
 	json_t *list = json_array(), *manifest;
 
-	for (int i = 0; list && i < n_shards; i++) {
+	for (int i = 0; i < n_shards; i++) {
 		orr_step_shard_name(file, shards[i].number);
-		if (json_array_append_new(list, json_pack("{s:s,s:I,s:s}", "file", file, "bytes",
-							  (json_int_t)shards[i].n_bytes, "xxh3_128",
-							  shards[i].checksum))) {
-			json_decref(list);
-			return NULL;
-		}
+		orr_json_append(&list, json_pack("{s:s,s:I,s:s}", "file", file, "bytes",
+						 (json_int_t)shards[i].n_bytes, "xxh3_128",
+						 shards[i].checksum));
 	}
 	manifest = json_pack("{s:s,s:i,s:I,s:I,s:O,s:o}", "format", FORMAT, "version", VERSION,
 			     "step", (json_int_t)step, "samples", (json_int_t)samples, "about",
 			     about, "shards", list);
-	if (manifest && (!manifest_checksum(checksum, manifest) ||
-			 json_object_set_new(manifest, "checksum", json_string(checksum)))) {
-		json_decref(manifest);
-		return NULL;
-	}
+	orr_json_keep(&manifest, !manifest_checksum(checksum, manifest));
+	if (manifest)
+		orr_json_set(&manifest, "checksum", json_string(checksum));
 	return manifest;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/element.h"
+#include "base/json.h"
 #include "base/read_at.h"
 #include "base/tensor_header.h"
 #include "sink.h"
@@ -71,10 +72,7 @@ static json_t *shape_of(const struct orr_named_tensor *tensor)
 	json_t *shape = json_array();
 
 	for (int i = 0; i < tensor->n_dims; i++)
-		if (json_array_append_new(shape, json_integer(tensor->shape[i]))) {
-			json_decref(shape);
-			return NULL;
-		}
+		orr_json_append(&shape, json_integer(tensor->shape[i]));
 	return shape;
 }
 
@@ -86,20 +84,18 @@ static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int 
 	char *text = NULL, *all = NULL;
 	uint64_t length;
 
-	if (!header || (note && json_object_set_new(header, "__metadata__",
-						    json_pack("{s:s}", "about", note))))
-		goto out;
+	if (note)
+		orr_json_set(&header, "__metadata__", json_pack("{s:s}", "about", note));
 	for (int i = 0; i < n; i++) {
 		int64_t end = at + orr_named_tensor_floats(&tensors[i]) * (int64_t)sizeof(float);
-		json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", "F32", "shape",
-					  shape_of(&tensors[i]), "data_offsets", (json_int_t)at,
-					  (json_int_t)end);
 
-		if (!entry || json_object_set_new(header, tensors[i].name, entry))
-			goto out;
+		orr_json_set(&header, tensors[i].name,
+			     json_pack("{s:s,s:o,s:[I,I]}", "dtype", "F32", "shape",
+				       shape_of(&tensors[i]), "data_offsets", (json_int_t)at,
+				       (json_int_t)end));
 		at = end;
 	}
-	if ((text = json_dumps(header, JSON_COMPACT))) {
+	if (header && (text = json_dumps(header, JSON_COMPACT))) {
 		length = (strlen(text) + 7) / 8 * 8;
 		*n_bytes = sizeof(length) + (size_t)length;
 		if (length <= ORR_TENSOR_MOST_HEADER && (all = malloc(*n_bytes + 1))) {
@@ -107,7 +103,6 @@ static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int 
 			(void)sprintf(all + sizeof(length), "%-*s", (int)length, text);
 		}
 	}
-out:
 	free(text);
 	json_decref(header);
 	return all;
