@@ -138,6 +138,9 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 		weigh(t, j);
 	for (int j = 0; j < n_jobs; j++)
 		add_job(t, j, settled[j / n_passes % (n_microbatches * p->n_stages)], around);
+	for (int s = 0; exact && s < p->n_stages; s++)
+		t->updates = t->updates ||
+			     orr_pipeline_update_ns(p, s, t->jobs.compute[s * n_passes]) > 0;
 	for (int j = 0; exact && j < n_jobs; j++)
 		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++) {
 			t->delay[k] = orr_timed_delay(t, j, t->after[k]);
@@ -257,7 +260,7 @@ static int64_t end_on_worker(struct orr_timed *t, int j, int64_t end)
 	const struct orr_jobs *jobs = &t->jobs;
 	int n_passes = jobs->n_passes, s;
 
-	if (!t->exact || j % n_passes != n_passes - 1)
+	if (!t->updates || j % n_passes != n_passes - 1)
 		return end;
 	s = j / n_passes % jobs->pipeline->n_stages; /* update_ns is 0 where it is frozen */
 	return --t->left[s] ? end

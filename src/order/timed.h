@@ -36,8 +36,9 @@ static inline void orr_load_add(struct orr_load *load, struct orr_load *peak, st
 struct orr_timed {
 	struct orr_jobs jobs; /* pipeline, n_passes, n_jobs, compute, first; the order is by_worker,
 				 and rank follows it by orr_timed_renumber(); no more than these */
-	bool exact; /* transfers and updates take their time, as they do in the simulator where no
-		       transfer waits for another one on its link; else jobs alone do */
+	bool exact;   /* transfers and updates take their time, as they do in the simulator where no
+			 transfer waits for another one on its link; else jobs alone do */
+	bool updates; /* any that takes time */
 	int64_t *duration; /* [n_jobs] */
 	/* [n_jobs] what a job adds to its worker's load as it starts, and takes away as it ends */
 	struct orr_load *up, *down;

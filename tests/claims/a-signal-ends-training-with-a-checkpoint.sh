@@ -59,8 +59,8 @@ assert process.wait() == 143
 assert 'without --checkpoint nothing is kept' in process.stderr.read()
 
 # both are there when it goes on
-process = start('--steps', '5000', '--checkpoint', 'twice')
-until_it_trains(process)
+process = start('--steps', '5000', '--every', '53', '--checkpoint', 'twice')
+until_a_checkpoint(process, 'twice')
 for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT:
     process.send_signal(number)
 assert process.wait() in (-signal.SIGINT, -signal.SIGTERM), process.returncode
