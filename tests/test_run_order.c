@@ -369,7 +369,7 @@ END_TEST
 
 static void write_in(const char *folder, const char *name, const char *text)
 {
-	char path[300];
+	char path[400];
 	FILE *f;
 
 	(void)snprintf(path, sizeof(path), "%s%s", folder, name);

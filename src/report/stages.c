@@ -221,10 +221,10 @@ static void write_table(FILE *file, struct list *x)
 	const struct orr_column columns[N_COLUMNS] = {
 		[STAGE] = {{"stage"}, .width = 7},
 		[PART] = {{"part of"}, .left = true, .hidden = !x->jobs->groups},
-		[WORKER] = {{"worker"}},
+		[WORKER] = {.heading = {"worker"}},
 		[OWNER] = {{"owner"}, .hidden = true},
-		[FORWARD] = {{"forward"}},
-		[BACKWARD] = {{"backward"}},
+		[FORWARD] = {.heading = {"forward"}},
+		[BACKWARD] = {.heading = {"backward"}},
 		[WEIGHT] = {{"weight"}, .hidden = x->jobs->n_passes < 3},
 		[PARAMETERS] = {{"parameters"}, .hidden = true},
 		[OPERATORS] = {{"operators"}, .left = true, .hidden = !x->jobs->pipeline->graph}};
