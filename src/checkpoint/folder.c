@@ -45,28 +45,47 @@ static int refuse(const struct orr_folder *f, const char *name, mode_t wanted, i
 				: ": move it away");
 }
 
+/* Without what may follow a folder's name and changes nothing: `best/` and `best/.` are `best`. */
+static char *plain_path(const char *path)
+{
+	size_t n = strlen(path);
+
+	while (n > 1 && (path[n - 1] == '/' || (n > 2 && path[n - 1] == '.' && path[n - 2] == '/')))
+		n--;
+	return strndup(path, n);
+}
+
+static int enter_best(struct orr_folder *f, const char *folder, struct orr_error *err)
+{
+	struct orr_folder outer;
+	int code = orr_folder_open(&outer, folder, err);
+
+	if (!code) {
+		code = orr_folder_enter(f, &outer, ORR_FOLDER_BEST, err);
+		orr_folder_close(&outer);
+	}
+	return code;
+}
+
 int orr_folder_open(struct orr_folder *f, const char *path, struct orr_error *err)
 {
-	const char *name = strrchr(path, '/');
-	struct orr_folder outer;
-	int code;
+	char *plain = plain_path(path), *name = plain ? strrchr(plain, '/') : NULL;
+	int code = 0;
 
-	if (name > path && !strcmp(name + 1, ORR_FOLDER_BEST)) {
-		char *folder = strndup(path, (size_t)(name - path));
-
-		if (!folder)
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
-		if (!(code = orr_folder_open(&outer, folder, err))) {
-			code = orr_folder_enter(f, &outer, name + 1, err);
-			orr_folder_close(&outer);
-		}
-		free(folder);
-		return code;
+	if (!plain)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+	if (!strcmp(name ? name + 1 : plain, ORR_FOLDER_BEST)) {
+		if (name)
+			*name = '\0';
+		code = enter_best(f, !name ? "." : *plain ? plain : "/", err);
+	} else {
+		(void)snprintf(f->path, sizeof(f->path), "%s", path);
+		if ((f->fd = open(path, FOLDER)) < 0)
+			code = orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", path,
+					strerror(errno));
 	}
-	(void)snprintf(f->path, sizeof(f->path), "%s", path);
-	if ((f->fd = open(path, FOLDER)) < 0)
-		return orr_fail(err, ORR_E_IO, "%s: cannot be read: %s", path, strerror(errno));
-	return 0;
+	free(plain);
+	return code;
 }
 
 int orr_folder_enter(struct orr_folder *f, const struct orr_folder *outer, const char *name,

@@ -250,7 +250,8 @@ static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 	return code;
 }
 
-/* Where workers differ: as simulate and plan write it. */
+/* Where workers differ: as simulate and plan write it. Its file is not read again, nor written
+ * over. */
 static int read_machine(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *name = json_object_get(json, "machine"),
@@ -263,7 +264,7 @@ static int read_machine(struct orr_plan_file *file, const json_t *json, struct o
 	file->machine.name = strdup(json_string_value(name));
 	file->machine.text = strdup(json_string_value(text));
 	return file->machine.name && file->machine.text
-		       ? 0
+		       ? orr_input_name(file->machine.name, err)
 		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 }
 

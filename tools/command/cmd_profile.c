@@ -177,6 +177,11 @@ static int check(const struct orr_graph *g, struct options *a, struct orr_error 
 		return orr_fail(err, ORR_E_INPUT,
 				"profile measures microbatches of as many samples each: leave out "
 				"--lengths and --microbatch-costs");
+	if (a->open.machine_file || a->machine.latencies || a->machine.bandwidths ||
+	    a->open.machine.memory_bytes)
+		return orr_fail(err, ORR_E_INPUT,
+				"profile measures this machine: leave out --machine, --link, "
+				"--latency, --bandwidth and --memory");
 	if (a->open.splits)
 		return orr_fail(
 			err, ORR_E_INPUT,
