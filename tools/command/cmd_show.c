@@ -1,11 +1,13 @@
 /* orrery show: a model before scheduling. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "command.h"
 #include "options_read.h"
 #include "base/input_file.h"
+#include "base/utf8.h"
 #include "orrery/graph.h"
 #include "report/model.h"
 #include "plan/plan_file.h"
@@ -52,6 +54,32 @@ static int check_data(const struct orr_graph *g, struct orr_error *err)
 	return 0;
 }
 
+/* A terminal would obey the control characters that a label may hold; a file keeps them. */
+static int write_dot(const struct orr_graph *g, struct orr_error *err)
+{
+	char *text = NULL;
+	size_t size = 0, length;
+	FILE *file = isatty(STDOUT_FILENO) ? open_memstream(&text, &size) : stdout;
+	int code = file ? orr_graph_write_dot(g, file, err)
+			: orr_fail(err, ORR_E_NOMEM, "%s: no memory to show it", g->name);
+
+	if (!file || file == stdout)
+		return code;
+	(void)fclose(file);
+	for (const char *at = text; !code && at < text + size; at += length) {
+		length = orr_utf8_shown(at, (size_t)(text + size - at));
+		if (length)
+			(void)fwrite(at, 1, length, stdout);
+		else if (*at == '\n' || *at == '\t')
+			(void)putchar(*at);
+		else
+			printf("\\x%02x", (unsigned char)*at);
+		length = length ? length : 1;
+	}
+	free(text);
+	return code;
+}
+
 int cmd_show(int argc, char **argv)
 {
 	const struct options options =
@@ -72,7 +100,7 @@ int cmd_show(int argc, char **argv)
 	    (code = orr_graph_split(&graph, graph, options.open.splits, &err)))
 		goto out;
 	if (options.dot) {
-		code = orr_graph_write_dot(graph, stdout, &err);
+		code = write_dot(graph, &err);
 	} else if (!options.output.json) {
 		code = orr_graph_report_write(stdout, graph, &err);
 	} else if (!(json = orr_graph_report_json(graph, &err))) {
