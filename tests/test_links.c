@@ -3,8 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "orrery/jobs.h"
+#include "orrery/timeline.h"
 #include "pipelines.h"
+#include "simulate/gaps.h"
 #include "suite.h"
+
+#define MOST_GAPS 100 /* jobs and updates of a case, and more */
 
 /* A chain, F = B = 1 unit, links of 5 bytes a unit. Under ddp the gradient of the last stage is
  * there when its backward ends, that of the one before 1 unit later; each ring over k owners takes
@@ -38,6 +43,19 @@ static const struct {
 	{"three passes' parameters are asked for", "fsdp", 4, 2, 2, 50, 0, 0, 60, 120},
 };
 
+/* Waiting for parameters, transfers and rings is no gap between jobs: here there is none. */
+static void check_no_gaps(const struct orr_timeline *t)
+{
+	int64_t gaps[MOST_GAPS];
+	struct orr_error err = {""};
+	int n;
+
+	ck_assert_int_lt(t->jobs->n_jobs + t->n_updates, MOST_GAPS);
+	ck_assert_msg(!orr_timeline_gaps(gaps, &n, t, &err), "%s", err.msg);
+	for (int i = 0; i < n; i++)
+		ck_assert_int_eq(gaps[i], 0);
+}
+
 START_TEST(rings_follow_one_another_and_transfers)
 {
 	struct orr_pipeline *p;
@@ -65,6 +83,7 @@ START_TEST(rings_follow_one_another_and_transfers)
 			      "%s, half duplex %d: %g instead of %g", cases[_i].name, half,
 			      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS,
 			      (double)makespan);
+		check_no_gaps(way.tried.timeline);
 		way_fini(&way);
 		orr_cluster_destroy(cluster);
 	}

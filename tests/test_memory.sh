@@ -1,8 +1,8 @@
 #!/bin/sh
 # Peak resident memory of a rank, fully sharded and data parallel, beside the prediction.
 # Usage: test_memory.sh small|whole ORRERY SOURCE
-# small: a quarter of graphs/shard_towers.dot, also in bf16, and with frozen towers under plain SGD; whole: also under plain SGD. Exit code 77: there is
-# no mpirun, or the build has no MPI.
+# small: a quarter of graphs/shard_towers.dot, also in bf16, and with frozen towers under plain SGD; whole: also under
+# plain SGD. Exit code 77: there is no mpirun, or the build has no MPI.
 size=$1 orrery=$(realpath "$2") source=$3
 command -v mpirun >/dev/null || { echo 'SKIP: there is no mpirun' && exit 77; }
 work=$(mktemp -d) || exit 1

@@ -394,7 +394,7 @@ START_TEST(a_control_group_limits_the_memory)
 		{"3:cpu:/a/b\n", "5000\n", "4000\n", "7", INT64_MAX},
 		{"no group\n0::\n", "5000\n", "4000\n", "7", INT64_MAX},
 	};
-	char root[] = "/tmp/orrery-groups-XXXXXX", path[300];
+	char root[] = "groups-XXXXXX", path[300]; /* in the folder that the test runs in */
 
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	write_in(root, "/groups", cases[_i].groups);

@@ -51,18 +51,19 @@ static json_t *worker_json(const struct orr_plan *plan, int w)
 void orr_machine_json(json_t **plan, const struct orr_machine *machine)
 {
 	const struct orr_levels *levels = &machine->levels;
-	json_t *json = json_array();
+	json_t *list;
 
-	for (int l = 0; l < levels->n; l++)
-		orr_json_append(&json, json_pack("{s:i, s:f, s:f}", "workers", levels->workers[l],
-						 "bandwidth", levels->bytes_per_s[l], "latency",
-						 (double)levels->latency_ns[l] / 1e9));
 	if (machine->cluster)
 		orr_json_update(plan, json_pack("{s:s, s:s}", "machine", machine->cluster->name,
 						"machine_text", machine->cluster->text));
-	else if (levels->n)
-		orr_json_set(plan, "levels", json_incref(json));
-	json_decref(json);
+	if (machine->cluster || !levels->n)
+		return;
+	list = json_array();
+	for (int l = 0; l < levels->n; l++)
+		orr_json_append(&list, json_pack("{s:i, s:f, s:f}", "workers", levels->workers[l],
+						 "bandwidth", levels->bytes_per_s[l], "latency",
+						 (double)levels->latency_ns[l] / 1e9));
+	orr_json_set(plan, "levels", list);
 }
 
 static json_t *world_json(const struct orr_plan_world *world)

@@ -13,14 +13,16 @@ static int64_t mean(int64_t sum, int n)
 	return n ? sum / n : 0;
 }
 
-/* Do all the jobs that job j waits for, or the update -1 - j, run on worker w, and have they ended
- * by then? */
+/* Do all the jobs that job j waits for, or the update -1 - j, run on worker w, have they ended by
+ * then, and does it own the parameters? Others arrive. */
 static bool is_ready(const struct orr_timeline *t, int j, int w, int64_t by_ns, int *around)
 {
 	const struct orr_jobs *jobs = t->jobs;
 	int n = j < 0 ? jobs->pipeline->n_microbatches * jobs->n_passes
 		      : orr_jobs_predecessors(jobs, j, around);
 
+	if (j >= 0 && jobs->weights[j] != w)
+		return false;
 	for (int k = 0; k < n; k++) {
 		int i = j < 0 ? orr_jobs_index(jobs, t->updates[-1 - j].s, k / jobs->n_passes,
 					       (enum orr_pass)(k % jobs->n_passes))

@@ -178,10 +178,13 @@ static int check(const struct orr_graph *g, struct options *a, struct orr_error 
 				"profile measures microbatches of as many samples each: leave out "
 				"--lengths and --microbatch-costs");
 	if (a->open.machine_file || a->machine.latencies || a->machine.bandwidths ||
-	    a->open.machine.memory_bytes)
-		return orr_fail(err, ORR_E_INPUT,
-				"profile measures this machine: leave out --machine, --link, "
-				"--latency, --bandwidth and --memory");
+	    a->open.machine.memory_bytes || a->open.given.flops || a->open.given.costs ||
+	    a->open.given.shard_optimizer)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"profile measures this machine: leave out --machine, --link, --latency, "
+			"--bandwidth, --memory, --flops, --shard-optimizer, --costs, --activation, "
+			"--stash and --parameters");
 	if (a->open.splits)
 		return orr_fail(
 			err, ORR_E_INPUT,

@@ -3,10 +3,12 @@ tools/count-tests reads."""
 
 import multiprocessing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.multiprocessing as mp
 
 IMPORTED = [
@@ -21,6 +23,14 @@ IMPORTED = [
 def same_every_time() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Any:
+    """One process that is all of them."""
+    dist.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
 
 
 @pytest.fixture(scope="session")

@@ -156,13 +156,6 @@ def test_evaluation_is_that_of_one_piece_and_training_goes_on(
                 assert metric == right({"scores": expected}, (x, y)).item() > 0, plan
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Any:
-    dist.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
 @pytest.mark.usefixtures("alone")
 def test_what_eval_mode_has_alone_is_refused_where_no_stage_has_it(tmp_path: Path) -> None:
     class Late(nn.Module):

@@ -118,13 +118,6 @@ class Seen(nn.Module):
         return self.b(self.a(x)).square().mean()
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Any:
-    dist.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
 @pytest.mark.usefixtures("alone")
 def test_a_runner_is_made_without_a_forward(tmp_path: Path) -> None:
     graph = orrery_torch.graph(Seen([]), torch.ones(2, 6), measured=False).write(tmp_path / "m.dot")

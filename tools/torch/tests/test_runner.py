@@ -124,13 +124,6 @@ def test_two_steps_add_up_and_their_timeline_is_read(
         assert abs(told_by["measured"]["makespan"] - last) < 2e-9, plan
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Any:
-    dist.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
 def gradients_of(plan: Path, model: nn.Module, batch: tuple[Tensor, ...]) -> list[Tensor]:
     runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
     torch.manual_seed(9)
