@@ -76,8 +76,7 @@ def planned(
 
 
 def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
-    """Gradients of two steps, added up; the timeline; what a batch of another size gives, in all
-    and in one."""
+    """Gradients of two steps, added up; the timeline; what other batches give, in all and in one."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
     for i, plan in enumerate(plans):
@@ -88,10 +87,12 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
         found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
         torch.save((losses, found), f"{folder}/told{i}-{rank}.pt")
         runner.write_timeline(f"{folder}/ran{i}.json")
-        with pytest.raises(ValueError, match=r"\[1, 6, 6\].*the example was .*\[2, 6, 6\]"):
-            runner.step(odd(M))
-    with pytest.raises(ValueError, match=r"^process 0: batch: \[7, " if rank else "^batch: "):
-        runner.step(odd(SAMPLES * M if rank else 7))  # refused by one, and by all
+        with pytest.raises(ValueError, match=r"\[2, 6, 5\].*the example was .*\[2, 6, 6\]"):
+            runner.step((batch[0][..., :5], batch[1]))
+    with pytest.raises(ValueError, match="batch: processes have 7 to 8 parts: give all the same"):
+        runner.step(odd(7 + rank))
+    with pytest.raises(ValueError, match="^(process 0: )?batch: rows of 0 8, 1 7, and of the example"):
+        runner.step((odd(8)[0], odd(8 if rank else 7)[1]))  # refused by one, and by all
     assert runner.step(batch) > 0
     dist.destroy_process_group()
 

@@ -3,22 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..costs.costs import Calls, Values
-from ..trace.changes import check_changes, check_moved
-from ..trace.parts import split
-from ..trace.trace import Inputs, trace
-from .alarm import attempt
-from .batch import Sizes
+from ..costs.costs import Values
+from ..trace.trace import Inputs
 from .own import Own
-from .pipeline import Pipeline, autocast_of, uncast
+from .pipeline import Pipeline
 from .plan import Job, laid_over
 from .post import Channels
+from .rounds import Round, Rounds
 from .sums import Sums
 
 
@@ -33,24 +31,14 @@ class Evaluation:
     outputs: list[Any] = field(default_factory=list)
 
 
-class Round(NamedTuple):
-    """Microbatches of one size, as many as the plan has at most."""
-
-    pipeline: Pipeline
-    inputs: list[Inputs]
-    given: list[Values]
-    share: float  # of each in the mean
-
-
 class Evaluator:
     """training: the pipeline by whose plan, channels and example it runs."""
 
     def __init__(
         self, training: Pipeline, channels: Channels, level: str, whole: tuple[type[nn.Module], ...]
     ) -> None:
-        self.training, self.channels, self.level, self.whole = training, channels, level, whole
-        self.sizes = Sizes(training.example)
-        self.made: dict[int, Pipeline] = {}  # by the parts of their microbatches: Sizes
+        self.training = training
+        self.rounds = Rounds(training, channels, level, whole, partial(laid_over, training.plan))
 
     def run(
         self,
@@ -60,58 +48,14 @@ class Evaluator:
         sums: Sums,
         close: Callable[[], None],
     ) -> Evaluation:
-        model, device = self.training.model, self.training.device
-        with undisturbed(model, device):
-            rounds = self._agreed(batch, own, metric is not None)
-            for each in rounds:
-                each.pipeline.post.open()
-            with self.training.alarm.watch(close):
-                return self._evaluate(rounds, metric, sums)
-
-    def _agreed(self, batch: Inputs, own: Own, metric: bool) -> list[Round]:
-        """What to run, once all processes have a batch of one size that they can run."""
-        alarm, device = self.training.alarm, self.training.device
-        count, why = attempt(lambda: (own.check("evaluate()"), self.sizes.count(batch))[1])
-        parts = alarm.agree(why, autocast_of(device), device, -1 if count is None else count)
-        if parts < 0:  # of which nobody reads a tensor
-            parts = self.sizes.parts * self.training.plan.microbatches
-        rounds, why = attempt(lambda: list(self._rounds(batch, parts, metric)))
-        alarm.agree(why, autocast_of(device), device)
-        return rounds or []
-
-    def _rounds(self, batch: Inputs, parts: int, metric: bool) -> Iterator[Round]:
-        size, most = self.sizes.parts, self.training.plan.microbatches
-        begins = list(range(0, parts - parts % size, size))
-        groups = [(begins[i : i + most], size) for i in range(0, len(begins), most)]
-        if parts % size:
-            groups.append(([parts - parts % size], parts % size))
-        for each, long in groups:
-            inputs = [self.sizes.piece(batch, b, b + long) for b in each]
-            pipeline = self._pipeline(long)
+        def check(pipeline: Pipeline) -> None:
             if metric:
                 check_results(pipeline)
-            yield Round(pipeline, inputs, pipeline.given(inputs), long / parts)
 
-    def _pipeline(self, parts: int) -> Pipeline:
-        """The one for microbatches of this size, traced when the first comes."""
-        if parts not in self.made:
-            train = self.training
-            example = self.sizes.piece(train.example, 0, parts)
-            fast = torch.backends.mha.get_fastpath_enabled()
-            torch.backends.mha.set_fastpath_enabled(False)  # one call in place of a layer's modules
-            try:
-                with torch.enable_grad(), uncast(train.device):
-                    traced = trace(train.model, example, train.device)
-            finally:
-                torch.backends.mha.set_fastpath_enabled(fast)
-            operators = split(traced, self.level, self.whole)
-            check_changes(traced, operators)
-            plan = laid_over(train.plan, traced, operators)
-            check_moved(traced, [stage.parts for stage in plan.stages])
-            self.made[parts] = Pipeline(
-                train.model, Calls(traced), plan, example, self.channels, train.alarm
-            )
-        return self.made[parts]
+        with undisturbed(self.training.model, self.training.device):
+            rounds = self.rounds.agreed(batch, lambda: own.check("evaluate()"), check)
+            with self.training.alarm.watch(close):
+                return self._evaluate(rounds, metric, sums)
 
     def _evaluate(
         self, rounds: list[Round], metric: Callable[[Any, Inputs], Any] | None, sums: Sums

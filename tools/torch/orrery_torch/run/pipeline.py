@@ -130,8 +130,9 @@ class Pipeline:
                 self.post.send(message, made[message.node])
         self.alarm.enter("after its jobs, waits until its messages have left")
         self.post.end()
-        times = self.watch.seconds(marks)
-        self.timeline = list(zip(map(str, order), times[::2], times[1::2]))
+        if len(order) == len(self.plan.orders[self.me]):
+            times = self.watch.seconds(marks)
+            self.timeline = list(zip(map(str, order), times[::2], times[1::2]))
 
     # ---- a job ----
 
@@ -263,7 +264,6 @@ class Pipeline:
             if n not in sent:
                 self.gradients[n, job.b, job.stage] = made[n]
         return made
-
 
 
 def autocast_of(device: torch.device) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..costs.costs import Calls, Values
+from ..costs.costs import Calls
 from ..trace.changes import check_backwards, check_changes, check_moved
 from ..trace.inputs import check_inputs
 from ..trace.parts import split
@@ -23,6 +24,7 @@ from .own import Distributed, Own, source_of
 from .pipeline import Pipeline, autocast_of, uncast
 from .plan import Job, plan_of, read_plan
 from .post import Channels
+from .rounds import Rounds
 from .sums import Sums
 
 
@@ -80,10 +82,13 @@ class Runner:
         self.own = Own(model, self.training.parts, held, self.device)
         self.inputs = self.training.inputs
         self.evaluator = Evaluator(self.training, channels, level, whole)
+        self.rounds = Rounds(self.training, channels, level, whole, partial(read_plan, told))
+        self.rounds.made[self.rounds.sizes.parts] = self.training
 
     @property
     def timeline(self) -> list[tuple[str, float, float]]:
-        """The jobs of the last step in this process, and when by its clock each began and ended."""
+        """The jobs of the last step with as many microbatches as the plan has, in this process, and
+        when by its clock each began and ended."""
         return self.training.timeline
 
     def parameters(self) -> list[nn.Parameter]:
@@ -178,16 +183,19 @@ class Runner:
 
     def step(self, batch: Inputs, scaler: torch.amp.GradScaler | None = None) -> float:
         """The loss: the mean of those of the microbatches. Gradients are added to those that are
-        there.
+        there. Of a batch of another size, such as a last one, the last microbatch may be smaller;
+        each then counts by its samples.
 
         scaler: gradients are those of the loss times its scale; if one of any process is infinite,
         all processes skip their next scaler.step()."""
-        given, scale = self._ready(batch), 1.0
+        rounds, scale = self.rounds.agreed(batch, self._check), 1.0
         if scaler is not None:
             scale = scaler.scale(torch.ones((), device=self.device)).item()
         self.sums.begin()
         with self.alarm.watch(self._close), torch.enable_grad():
-            loss = self.training.run(given, 1 / self.plan.microbatches, scale)
+            loss = torch.zeros((), dtype=torch.float64, device=self.device)
+            for each in rounds:
+                loss += each.pipeline.run(each.given, each.share, scale)
             self.alarm.enter("after its jobs, adds up gradients and losses")
             self.sums.end()
             dist.all_reduce(loss, group=self.sums.all)
@@ -221,17 +229,11 @@ class Runner:
         torch.nn.utils.clip_grads_with_norm_(self.parameters(), max_norm, norm)
         return norm
 
-    def _ready(self, batch: Inputs) -> list[Values]:
-        """The microbatches, once all processes have one that they can run."""
-
-        def ready() -> list[Values]:
-            if modes_of(self.model) != self.modes:
-                raise ValueError("train() or eval() was called on the model: make a new Runner")
-            parts = cut(batch, self.plan.microbatches)
-            self.own.check("step()")
-            return self.training.given(parts)
-
-        return self._agreed(ready)
+    def _check(self) -> None:
+        """Before a step."""
+        if modes_of(self.model) != self.modes:
+            raise ValueError("train() or eval() was called on the model: make a new Runner")
+        self.own.check("step()")
 
     def _close(self) -> None:
         self.training.post.close()
@@ -244,7 +246,7 @@ class Runner:
         all_there.item()
 
     def measured(self) -> dict[str, Any]:
-        """The last step on all workers, by one clock, from 0: what `orrery simulate --measured`
+        """That timeline of all workers, by one clock, from 0: what `orrery simulate --measured`
         draws beside the plan. Every process has to call it."""
         if not self.timeline and self.plan.orders[self.me]:
             raise ValueError("no step has run: step() comes before its timeline")

@@ -1,0 +1,89 @@
+"""Batches of any size in step(): losses and gradients are those of the model in one piece, the mean
+over the rows that are there."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orrery_torch
+import pytest
+import torch
+import torch.distributed as dist
+from orrery_torch import command
+from small_models import GPT, tokens
+from torch import Tensor, nn
+
+SAMPLES, M = 2, 4
+SIZES = (8, 3, 6, 1, 13, 8)  # of a step's batch: 8 is the plan's
+PLANS = {
+    2: ("-s 1f1b --stages 2", "-s zb-h1 --stages 2", "-s ddp --stages 2", "-s chimera --stages 2"),
+    4: ("-s 1f1b --stages 4", "-s zb-h1 --stages 4", "-s ddp --stages 2", "-s v-half --stages 8"),
+}
+
+
+def batch_of(n: int) -> tuple[Tensor, ...]:
+    """The last of 13 rows, so that each size has others."""
+    return tuple(t[-n:] for t in tokens(max(SIZES)))
+
+
+def trained(
+    model: nn.Module, parameters: list[nn.Parameter], step: Callable[[tuple[Tensor, ...]], float]
+) -> list[tuple[float, dict[str, Tensor]]]:
+    optimizer, told = torch.optim.SGD(parameters, lr=0.1), []
+    for size in SIZES:
+        loss = step(batch_of(size))
+        found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
+        told.append((loss, {k: g.clone() for k, g in found.items()}))
+        optimizer.step()
+        optimizer.zero_grad()
+    return told
+
+
+def worker(rank: int, n: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+    for i in range(len(PLANS[n])):
+        torch.manual_seed(7)
+        model = GPT(tied=True)
+        runner = orrery_torch.Runner(f"{folder}/plan{i}.json", model, batch_of(SAMPLES))
+        drawn, jobs = torch.get_rng_state(), [str(job) for job in runner.plan.orders[rank]]
+
+        def step(batch: tuple[Tensor, ...]) -> float:
+            some: Any = tuple(t if i in runner.inputs else None for i, t in enumerate(batch))  # noqa: B023
+            loss = runner.step(some)  # noqa: B023
+            assert [job for job, _, _ in runner.timeline] == jobs  # noqa: B023 of the last whole step
+            return loss
+
+        torch.save(trained(model, runner.parameters(), step), f"{folder}/told{i}-{rank}.pt")
+        assert torch.equal(drawn, torch.get_rng_state())  # to trace another size draws none
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("n", PLANS)
+def test_a_batch_of_any_size_is_that_of_one_piece(
+    n: int, on_processes: Callable[..., None], tmp_path: Path
+) -> None:
+    graph = orrery_torch.graph(GPT(tied=True), batch_of(SAMPLES), measured=False)
+    dot = graph.write(tmp_path / "model.dot")
+    for i, words in enumerate(PLANS[n]):
+        command.run("simulate", dot, "-w", n, "-m", M, *words.split(), "-o", tmp_path / f"plan{i}.json")
+    on_processes(worker, n, str(tmp_path))
+    torch.manual_seed(7)
+    model = GPT(tied=True)
+
+    def step(batch: tuple[Tensor, ...]) -> float:
+        loss = model(*batch)
+        loss.backward()
+        return loss.item()
+
+    expected = trained(model, list(model.parameters()), step)
+    for i, words in enumerate(PLANS[n]):
+        told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(n)]
+        for at, (size, (loss, whole)) in enumerate(zip(SIZES, expected)):
+            found: dict[str, Tensor] = {}
+            for each in told:
+                assert each[at][0] == pytest.approx(loss, rel=1e-6), (words, size)
+                found |= each[at][1]
+            torch.testing.assert_close(
+                found, whole, rtol=1e-5, atol=1e-6, msg=lambda s: f"{words}, {size} rows: {s}"  # noqa: B023
+            )
