@@ -62,15 +62,16 @@ refuse 'give --straight' plan profile.txt --workers 3 --contiguous --search
 accept 'Sought: the shortest step' plan profile.txt --workers 3 --search
 accept 'Sought: the best throughput' plan profile.txt --workers 3
 # why replicas, and what gives a pipeline
-accept 'Links are free, so replicas cost nothing: --bandwidth=10GB/s, say' plan profile.txt --workers 2
+accept 'links are free, so replicas cost nothing: --bandwidth=10GB/s, say' plan profile.txt --workers 2
+accept '"links are free, so replicas cost nothing: --bandwidth=10GB/s' plan profile.txt --workers 2 --json
 for way in --straight --bandwidth=1GB/s; do
 	"$orrery" plan profile.txt --workers 2 $way >out
-	grep -q '^Slowest stage' out && ! grep -q 'Links are free' out && pass || fail "plan $way: $(cat out)"
+	grep -q '^Slowest stage' out && ! grep -q 'links are free' out && pass || fail "plan $way: $(cat out)"
 done
 # why three stages on two workers, and what prices them
 for overhead in '' 'overhead="2ms";'; do
 	echo "digraph g { $overhead a [forward=\"1ms\"]; b [forward=\"4ms\"]; c [forward=\"3ms\"]; a -> b -> c }" >three.dot
-	[ -n "$overhead" ] || accept 'Starting a job costs nothing here, so neither do 3 stages on 2 workers' plan three.dot --workers 2 -m 8 --straight
+	[ -n "$overhead" ] || accept 'starting a job costs nothing here, so neither do 3 stages on 2 workers' plan three.dot --workers 2 -m 8 --straight
 	[ -z "$overhead" ] || accept '  2 stages' plan three.dot --workers 2 -m 8 --straight
 done
 refuse '--stages is nothing for a plan' plan profile.txt --workers 3 --stages 2

@@ -55,6 +55,15 @@ size_t orr_utf8_shown(const char *text, size_t n)
 	return c0 || c1 ? 0 : length;
 }
 
+int orr_utf8_fit(const char *text, size_t most)
+{
+	size_t n = strnlen(text, most + 1);
+
+	for (n = n < most ? n : most; n && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+		;
+	return (int)n;
+}
+
 /* The first of n bytes, until *to has size - 5 at least; how many. */
 static size_t print(char *to, size_t size, const char *text, size_t n)
 {

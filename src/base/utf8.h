@@ -13,6 +13,8 @@ size_t orr_utf8_check(const char *text, size_t n);
 /* The length, where a terminal shows the character; 0: it is none, or a control character, which a
  * terminal would obey. */
 size_t orr_utf8_shown(const char *text, size_t n);
+/* Bytes of text, as valid as it is, that most bytes have room for: whole characters. */
+int orr_utf8_fit(const char *text, size_t most);
 /* As a terminal shows it, which obeys no character then: "\x1b" for ESC, and for each byte that is
  * no UTF-8. Returns to. */
 const char *orr_utf8_print(char *to, size_t size, const char *text);

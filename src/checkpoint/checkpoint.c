@@ -30,7 +30,7 @@ static int make_folder(const char *folder, struct orr_error *err)
 	if (mkdir(folder, 0777) && errno != EEXIST)
 		return orr_fail(err, ORR_E_INPUT, "%s: cannot be made: %s", folder,
 				strerror(errno));
-	if (!stat(folder, &about) && !S_ISDIR(about.st_mode))
+	if (stat(folder, &about) || !S_ISDIR(about.st_mode))
 		return orr_fail(err, ORR_E_INPUT, "%s: is no folder: name another", folder);
 	if (access(folder, W_OK | X_OK))
 		return orr_fail(err, ORR_E_INPUT, "%s: nothing can be written there: %s", folder,

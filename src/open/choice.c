@@ -82,13 +82,6 @@ static int set_parameters(struct orr_choice *choice, const char *text, struct or
 	return code;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-	size_t length = strlen(text), n = strlen(end);
-
-	return length > n && !strcmp(text + length - n, end);
-}
-
 int orr_choice_init_plan(struct orr_choice *choice, const char *path, struct orr_error *err)
 {
 	int code;
@@ -118,6 +111,7 @@ int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_erro
 	const struct orr_schedule *found;
 	const char *fixed = NULL;
 	char *name, *colon;
+	bool plugin;
 	int code;
 
 	memset(choice, 0, sizeof(*choice));
@@ -126,13 +120,13 @@ int orr_choice_init(struct orr_choice *choice, const char *text, struct orr_erro
 	if ((colon = strchr(name, ':')))
 		*colon = '\0';
 	/* a plan may have any name that is no schedule's */
-	if (!ends_in(name, ".so") &&
+	if (!(plugin = orr_plugin_is(name)) &&
 	    (strpbrk(name, "./") ||
 	     (orr_schedule_find(&found, &fixed, name, NULL) && orr_plan_is(text)))) {
 		free(name);
 		return read_file(choice, text, err);
 	}
-	if (ends_in(name, ".so"))
+	if (plugin)
 		code = orr_plugin_load(&choice->module, &choice->schedule, name, err);
 	else if (!(code = orr_schedule_find(&found, &fixed, name, err)))
 		choice->schedule = *found;

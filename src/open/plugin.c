@@ -8,6 +8,7 @@
 
 #include "base/input_file.h"
 #include "orrery/schedule.h"
+#include "plan/plan_file.h"
 
 /* Refuse a plug-in that was compiled against other structs than this library's. */
 static int check_headers(const struct orr_plugin *plugin, const char *path, struct orr_error *err)
@@ -90,6 +91,13 @@ static int check_schedule(const struct orr_schedule *schedule, const char *path,
 	for (int i = 0; !code && schedule->parameters && schedule->parameters[i].key; i++)
 		code = check_parameter(&schedule->parameters[i], i, path, err);
 	return code;
+}
+
+bool orr_plugin_is(const char *path)
+{
+	size_t length = strlen(path);
+
+	return length > 3 && !strcmp(path + length - 3, ".so") && !orr_plan_is(path);
 }
 
 int orr_plugin_load(void **module, struct orr_schedule *schedule, const char *path,

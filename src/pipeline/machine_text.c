@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "orrery/machine.h"
 #include "base/quantity.h"
+#include "base/utf8.h"
 
 const char *orr_worker_print(char *text, size_t size, const struct orr_machine *m, int w)
 {
@@ -10,7 +11,8 @@ const char *orr_worker_print(char *text, size_t size, const struct orr_machine *
 
 	text[0] = '\0';
 	if (c)
-		(void)snprintf(text, size, " %.20s x%g", c->workers[w].name, c->workers[w].speed);
+		(void)snprintf(text, size, " %.*s x%g", orr_utf8_fit(c->workers[w].name, 20),
+			       c->workers[w].name, c->workers[w].speed);
 	return text;
 }
 

@@ -196,12 +196,33 @@ static void advise_memory(const struct advising *a)
 		    (double)f->worker[worst].memory_bytes);
 }
 
+/* What costs nothing in the plan and does in the world: then there may be far more stages than
+ * workers, or all of the model on every worker. */
+static void advise_free(const struct advising *a)
+{
+	const struct orr_pipeline *p = a->plan->pipeline;
+	const struct orr_machine *m = &p->machine;
+	bool replicas = false;
+
+	for (int s = 0; s < p->n_stages; s++)
+		replicas |= a->plan->replicas[s] > 1;
+	if (p->n_stages > p->n_workers && !a->plan->graph->units && !p->overhead_ns)
+		say(a,
+		    "starting a job costs nothing here, so neither do %d stages on %d workers: "
+		    "overhead=\"100us\", say, on the graph prices every job (profile writes it)",
+		    p->n_stages, p->n_workers);
+	if (replicas && m->bandwidth_bytes_per_s <= 0 && !m->latency_ns && !m->cluster)
+		say(a, "links are free, so replicas cost nothing: [bandwidth]=10GB/s, say, prices "
+		       "their all-reduce, and [straight] gives a pipeline without any");
+}
+
 int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line),
 		    void *user, struct orr_error *err)
 {
 	struct advising a = {plan, visit, user};
 	int code;
 
+	advise_free(&a);
 	advise_microbatches(&a);
 	advise_replicas(&a);
 	if ((code = advise_balance(&a, err)))

@@ -9,8 +9,8 @@ ORR_BEGIN
 struct orr_plan;
 struct orr_star_point;
 
-/* Call visit with each piece of advice, one line without a newline; never for a plan without fault.
- */
+/* Call visit with each piece of advice, one line without a newline, of less than 300 bytes; never
+ * for a plan without fault in which nothing was free. */
 int orr_plan_advise(const struct orr_plan *plan, void (*visit)(void *user, const char *line),
 		    void *user, struct orr_error *err);
 

@@ -30,6 +30,7 @@
 #include "hierarchy.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ struct search {
 			  stage */
 	bool *inside;
 	int64_t *sent; /* [n * n] bytes into and out of what lies between, where they are added */
-	struct orr_link_cost *links; /* [workers] of a gang, where they differ */
+	struct orr_link_cost *links; /* [workers] of a gang, where they differ; */
+	double *speeds;              /* [workers + 1] then: sums of the first ones in order */
 	struct orr_arrays all;
 };
 
@@ -198,20 +200,20 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 	return inner.time_s / r + (update + ring_s(s, level, inner.trained_bytes, r)) / m;
 }
 
-/* On the workers that differ from number `first` of the order on, of whom one more joins the gang:
- * microbatches are shared by speed. */
-static double busy_with_next_s(const struct search *s, struct orr_sharing *gang, int i, int j,
-			       int first)
+/* On r workers that differ, from number `first` of the order on; those of them who are not in the
+ * gang yet join it. Microbatches are shared by speed. */
+static double busy_with_s(const struct search *s, struct orr_sharing *gang, int r, int i, int j,
+			  int first)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	int n_workers = o->levels.workers[0], r = gang->n + 1,
-	    k = r < o->n_microbatches ? r : o->n_microbatches;
+	int n_workers = o->levels.workers[0], k = r < o->n_microbatches ? r : o->n_microbatches;
 	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j, 1);
 	const struct orr_share share = {inner_best(s, 0, i, j).time_s, 2 * start_s, update,
 					update > 0 ? start_s : 0, o->n_microbatches};
 	int64_t ring_ns;
 
-	orr_sharing_join(gang, &share, r == k);
+	while (gang->n < r)
+		orr_sharing_join(gang, &share, gang->n < o->n_microbatches);
 	if ((r > 1 && o->straight) || (r < o->least_replicas && r < n_workers) ||
 	    (o->memory_bytes && !fits(s, i, j, r, n_workers - first, gang->memory_bytes)))
 		return DBL_MAX;
@@ -239,7 +241,7 @@ static void fill_single(const struct search *s, int level, int i, int j)
 		double time = DBL_MAX;
 
 		if (is_set(s, s->allowed, i, j))
-			time = s->options->order ? busy_with_next_s(s, &gang, i, j, 0)
+			time = s->options->order ? busy_with_s(s, &gang, m, i, j, 0)
 						 : busy_s(s, level, i, j, m, t->m);
 
 		if (time < least) {
@@ -300,6 +302,17 @@ static void try_cut(const struct search *s, int level, int i, int k, int j)
 	}
 }
 
+/* Could the last stage on r workers from number `first` of the order on make a plan that is shorter
+ * than what is known of as many? Work alone, at their speeds or 1, is never more than it takes. */
+static bool may_help(const struct search *s, int i, int k, int j, int first, int r)
+{
+	double known_s = cell_at(&s->level[0], s->x->n, i, j, first + r)->time_s;
+
+	return cell_at(&s->level[0], s->x->n, i, k, first)->time_s < known_s &&
+	       inner_best(s, 0, k, j).time_s * (1 - 1e-9) <
+		       known_s * (s->speeds[first + r] - s->speeds[first]);
+}
+
 /* The same for workers that differ. The first worker of the last stage moves forward, so that for
  * each m the numbers r rise: of equal ones the smallest is kept. */
 static void try_cut_in_order(const struct search *s, int i, int k, int j)
@@ -309,11 +322,15 @@ static void try_cut_in_order(const struct search *s, int i, int k, int j)
 
 	for (int first = most - 1; first > 0; first--) {
 		struct orr_sharing gang = orr_sharing_of(o->machine, o->order + first, s->links);
-		double transfer = transfer_to_s(s, first, i, k, j);
+		double transfer = -1;
 
-		for (int r = 1; first + r <= most; r++) {
-			double time = busy_with_next_s(s, &gang, k, j, first);
+		for (int r = 1; first + r <= most && (r == 1 || !o->straight); r++) {
+			double time;
 
+			if (!may_help(s, i, k, j, first, r))
+				continue;
+			transfer = transfer < 0 ? transfer_to_s(s, first, i, k, j) : transfer;
+			time = busy_with_s(s, &gang, r, k, j, first);
 			try_last(s, 0, i, k, j, first + r, r,
 				 transfer / r > time ? transfer / r : time);
 		}
@@ -496,6 +513,21 @@ static int find_sent(struct search *s, struct orr_error *err)
 	return 0;
 }
 
+static int find_gangs(struct search *s, struct orr_error *err)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	int n = o->levels.workers[0];
+
+	s->links = orr_arrays_add(&s->all, (size_t)n, sizeof(*s->links));
+	s->speeds = orr_arrays_add(&s->all, (size_t)n + 1, sizeof(*s->speeds));
+	if (s->all.failed)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", n);
+	for (int w = 0; w < n; w++)
+		s->speeds[w + 1] =
+			s->speeds[w] + fmax(orr_machine_speed(o->machine, o->order[w]), 1);
+	return 0;
+}
+
 int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
 			 const struct orr_hierarchy_options *options, struct orr_error *err)
 {
@@ -511,12 +543,8 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 	}
 	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
-	if (options->order && !(s.links = orr_arrays_add(&s.all, (size_t)options->levels.workers[0],
-							 sizeof(*s.links)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers",
-				options->levels.workers[0]);
+	if (options->order && (code = find_gangs(&s, err)))
 		goto out;
-	}
 	for (int l = 0; l <= last; l++) {
 		struct table *t = &s.level[l];
 

@@ -421,10 +421,12 @@ const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct or
 				const struct orr_contender *x)
 {
 	if (c->several_cuts && x->n_stages)
-		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.80s, %d stage%s", x->schedule,
-			       x->n_stages, x->n_stages == 1 ? "" : "s");
+		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s, %d stage%s",
+			       orr_utf8_fit(x->schedule, 80), x->schedule, x->n_stages,
+			       x->n_stages == 1 ? "" : "s");
 	else
-		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.120s", x->schedule);
+		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s", orr_utf8_fit(x->schedule, 120),
+			       x->schedule);
 	return buffer;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/quantity.h"
 #include "order/periodic.h"
 #include "orrery/figures.h"
@@ -147,26 +148,15 @@ static void write_idle(const struct writer *w, int most)
 					      "was found, but not every way was tried");
 }
 
-/* Why workers are idle, there may be far more stages than workers, and all of the model be on every
- * worker: with what gives a pipeline. */
+/* Why workers are idle, and what of the graph was not looked at. */
 static void write_reasons(const struct writer *w)
 {
 	const struct orr_plan *plan = w->plan;
-	const struct orr_pipeline *p = plan->pipeline;
-	const struct orr_machine *m = &p->machine;
 	int most = 1;
 
-	for (int s = 0; s < p->n_stages; s++)
+	for (int s = 0; s < plan->pipeline->n_stages; s++)
 		most = plan->replicas[s] > most ? plan->replicas[s] : most;
 	write_idle(w, most);
-	if (p->n_stages > p->n_workers && !plan->graph->units && !p->overhead_ns)
-		say(w,
-		    "Starting a job costs nothing here, so neither do %d stages on %d workers: "
-		    "overhead=\"100us\", say, on the graph prices every job (profile writes it).\n",
-		    p->n_stages, p->n_workers);
-	if (most > 1 && m->bandwidth_bytes_per_s <= 0 && !m->latency_ns && !m->cluster)
-		say(w, "Links are free, so replicas cost nothing: [bandwidth]=10GB/s, say, prices "
-		       "their all-reduce, and [straight] gives a pipeline without any.\n");
 	if (plan->flattened)
 		say(w, "Too many branches side by side: they were put one after the other to be "
 		       "cut.\n");
@@ -324,9 +314,24 @@ int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_
 	return code;
 }
 
-json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_plan *split,
-			 bool embed, struct orr_error *err)
+struct listed {
+	json_t *lines;
+	char *(*name_options)(char *line);
+};
+
+static void list_advice(void *listed, const char *line)
 {
+	struct listed *l = listed;
+	char text[512];
+
+	(void)snprintf(text, sizeof(text), "%s", line);
+	orr_json_append(&l->lines, json_string(l->name_options(text)));
+}
+
+json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_plan *split,
+			 bool embed, char *(*name_options)(char *line), struct orr_error *err)
+{
+	struct listed advice = {NULL, name_options};
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 	json_t *json =
 		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
@@ -334,6 +339,13 @@ json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_pla
 	if (!json)
 		return NULL;
 	orr_untested_json(&json, untested, orr_untested_find(untested, plan->tried.jobs));
+	advice.lines = json_array();
+	if (orr_plan_advise(plan, list_advice, &advice, err)) {
+		json_decref(advice.lines);
+		json_decref(json);
+		return NULL;
+	}
+	orr_json_set(&json, "advice", advice.lines);
 	if (!json)
 		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
 	return json;

@@ -17,10 +17,10 @@ struct orr_split_plan;
  * took everything is the caller's to ask. */
 int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_split_plan *split,
 		      char *(*name_options)(char *line), struct orr_error *err);
-/* orr_plan_json() or, with a split, orr_split_plan_json(), and the key not_tested (untested.h). New
- * reference; NULL with err filled when there is no memory. */
+/* orr_plan_json() or, with a split, orr_split_plan_json(), and the keys not_tested (untested.h) and
+ * advice, lines as in the text. New reference; NULL with err filled when there is no memory. */
 json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_plan *split,
-			 bool embed, struct orr_error *err);
+			 bool embed, char *(*name_options)(char *line), struct orr_error *err);
 
 ORR_END
 #endif

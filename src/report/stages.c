@@ -8,6 +8,7 @@
 #include "orrery/jobs.h"
 #include "base/json.h"
 #include "base/quantity.h"
+#include "base/utf8.h"
 #include "members.h"
 #include "parts.h"
 #include "text_table.h"
@@ -52,16 +53,6 @@ static const char *name_of(const struct orr_members *m, int i)
 	return m->pipeline->graph->operators[m->operators[i]].name;
 }
 
-/* Bytes of a name that are shown: whole characters of UTF-8. */
-static int shown(const char *name, size_t most)
-{
-	size_t n = strlen(name);
-
-	for (n = n < most ? n : most; n && ((unsigned char)name[n] & 0xc0) == 0x80; n--)
-		;
-	return (int)n;
-}
-
 const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s)
 {
 	int first = m->first[s], n = m->first[s + 1] - first;
@@ -73,14 +64,14 @@ const char *orr_members_print(char *buffer, size_t size, const struct orr_member
 	if (n > 1 && length > MOST_LISTED) {
 		const char *a = name_of(m, first), *z = name_of(m, first + n - 1);
 
-		(void)snprintf(buffer, size, "%.*s .. %.*s (%d)", shown(a, MOST_NAME), a,
-			       shown(z, MOST_NAME), z, n);
+		(void)snprintf(buffer, size, "%.*s .. %.*s (%d)", orr_utf8_fit(a, MOST_NAME), a,
+			       orr_utf8_fit(z, MOST_NAME), z, n);
 	} else {
 		length = 0;
 		for (int i = first; i < first + n && length < size - 3; i++)
 			length += (size_t)snprintf(
 				buffer + length, size - length, "%s%.*s", i > first ? ", " : "",
-				shown(name_of(m, i), size - length - 3), name_of(m, i));
+				orr_utf8_fit(name_of(m, i), size - length - 3), name_of(m, i));
 	}
 	return buffer;
 }

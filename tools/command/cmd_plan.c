@@ -175,7 +175,7 @@ static int write_plan(const struct options *a, const struct orr_plan *plan,
 {
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
 	bool embed = a->open.given.costs || strcmp(plan->graph->name, a->open.source);
-	json_t *json = orr_planned_json(plan, split, embed, err);
+	json_t *json = orr_planned_json(plan, split, embed, command_name_options, err);
 	int code;
 
 	if (!json)

@@ -425,6 +425,9 @@ static int write_report(const struct training *t, struct orr_error *err)
 	if (!r->measured && (o->svg || o->trace || o->csv))
 		fprintf(stderr, "orrery: no whole %s ran, so there is no timeline to write\n",
 			r->jobs->async ? "round of -m microbatches" : "step");
+	if (r->first == r->steps && t->options.train.losses)
+		fprintf(stderr, "orrery: no step ran, so --loss %s is left as it is\n",
+			t->options.train.losses);
 	code = o->json ? output_json(json_incref(page.report), err) : print(t, err);
 	if (!code && r->measured)
 		code = output_timelines(o, timelines, names, page.n_timelines, err);

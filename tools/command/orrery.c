@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "command.h"
-#include "base/input_file.h"
 #include "base/nearest.h"
 #include "orrery/orrery.h"
 #include "progress.h"
 #include "output_file.h"
+#include "plugin.h"
 
 static const struct {
 	const char *name;
@@ -80,9 +80,10 @@ static int refuse_command(const char *word)
 int main(int argc, char **argv)
 {
 	char name[64];
+	int status;
 
 	argp_err_exit_status = 2;
-	orr_input_watch(output_protect);
+	output_watch();
 	if (repeats(argc, argv))
 		return 0;
 	if (argc > 1 &&
@@ -100,7 +101,9 @@ int main(int argc, char **argv)
 			if (!is_other_rank())
 				progress_start(commands[i].name);
 			argv[1] = name;
-			return command_flush(commands[i].run(argc - 1, argv + 1));
+			status = command_flush(commands[i].run(argc - 1, argv + 1));
+			plugin_end(status);
+			return status;
 		}
 	if (argc < 2) {
 		print_help(stderr);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/input_file.h"
+
 /* ---- paths ---- */
 
 static bool starts(const char *text, const char *start)
@@ -169,6 +171,17 @@ static int protect(const char *path, bool folder, struct orr_error *err)
 int output_protect(const char *path, struct orr_error *err)
 {
 	return protect(path, false, err);
+}
+
+void output_watch(void)
+{
+	char *real = realpath("/proc/self/fd/1", NULL);
+
+	if (real && !is_direct(real))
+		(void)note("standard output", real, real, false, NULL);
+	else
+		free(real);
+	orr_input_watch(output_protect);
 }
 
 int output_protect_checkpoints(const char *folder, struct orr_error *err)

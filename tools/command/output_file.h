@@ -14,6 +14,8 @@
  * The refusal is ORR_E_UNSUPPORTED: the file itself may be fine. All that the library opens comes
  * here (base/input_file.h). NULL is fine. */
 int output_protect(const char *path, struct orr_error *err);
+/* From here on, and standard output, where it is a file, is an output, too. */
+void output_watch(void);
 /* A folder of checkpoints: no output may be one of their files. NULL is fine. */
 int output_protect_checkpoints(const char *folder, struct orr_error *err);
 /* Before the work that would be lost: the file that an option names can be written, is none that is

@@ -1,5 +1,6 @@
 #include "plugin.h"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@
 #include "orrery/run.h"
 #include "orrery/schedule.h"
 #include "base/utf8.h"
+#include "open/plugin.h"
 
 #define N_TICKS 20 /* of a wait, in --timeout */
 
@@ -35,6 +37,7 @@ static struct {
 	double timeout_s;
 	struct orr_schedule own; /* as the plug-in has it */
 	struct trial *trial;
+	void *held; /* its module, to the end of the process; NULL: none */
 } plugin;
 
 /* ---- in the child ---- */
@@ -192,9 +195,10 @@ int plugin_try(const struct orr_open_options *open, double timeout_s, struct orr
 	size_t length = open->schedule ? strcspn(open->schedule, ":") : 0;
 	char path[sizeof(plugin.path)];
 
-	if (length < 3 || strncmp(open->schedule + length - 3, ".so", 3))
+	(void)snprintf(path, sizeof(path), "%.*s", (int)length,
+		       open->schedule ? open->schedule : "");
+	if (!orr_plugin_is(path))
 		return 0;
-	(void)snprintf(path, sizeof(path), "%.*s", (int)length, open->schedule);
 	orr_utf8_print(plugin.path, sizeof(plugin.path), path);
 	plugin.timeout_s = timeout_s;
 	plugin.trial = mmap(NULL, sizeof(*plugin.trial), PROT_READ | PROT_WRITE,
@@ -206,8 +210,20 @@ int plugin_try(const struct orr_open_options *open, double timeout_s, struct orr
 
 void plugin_loaded(struct orr_schedule *schedule)
 {
+	Dl_info file;
+
 	if (!*plugin.path)
 		return;
 	plugin.own = *schedule;
 	schedule->check = check;
+	if (dladdr(schedule->name, &file))
+		plugin.held = dlopen(file.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+void plugin_end(int status)
+{
+	if (!plugin.held)
+		return;
+	(void)fflush(NULL);
+	quick_exit(status);
 }

@@ -15,6 +15,9 @@ struct orr_schedule;
 /* Before orr_open_schedule(options). Nothing happens where their schedule is no plug-in. One
  * plug-in in a process. */
 int plugin_try(const struct orr_open_options *options, double timeout_s, struct orr_error *err);
-/* It was loaded: its check() tries all of its functions from now on. */
+/* It was loaded: its check() tries all of its functions from now on, and it stays loaded. */
 void plugin_loaded(struct orr_schedule *schedule);
+/* Where one was loaded, end the process with status, without its destructors, which the child has
+ * run: here they could hang, or end with another status. Else nothing. */
+void plugin_end(int status);
 #endif
