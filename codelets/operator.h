@@ -163,6 +163,14 @@ struct orr_division {
 	bool is;
 };
 
+/* In BF16, what is kept of its output. */
+enum orr_output {
+	ORR_OUTPUT_AS_READ, /* float32 if anything that it reads is */
+	ORR_OUTPUT_HALF,    /* bfloat16: a product, which also rounds what it reads */
+	ORR_OUTPUT_FLOAT,   /* float32: a sum with its parameters, or rows of them */
+	ORR_OUTPUT_EXACT    /* float32: it counts or points at something */
+};
+
 /* What a backward reads of the forward besides `saved`. */
 #define ORR_READS_INPUTS 1u
 #define ORR_READS_OUTPUT 2u
@@ -178,9 +186,9 @@ struct orr_op {
 	 * is, may lie where that does, and the gradient too: each pass reads before it writes */
 	bool in_place;
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
-	bool exact;  /* its output counts or points at something: float32 in every precision */
+	enum orr_output kept;
 	bool halves; /* its kernels take bfloat16 where a device does (struct orr_kernels) */
-	bool moves;  /* its output has values of its inputs as they are: exact if one of them is */
+	bool moves;  /* its output has values of its inputs as they are */
 	bool draws;  /* its passes are other ones for other samples: random numbers */
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */

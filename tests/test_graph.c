@@ -659,6 +659,61 @@ START_TEST(frozen_operators_have_the_gradients_that_are_needed)
 }
 END_TEST
 
+#define WORDS \
+	"w [op=input, columns=\"0:4\", rows=4]; e [op=embedding, vocabulary=9, features=8];" \
+	"p [op=positions]; n [op=layernorm]; q [op=linear, features=8]; o [op=linear, " \
+	"features=8];" \
+	"s [op=add]; w -> e -> p -> n;"
+#define ENDS(x) \
+	"d [op=linear, features=2]; y [op=input, columns=4]; z [op=first];" x \
+	" -> d -> z -> l; l [op=softmax_cross_entropy]; y -> l;"
+
+/* In bf16: what is kept as bfloat16. The types are those of autocast in PyTorch, but for what
+ * nothing but products read, which round it. */
+static const struct {
+	const char *text, *halves;
+} kept[] = {
+	/* a sum with floats is of floats, before a norm and behind one */
+	{WORDS "n -> q -> o -> s; p -> s; m [op=layernorm]; s -> m;" ENDS("m"), "n q o m d z"},
+	{WORDS "n -> q -> o -> s; n -> s; m [op=layernorm]; s -> m;" ENDS("m"), "q o m d z"},
+	/* of products alone, of halves */
+	{"x [op=input, columns=\"0:4\"]; a [op=linear, features=4]; r [op=relu]; s [op=add];"
+	 "n [op=layernorm]; g [op=gelu]; t [op=add]; x -> a -> r -> s; a -> s -> n -> g -> t;"
+	 "n -> t;" ENDS("t"),
+	 "a r s n g t d z"},
+	/* a part is what the whole is; attention rounds what it reads */
+	{WORDS
+	 "b [op=slice, rows=\"0:2\"]; n -> b -> q -> o; n -> s; p -> s; t [op=attention, heads=2];"
+	 "k [op=rmsnorm]; v [op=scale, factor=2]; o -> t; s -> k -> t; s -> v -> t;" ENDS("t"),
+	 "b q o k v t d z"},
+	/* data, and what points at experts */
+	{"x [op=input, columns=\"0:4\"]; n [op=layernorm]; g [op=linear, features=2];"
+	 "r [op=route, experts=2]; i [op=dispatch, experts=2, expert=0]; j [op=dispatch, "
+	 "experts=2, expert=1];"
+	 "a [op=linear, features=4]; b [op=linear, features=4]; c [op=combine]; x -> n -> g -> r;"
+	 "n -> {i j}; r -> {i j c}; i -> a -> c; j -> b -> c;" ENDS("c"),
+	 "g i j a b c d z"},
+};
+
+START_TEST(a_sum_with_floats_is_kept_in_floats)
+{
+	char text[1024], found[64] = "";
+	struct orr_graph *g;
+
+	snprintf(text, sizeof(text), "digraph { %s }", kept[_i].text);
+	g = parse("m.dot", text);
+	for (int k = 0; k < 2; k++) {
+		orr_graph_set_precision(g, k ? ORR_PRECISION_FP32 : ORR_PRECISION_BF16);
+		for (int i = 0; i < g->n_operators; i++)
+			if (g->operators[i].half)
+				snprintf(found + strlen(found), sizeof(found) - strlen(found),
+					 "%s%s", found[0] ? " " : "", g->operators[i].name);
+	}
+	ck_assert_msg(!strcmp(found, kept[_i].halves), "%s: %s", text, found);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -678,6 +733,7 @@ int main(void)
 		ONCE(a_million_operators_are_numbered),
 		EACH(what_a_graph_computes_or_costs_changes_its_fingerprint, N_OF(prints)),
 		ONCE(a_study_keeps_its_fingerprint),
+		EACH(a_sum_with_floats_is_kept_in_floats, N_OF(kept)),
 		EACH(frozen_operators_have_the_gradients_that_are_needed, N_OF(freezings)),
 	};
 

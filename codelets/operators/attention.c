@@ -145,6 +145,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_attention = {
 	.name = "attention",
+	.kept = ORR_OUTPUT_HALF,
 	.halves = true,
 	ORR_READS(3, 4),
 	.inputs = "queries, keys and values, and then the number of keys",

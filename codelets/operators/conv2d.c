@@ -286,6 +286,7 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 
 const struct orr_op orr_op_conv2d = {
 	.name = "conv2d",
+	.kept = ORR_OUTPUT_HALF,
 	ORR_READS(1, 1),
 	.attributes = attributes,
 	.weight_reads = ORR_READS_INPUTS,

@@ -145,6 +145,7 @@ static bool is_none(const struct orr_instance *is, int i, double id)
 
 const struct orr_op orr_op_embedding = {
 	.name = "embedding",
+	.kept = ORR_OUTPUT_FLOAT,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = attributes,
@@ -160,6 +161,7 @@ const struct orr_op orr_op_embedding = {
 };
 const struct orr_op orr_op_bag = {
 	.name = "bag",
+	.kept = ORR_OUTPUT_FLOAT,
 	.least_inputs = 1,
 	.most_inputs = 1,
 	.attributes = bag_attributes,

@@ -275,7 +275,7 @@ static void balance_backward(const struct orr_call *c)
 
 const struct orr_op orr_op_route = {
 	.name = "route",
-	.exact = true,
+	.kept = ORR_OUTPUT_EXACT,
 	ORR_READS(1, 1),
 	.attributes = route_attributes,
 	.backward_reads = ORR_READS_INPUTS | ORR_READS_OUTPUT,

@@ -114,6 +114,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_linear = {
 	.name = "linear",
+	.kept = ORR_OUTPUT_HALF,
 	.halves = true,
 	.least_inputs = 1,
 	.most_inputs = 1,

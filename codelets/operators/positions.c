@@ -50,6 +50,7 @@ static const struct orr_division divisions[] = {
 
 const struct orr_op orr_op_positions = {
 	.name = "positions",
+	.kept = ORR_OUTPUT_FLOAT,
 	ORR_READS(1, 1),
 	.attributes = attributes,
 	.flops = {1, 0, 1},

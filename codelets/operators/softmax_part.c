@@ -51,7 +51,7 @@ static void backward(const struct orr_call *c)
 
 const struct orr_op orr_op_softmax_part = {
 	.name = "softmax_part",
-	.exact = true,
+	.kept = ORR_OUTPUT_EXACT,
 	ORR_READS(2, 2),
 	.inputs = "first the scores and then the class",
 	.attributes = attributes,

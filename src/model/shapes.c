@@ -142,14 +142,32 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 	return 0;
 }
 
-/* Is its output kept as bfloat16 where activations are? */
+/* Do only products read it? They round it themselves. The readers of o come after it. */
+static void note_readers(struct orr_graph *g)
+{
+	for (int i = 0; i < g->n_operators; i++)
+		g->operators[i].half = !!g->operators[i].instance;
+	for (int i = g->n_operators - 1; i >= 0; i--) {
+		const struct orr_operator *o = &g->operators[i];
+		const struct orr_op *op = o->instance ? o->instance->op : NULL;
+		bool rounds = op && (op->kept == ORR_OUTPUT_HALF || (op->moves && o->half));
+
+		for (int k = 0; k < o->n_inputs && !rounds; k++)
+			g->operators[o->inputs[k]].half = false;
+	}
+}
+
+/* Is its output kept as bfloat16 where activations are? As autocast of PyTorch has it: products
+ * are, what is added to float32 is not. */
 static bool is_half(const struct orr_graph *g, const struct orr_operator *o)
 {
 	const struct orr_op *op = o->instance ? o->instance->op : NULL;
 
-	if (!op || op->input || op->loss || op->exact)
+	if (!op || op->input || op->loss || op->kept == ORR_OUTPUT_EXACT)
 		return false;
-	for (int i = 0; i < o->n_inputs && op->moves; i++)
+	if (o->half || op->kept != ORR_OUTPUT_AS_READ)
+		return o->half || op->kept == ORR_OUTPUT_HALF;
+	for (int i = 0; i < o->n_inputs; i++)
 		if (!g->operators[o->inputs[i]].half)
 			return false;
 	return true;
@@ -158,6 +176,7 @@ static bool is_half(const struct orr_graph *g, const struct orr_operator *o)
 void orr_graph_set_precision(struct orr_graph *g, enum orr_precision precision)
 {
 	g->precision = precision;
+	note_readers(g);
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_operator *o = &g->operators[i];
 

@@ -223,8 +223,9 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err);
 int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err);
 
 /* Set the precision, FP32 by default, before the graph is split or cut. In BF16 the outputs of
- * operators and their gradients are kept and sent as bfloat16, except data, indices (expert
- * numbers) and what an operator keeps for itself. */
+ * operators and their gradients are kept and sent as bfloat16 (half), except data, indices (expert
+ * numbers), what an operator keeps for itself and, unless only products read it, what is made of
+ * anything in float32: embeddings, positions, and the sums that join them. */
 void orr_graph_set_precision(struct orr_graph *g, enum orr_precision precision);
 
 /* Does a gradient flow back from operator i to its input k? */

@@ -77,8 +77,9 @@ int orr_fail(struct orr_error *err, int code, const char *format, ...)
 /* Precision of matrix products; sums, parameters, their gradients and the optimizer's state are
  * float32. BF16 rounds the inputs of a product to bfloat16 (to nearest, ties to even) and
  * accumulates in float32, the same on every device; a graph of this precision
- * (orr_graph_set_precision) has its activations, stash and edges in bfloat16, too. TF32 lets a CUDA
- * device read 10 bits of the mantissa; a CPU core computes it as FP32. */
+ * (orr_graph_set_precision) has activations, stash and edges in bfloat16, too, where PyTorch's
+ * autocast has. TF32 lets a CUDA device read 10 bits of the mantissa; a CPU core computes it as
+ * FP32. */
 enum orr_precision { ORR_PRECISION_FP32, ORR_PRECISION_TF32, ORR_PRECISION_BF16 };
 #define ORR_N_PRECISIONS 3
 

@@ -1,13 +1,16 @@
 """The models of the command `real`, two layers deep and narrow: losses as PyTorch's, and the command."""
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
 
+import orrery_torch
 import pytest
 import torch
 import torch.nn.functional as F
-from peer.training import Options
+from peer.training import Options, batches
+from torch import Tensor
 from train import Beside, apart
 
 pytest.importorskip("transformers")
@@ -28,6 +31,35 @@ def test_losses_are_those_of_pytorch(name: str, tmp_path: Path) -> None:
     assert max(map(apart, losses, beside.pytorch(own))) < 1e-4 and len(losses) == STEPS
     if name != "llava":  # of whose tower forward() does not read the last layer
         assert apart(beside.evaluated(), test) < 1e-4
+
+
+def spread(own: dict[str, Tensor], exact: dict[str, Tensor]) -> float:
+    """The norm of their difference, relative to that of the second."""
+    off = sum(float((own[name] - exact[name]).square().sum()) for name in exact)
+    return (off / sum(float(t.square().sum()) for t in exact.values())) ** 0.5
+
+
+@pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
+@pytest.mark.parametrize("name", ["gpt2", "vit_b16", "llava", "whisper"])
+def test_gradients_in_bf16_are_as_near_to_float64_as_those_of_autocast(name: str, tmp_path: Path) -> None:
+    model = published.made(name, 8, True)
+    exactly = copy.deepcopy(model).double()
+    beside = Beside(model, published.drawn(name, ROWS, True), tmp_path)
+    before = {n: p.detach().double() for n, p in model.named_parameters()}
+    rows = beside.rows(next(batches(beside.train, 16, 1)))
+
+    def gradient(of: torch.nn.Module, half: bool, samples: dict[str, Tensor]) -> dict[str, Tensor]:
+        with torch.autocast("cpu", torch.bfloat16, half):
+            loss = of(**samples)
+        loss.backward()
+        return {n: p.grad.double() for n, p in of.named_parameters() if p.grad is not None}
+
+    exact = gradient(exactly, False, {n: t.double() if t.is_floating_point() else t for n, t in rows.items()})
+    theirs = gradient(model, True, rows)
+    beside.orrery(Options(16, 1, 1, optimizer="sgd", lr=1.0), "--precision", "bf16")
+    orrery_torch.load(model, beside.after, strict=False)
+    own = {n: before[n] - p.detach().double() for n, p in model.named_parameters()}
+    assert 0 < spread(own, exact) <= 1.1 * spread(theirs, exact)
 
 
 def test_an_image_before_the_words_is_what_llava_does_itself() -> None:
