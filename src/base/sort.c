@@ -59,3 +59,10 @@ int orr_sort(struct orr_keyed *records, int n, struct orr_error *err)
 	free(spare);
 	return 0;
 }
+
+int orr_compare_numbers(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}

@@ -12,4 +12,7 @@ struct orr_keyed {
 /* Ascending by key; equal keys keep their order. Radix: linear in n, and in the bits that the keys
  * span. */
 int orr_sort(struct orr_keyed *records, int n, struct orr_error *err);
+
+/* The order of int64_t, for qsort(). */
+int orr_compare_numbers(const void *a, const void *b);
 #endif

@@ -5,21 +5,13 @@
  * operation and every exp, tanh or root as one. They are small beside a matrix product; what counts
  * is that they are counted. */
 #include "draft.h"
+#include "operator.h"
 
 #include <stdlib.h>
 
 #include "base/quantity.h"
 
 #define SUM_MOST (INT64_C(1) << 60) /* of anything over a graph: leaves room for microbatches */
-
-static int fail_at(const struct orr_graph *g, const struct orr_operator *o, struct orr_error *err,
-		   const char *text)
-{
-	char place[256];
-
-	return orr_fail(err, ORR_E_INPUT, "%s: %s",
-			orr_location(place, sizeof(place), g->name, o->line, o->name), text);
-}
 
 /* Has a sample's tensor, or all that o reads of one, this many floats? */
 static int check_floats(const struct orr_graph *g, const struct orr_operator *o, int64_t floats,
@@ -34,7 +26,7 @@ static int check_floats(const struct orr_graph *g, const struct orr_operator *o,
 		       "smaller",
 		       (long long)floats,
 		       orr_size_print(size, sizeof(size), floats * (int64_t)sizeof(float)));
-	return fail_at(g, o, err, text);
+	return orr_operator_fail(g, o, err, text);
 }
 
 /* "1 operator", "2 operators or more", "3 or 4 operators". */
@@ -58,7 +50,8 @@ static int check_n_inputs(const struct orr_graph *g, const struct orr_operator *
 	char text[256], count[40];
 
 	if (op->input && o->n_inputs > 0)
-		return fail_at(g, o, err, "an input reads the data: take the edges into it away");
+		return orr_operator_fail(g, o, err,
+					 "an input reads the data: take the edges into it away");
 	if (o->n_inputs >= op->least_inputs && (!op->most_inputs || o->n_inputs <= op->most_inputs))
 		return 0;
 	count_text(count, sizeof(count), op);
@@ -71,7 +64,7 @@ static int check_n_inputs(const struct orr_graph *g, const struct orr_operator *
 			       count, are, o->n_inputs,
 			       op->most_inputs == 1 ? "give it 1 edge (add or concat join several)"
 						    : "give it more edges");
-	return fail_at(g, o, err, text);
+	return orr_operator_fail(g, o, err, text);
 }
 
 /* Its inputs have their shapes. */
@@ -128,7 +121,7 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 	if ((code = check_n_inputs(g, o, err)) || (code = give_inputs(g, o, names, err)))
 		return code;
 	if (!orr_instance_infer(is, names, text, sizeof(text)))
-		return fail_at(g, o, err, text);
+		return orr_operator_fail(g, o, err, text);
 	o->gather = o->gather || is->op->whole_minibatch;
 	o->width = orr_shape_floats(is->output);
 	o->rows = is->output.rows;
@@ -230,9 +223,9 @@ int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 
 	for (i = 0; i < g->n_operators; i++)
 		if (!adds_up(&g->operators[i], sum))
-			return fail_at(g, &g->operators[i], err,
-				       "the costs of the graph add up to more than "
-				       "2^60 up to here: make it smaller");
+			return orr_operator_fail(g, &g->operators[i], err,
+						 "the costs of the graph add up to more than "
+						 "2^60 up to here: make it smaller");
 	if (g->overhead_ns > SUM_MOST / g->n_operators)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -251,12 +244,13 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 		const struct orr_operator *o = &g->operators[i];
 
 		if (orr_operator_is_study(o) != study)
-			return fail_at(g, o, err,
-				       study ? "computes, and other operators have costs only: "
-					       "give every operator an op, or none"
-					     : "has costs only, and other operators compute: give "
-					       "every operator "
-					       "an op, or none");
+			return orr_operator_fail(
+				g, o, err,
+				study ? "computes, and other operators have costs only: "
+					"give every operator an op, or none"
+				      : "has costs only, and other operators compute: give "
+					"every operator "
+					"an op, or none");
 	}
 	for (i = 0; i < g->n_operators && !study; i++) {
 		const struct orr_operator *o = &g->operators[i];
@@ -264,12 +258,13 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 		loss = loss || orr_operator_is_loss(o) ||
 		       (o->instance->op->opaque && n_readers[i] == 0);
 		if (orr_operator_is_loss(o) && n_readers[i] > 0)
-			return fail_at(g, o, err,
-				       "a loss ends the model: take the edges out of it away");
+			return orr_operator_fail(
+				g, o, err, "a loss ends the model: take the edges out of it away");
 		if (!orr_operator_is_loss(o) && !o->instance->op->opaque && n_readers[i] == 0)
-			return fail_at(g, o, err,
-				       "nothing reads it: add an edge to what should, or take it "
-				       "away (a model ends in a loss, such as mse)");
+			return orr_operator_fail(
+				g, o, err,
+				"nothing reads it: add an edge to what should, or take it "
+				"away (a model ends in a loss, such as mse)");
 	}
 	if (!study && !loss)
 		return orr_fail(err, ORR_E_INPUT,

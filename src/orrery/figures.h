@@ -89,6 +89,8 @@ struct orr_figures {
 /* Refuses a simulated timeline that is shorter than its schedule's bound. */
 int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 		       struct orr_error *err);
+/* The worker that needs most memory, the first of them. */
+int orr_figures_fullest(const struct orr_figures *f);
 /* Refuse figures above machine->memory_bytes: the message names the worker, the parts of its memory
  * and the cure. */
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,

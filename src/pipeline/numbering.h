@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include "orrery/orrery.h"
 
+ORR_BEGIN
+
 struct orr_graph;
 
 /* Number the stages of stage_of anew: [n_operators], -1 for an input that has no stage yet. Every
@@ -18,4 +20,6 @@ int orr_number_stages(const struct orr_graph *g, int *stage_of, int n_stages,
 bool orr_graph_has_pins(const struct orr_graph *g);
 /* Operators that are no inputs. */
 int orr_graph_n_computed(const struct orr_graph *g);
+
+ORR_END
 #endif

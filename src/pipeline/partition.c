@@ -75,19 +75,10 @@ static int check_none_empty(const struct orr_graph *g, const int *stage_of, int 
 
 /* ---- the way through ---- */
 
-static int count_computing(const struct orr_graph *g)
-{
-	int n = 0;
-
-	for (int i = 0; i < g->n_operators; i++)
-		n += !orr_operator_is_input(&g->operators[i]);
-	return n;
-}
-
 static int choose(const struct orr_graph *g, const struct orr_machine *machine, int n_stages,
 		  int64_t samples, int *stage_of, int *n_chosen, struct orr_error *err)
 {
-	int n_computing = count_computing(g), code;
+	int n_computing = orr_graph_n_computed(g), code;
 
 	if (orr_graph_has_pins(g)) {
 		if ((code = take_pins(g, stage_of, n_chosen, err)))

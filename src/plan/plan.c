@@ -542,12 +542,10 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 	const struct orr_figures *f = least->tried.figures;
 	struct orr_plan_options more = *o;
 	char need[32], limit[32], lack[32], fits[32], cost[96], cure[64] = "";
-	int worst = 0;
+	int worst = orr_figures_fullest(f);
 
 	if (o->cluster)
 		return refuse_workers(least, g, err);
-	for (int w = 0; w < f->n_workers; w++)
-		worst = f->worker[w].memory_bytes > f->worker[worst].memory_bytes ? w : worst;
 	for (int k = 0; k < 3 && !*cure; k++) {
 		struct orr_plan *plan = NULL;
 

@@ -152,7 +152,7 @@ static int try_schedule(struct orr_table **best, int64_t least[2],
 	const struct orr_figures *f;
 	struct orr_table *table = NULL;
 	struct orr_try tried;
-	int64_t peak = 0, makespan_ns;
+	int64_t peak, makespan_ns;
 	int code;
 
 	if ((code = orr_try_init(&tried, p, schedule, NULL, err)) ||
@@ -164,8 +164,7 @@ static int try_schedule(struct orr_table **best, int64_t least[2],
 	if ((code = orr_figures_create(&tried.figures, tried.timeline, err)))
 		goto out;
 	f = tried.figures;
-	for (int w = 0; w < f->n_workers; w++)
-		peak = f->worker[w].memory_bytes > peak ? f->worker[w].memory_bytes : peak;
+	peak = f->worker[orr_figures_fullest(f)].memory_bytes;
 	if (*best && makespan_ns == least[0] && peak >= least[1])
 		goto out;
 	if ((code = freeze(&table, tried.timeline, err)))

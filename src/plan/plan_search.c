@@ -40,8 +40,8 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 									  : o->stashes;
 		return 0;
 	}
-	for (int w = 0; w < f->n_workers && !plan->options.memory_bytes; w++)
-		limit = f->worker[w].memory_bytes > limit ? f->worker[w].memory_bytes : limit;
+	if (!limit)
+		limit = f->worker[orr_figures_fullest(f)].memory_bytes;
 	for (int w = 0; w < f->n_workers; w++) {
 		int64_t own = orr_machine_memory(machine, w);
 

@@ -161,12 +161,8 @@ static const struct orr_figures *figures_of(const struct orr_split_plan *x)
 static int64_t most_memory(const struct orr_split_plan *x)
 {
 	const struct orr_figures *f = figures_of(x);
-	int64_t most = 0;
 
-	for (int w = 0; w < f->n_workers; w++)
-		if (f->worker[w].memory_bytes > most)
-			most = f->worker[w].memory_bytes;
-	return most;
+	return f->worker[orr_figures_fullest(f)].memory_bytes;
 }
 
 /* With this number of groups; *out NULL: they do not fit the workers or the memory. */

@@ -155,13 +155,11 @@ static const char *plural(int n)
 static void write_memory(FILE *file, const struct orr_figures *f)
 {
 	char cost[2 * CELL];
+	int most = orr_figures_fullest(f);
 	bool any = false;
-	int most = 0;
 
-	for (int w = 0; w < f->n_workers; w++) {
+	for (int w = 0; w < f->n_workers; w++)
 		any = any || f->worker[w].parameter_bytes;
-		most = f->worker[w].memory_bytes > f->worker[most].memory_bytes ? w : most;
-	}
 	if (any)
 		fprintf(file, "memory       %s on worker %d, %s\n",
 			orr_size_text(f->worker[most].memory_bytes), most,

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/quantity.h"
+#include "base/sort.h"
 #include "diagram.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -17,13 +18,6 @@
 /* Where jobs are shorter, handing them out takes longer than computing them. */
 #define SHORT_JOB_NS 100000
 
-static int by_duration(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int find_median_job(int64_t *median_ns, const struct orr_timeline *t, struct orr_error *err)
 {
 	size_t n = (size_t)t->jobs->n_jobs;
@@ -33,7 +27,7 @@ static int find_median_job(int64_t *median_ns, const struct orr_timeline *t, str
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %zu jobs", n);
 	for (size_t j = 0; j < n; j++)
 		ns[j] = t->end_ns[j] - t->start_ns[j];
-	qsort(ns, n, sizeof(*ns), by_duration);
+	qsort(ns, n, sizeof(*ns), orr_compare_numbers);
 	*median_ns = ns[n / 2];
 	free(ns);
 	return 0;

@@ -364,15 +364,6 @@ out:
 
 /* ---- the graph ---- */
 
-static int refuse(const struct orr_graph *g, const struct orr_operator *o, const char *why,
-		  struct orr_error *err)
-{
-	char place[256];
-
-	return orr_fail(err, ORR_E_INPUT, "%s: %s",
-			orr_location(place, sizeof(place), g->name, o->line, o->name), why);
-}
-
 /* Of a graph in which something is split. */
 static int check(const struct orr_graph *g, const struct orr_split_choice *choices,
 		 struct orr_error *err)
@@ -381,15 +372,15 @@ static int check(const struct orr_graph *g, const struct orr_split_choice *choic
 		const struct orr_operator *o = &g->operators[k];
 
 		if (choices[k].t > 1 && orr_operator_is_study(o))
-			return refuse(g, o,
-				      "a split needs operators, and only its costs are known: give "
-				      "it an op, or take split= away",
-				      err);
+			return orr_operator_fail(
+				g, o, err,
+				"a split needs operators, and only its costs are known: give "
+				"it an op, or take split= away");
 		if (o->n_gang || o->with)
-			return refuse(g, o,
-				      "it says on which workers it is (gang= or with=), and the "
-				      "graph is split among workers: take one of both away",
-				      err);
+			return orr_operator_fail(
+				g, o, err,
+				"it says on which workers it is (gang= or with=), and the "
+				"graph is split among workers: take one of both away");
 	}
 	return 0;
 }

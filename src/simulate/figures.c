@@ -282,6 +282,15 @@ static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes
 		worker->version_bytes ? "a larger [accumulate], " : "");
 }
 
+int orr_figures_fullest(const struct orr_figures *f)
+{
+	int most = 0;
+
+	for (int w = 1; w < f->n_workers; w++)
+		most = f->worker[w].memory_bytes > f->worker[most].memory_bytes ? w : most;
+	return most;
+}
+
 int orr_figures_check_memory(const struct orr_figures *f, const struct orr_machine *machine,
 			     struct orr_error *err)
 {

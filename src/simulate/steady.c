@@ -5,6 +5,7 @@
 #include "orrery/jobs.h"
 #include "simulate.h"
 #include "schedule/async.h"
+#include "schedule/table.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"
 
@@ -118,61 +119,27 @@ static void find_period(struct orr_steady *steady, const struct orr_timeline *t)
 
 /* ---- the same schedule in longer rounds ---- */
 
-/* A schedule that repeats the jobs of a round for every microbatch. */
-static int repeat_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			  const void *data)
-{
-	const struct orr_jobs *round = data;
-
-	(void)p;
-	return round->compute[orr_jobs_index(round, s, b % round->pipeline->n_microbatches, d)];
-}
-
-static int64_t repeat_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			       const void *data)
-{
-	const struct orr_jobs *round = data;
-	int m = round->pipeline->n_microbatches;
-
-	(void)p;
-	return round->priority[orr_jobs_index(round, s, b % m, d)] + b / m * round->async->period;
-}
-
-static int repeat_in_flight(const struct orr_pipeline *p, int s, const void *data)
-{
-	const struct orr_jobs *round = data;
-
-	(void)p;
-	return orr_jobs_cap(round, s);
-}
-
-static bool repeat_recompute(const struct orr_pipeline *p, int s, const void *data)
-{
-	const struct orr_jobs *round = data;
-
-	(void)p;
-	return round->recompute[s];
-}
-
 static int try_rounds(struct orr_steady *steady, const struct orr_jobs *round, int rounds,
 		      struct orr_error *err)
 {
-	const struct orr_schedule repeated = {
-		.name = round->schedule,
-		.order = round->order,
-		.split_backward = round->n_passes == 3,
-		.asynchronous = true,
-		.compute = repeat_compute,
-		.priority = repeat_priority,
-		.in_flight = repeat_in_flight,
-		.recompute = repeat_recompute,
-		.data = round,
-	};
+	const struct orr_table table = {.name = (char *)round->schedule,
+					.n_stages = round->pipeline->n_stages,
+					.n_microbatches = round->pipeline->n_microbatches,
+					.split_backward = round->n_passes == 3,
+					.order = round->order,
+					.period = round->async->period,
+					.compute = round->compute,
+					.priority = round->priority,
+					.cap = round->cap,
+					.recompute = round->recompute};
+	struct orr_schedule repeated;
 	struct orr_pipeline longer = *round->pipeline; /* its arrays are borrowed */
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *timeline = NULL;
 	int code;
 
+	orr_table_schedule(&repeated, &table);
+	repeated.check = NULL; /* it is for files */
 	longer.n_microbatches *= rounds;
 	if (!(code = orr_jobs_create(&jobs, &longer, &repeated, err)) &&
 	    !(code = orr_simulate(&timeline, jobs, err)))

@@ -14,6 +14,7 @@
 #include "report/html.h"
 #include "output.h"
 #include "orrery/plan.h"
+#include "pipeline/numbering.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "progress.h"
@@ -45,16 +46,9 @@ static void contest_fini(struct contest *c)
 /* Operators that compute; 0: the file, or the schedule's, says which make a stage. */
 static int count_free(const struct orr_opened *x)
 {
-	int n = 0;
-
-	if (x->plan || x->choice.table)
-		return 0;
-	for (int i = 0; i < x->graph->n_operators; i++) {
-		if (x->graph->operators[i].stage >= 0)
-			return 0;
-		n += !orr_operator_is_input(&x->graph->operators[i]);
-	}
-	return n;
+	return x->plan || x->choice.table || orr_graph_has_pins(x->graph)
+		       ? 0
+		       : orr_graph_n_computed(x->graph);
 }
 
 /* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker.

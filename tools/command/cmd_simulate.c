@@ -14,6 +14,7 @@
 #include "simulate/measured.h"
 #include "output.h"
 #include "orrery/pipeline.h"
+#include "pipeline/numbering.h"
 #include "progress.h"
 #include "base/quantity.h"
 #include "report/replay.h"
@@ -32,14 +33,8 @@ struct measured {
 /* Was orr_cut() alone to say which operators make a stage? */
 static bool was_cut(const struct orr_opened *x)
 {
-	int n_computing = 0;
-
-	for (int i = 0; i < x->graph->n_operators; i++) {
-		if (x->graph->operators[i].stage >= 0)
-			return false;
-		n_computing += !orr_operator_is_input(&x->graph->operators[i]);
-	}
-	return !x->plan && !x->choice.plan && x->pipeline->n_stages < n_computing;
+	return !x->plan && !x->choice.plan && !orr_graph_has_pins(x->graph) &&
+	       x->pipeline->n_stages < orr_graph_n_computed(x->graph);
 }
 
 /* A cut follows one order of the operators, so a small branch may be all that a worker has. */

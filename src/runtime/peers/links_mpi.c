@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sort.h"
 #include "orrery/run.h"
 
 /* There and back, so often; of the small message, which takes no time, more often. */
@@ -13,13 +14,6 @@
 #define N_LARGE 11
 #define N_WARM_UP 3
 #define LARGE_BYTES (4 << 20)
-
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
 
 /* Half the median time there and back. Both ends call it; asks: this one begins. */
 static int64_t half_way(char *bytes, int n_bytes, int other, bool asks, int n_rounds, MPI_Comm comm)
@@ -37,7 +31,7 @@ static int64_t half_way(char *bytes, int n_bytes, int other, bool asks, int n_ro
 		if (i >= 0)
 			times[i] = orr_ns_now(CLOCK_MONOTONIC_RAW) - start;
 	}
-	qsort(times, (size_t)n_rounds, sizeof(*times), compare);
+	qsort(times, (size_t)n_rounds, sizeof(*times), orr_compare_numbers);
 	return times[n_rounds / 2] / 2;
 }
 

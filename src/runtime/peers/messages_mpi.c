@@ -18,7 +18,7 @@ static int (*received_hook)(starpu_data_handle_t handle, struct orr_error *err);
 
 /* A message under way. */
 struct parcel {
-	int kind;
+	atomic_llong *n, *n_bytes; /* what counts it; NULL: nothing */
 	long long bytes;
 };
 
@@ -45,37 +45,28 @@ void orr_ranks_shutdown_starpu(void)
 	starpu_mpi_shutdown();
 }
 
-static void note_sent(void *user)
+static void note(void *user)
 {
 	struct parcel *parcel = user;
 
-	if (parcel->kind < ORR_TRANSFER_KINDS) {
-		atomic_fetch_add(&counts.sent[parcel->kind], 1);
-		atomic_fetch_add(&counts.sent_bytes[parcel->kind], parcel->bytes);
+	if (parcel->n) {
+		atomic_fetch_add(parcel->n, 1);
+		atomic_fetch_add(parcel->n_bytes, parcel->bytes);
 	}
 	atomic_fetch_sub(&counts.n_pending, 1);
 	free(parcel);
 }
 
-static void note_received(void *user)
+static struct parcel *parcel_create(const struct orr_message *m, atomic_llong *n,
+				    atomic_llong *n_bytes)
 {
-	struct parcel *parcel = user;
-
-	if (parcel->kind < ORR_TRANSFER_KINDS) {
-		atomic_fetch_add(&counts.received[parcel->kind], 1);
-		atomic_fetch_add(&counts.received_bytes[parcel->kind], parcel->bytes);
-	}
-	atomic_fetch_sub(&counts.n_pending, 1);
-	free(parcel);
-}
-
-static struct parcel *parcel_create(const struct orr_message *m)
-{
+	bool counts_it = m->kind < ORR_TRANSFER_KINDS;
 	struct parcel *parcel = calloc(1, sizeof(*parcel));
 
 	if (!parcel)
 		return NULL;
-	parcel->kind = m->kind;
+	parcel->n = counts_it ? &n[m->kind] : NULL;
+	parcel->n_bytes = counts_it ? &n_bytes[m->kind] : NULL;
 	parcel->bytes = (long long)starpu_data_get_size(m->handle);
 	atomic_fetch_add(&counts.n_pending, 1);
 	return parcel;
@@ -92,24 +83,23 @@ static int refuse(struct parcel *parcel, const struct orr_message *m, struct orr
 
 int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err)
 {
-	struct parcel *parcel = parcel_create(m);
+	struct parcel *parcel = parcel_create(m, counts.sent, counts.sent_bytes);
 	int code = -1;
 
 	if (parcel && m->waits)
 		code = starpu_mpi_issend_detached_prio(m->handle, m->other, m->tag, m->priority,
-						       MPI_COMM_WORLD, note_sent, parcel);
+						       MPI_COMM_WORLD, note, parcel);
 	else if (parcel)
 		code = starpu_mpi_isend_detached_prio(m->handle, m->other, m->tag, m->priority,
-						      MPI_COMM_WORLD, note_sent, parcel);
+						      MPI_COMM_WORLD, note, parcel);
 	return code ? refuse(parcel, m, err) : 0;
 }
 
 int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err)
 {
-	struct parcel *parcel = parcel_create(m);
+	struct parcel *parcel = parcel_create(m, counts.received, counts.received_bytes);
 
-	if (!parcel ||
-	    orr_receive_detached(m->handle, m->other, m->tag, m->priority, note_received, parcel))
+	if (!parcel || orr_receive_detached(m->handle, m->other, m->tag, m->priority, note, parcel))
 		return refuse(parcel, m, err);
 	return received_hook ? received_hook(m->handle, err) : 0;
 }

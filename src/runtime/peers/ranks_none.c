@@ -1,8 +1,7 @@
 #include "orrery/run.h"
 
 #include <stdlib.h>
-
-#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include "base/absent.h"
 
 /* A build without StarPU's MPI: one rank. */
 int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
@@ -18,54 +17,24 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 	return 0;
 }
 
-void orr_ranks_stop(void)
-{
-}
-
-int orr_ranks_count(void)
-{
-	return 1;
-}
-
-int orr_ranks_rank(void)
-{
-	return 0;
-}
-
-int orr_ranks_agree(int code, struct orr_error *err)
-{
-	return code;
-}
-
-int orr_ranks_sum(double *numbers, int n, struct orr_error *err)
-{
-	return 0;
-}
+ORR_ABSENT(void, , orr_ranks_stop, void)
+ORR_ABSENT(int, 1, orr_ranks_count, void)
+ORR_ABSENT(int, 0, orr_ranks_rank, void)
+ORR_ABSENT(int, code, orr_ranks_agree, int code, struct orr_error *err)
+ORR_ABSENT(int, 0, orr_ranks_sum, double *numbers, int n, struct orr_error *err)
 
 static int alone(struct orr_error *err)
 {
 	return orr_fail(err, ORR_E_UNSUPPORTED, "ranks: there is no other rank");
 }
 
-int orr_ranks_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err)
-{
-	return alone(err);
-}
-
-int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err)
-{
-	return alone(err);
-}
-
-int orr_ranks_sent(struct orr_error *err)
-{
-	return 0;
-}
-
-int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error *err)
-{
-	return alone(err);
-}
+ORR_ABSENT(int, alone(err), orr_ranks_send, int to, int tag, const void *bytes, size_t n,
+	   struct orr_error *err)
+ORR_ABSENT(int, alone(err), orr_ranks_start_send, int to, int tag, const void *bytes, size_t n,
+	   struct orr_error *err)
+ORR_ABSENT(int, 0, orr_ranks_sent, struct orr_error *err)
+ORR_ABSENT(int, alone(err), orr_ranks_receive, int from, int tag, void *bytes, size_t n,
+	   struct orr_error *err)
 
 int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 {
@@ -73,6 +42,4 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 	return 0;
 }
 
-void orr_ranks_fail(int status, const char *message)
-{
-}
+ORR_ABSENT(void, , orr_ranks_fail, int status, const char *message)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/sort.h"
 #include "runtime/devices/compile.h"
 #include "schedule/table.h"
 #include "orrery/graph.h"
@@ -41,19 +42,12 @@ struct profiling {
 	struct orr_arrays all;
 };
 
-static int compare_ns(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Sorts them; returns the percentile. */
 static int64_t percentile(struct times *t, int percent)
 {
 	if (!t->n)
 		return 0;
-	qsort(t->ns, (size_t)t->n, sizeof(*t->ns), compare_ns);
+	qsort(t->ns, (size_t)t->n, sizeof(*t->ns), orr_compare_numbers);
 	return t->ns[(int64_t)(t->n - 1) * percent / 100];
 }
 

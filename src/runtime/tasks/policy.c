@@ -34,9 +34,10 @@ struct orr_policy {
 	bool started, fetches;             /* fetches: not all is in main memory */
 	atomic_bool any_order;
 	int depth; /* -1: nothing is fetched ahead */
-	void (*on_start)(void *user, const struct orr_queued *queued);
-	void (*on_end)(void *user, const struct orr_queued *queued);
-	void *of_start, *of_end;
+	struct hook {
+		void (*visit)(void *user, const struct orr_queued *queued);
+		void *user;
+	} on_start, on_end;
 };
 
 static struct orr_policy *newest; /* StarPU's init_sched takes no argument of ours */
@@ -196,22 +197,26 @@ static struct starpu_task *pop_task(unsigned context)
 	return NULL;
 }
 
+static void tell(const struct hook *hook, const struct starpu_task *task)
+{
+	const struct orr_queued *queued = task->sched_data;
+
+	if (hook->visit && queued && queued->turn != ORR_NO_TURN)
+		hook->visit(hook->user, queued);
+}
+
 static void pre_exec(struct starpu_task *task, unsigned context)
 {
-	struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
-	struct orr_queued *queued = task->sched_data;
+	const struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
 
-	if (p->on_start && queued && queued->turn != ORR_NO_TURN)
-		p->on_start(p->of_start, queued);
+	tell(&p->on_start, task);
 }
 
 static void post_exec(struct starpu_task *task, unsigned context)
 {
-	struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
-	struct orr_queued *queued = task->sched_data;
+	const struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
 
-	if (p->on_end && queued && queued->turn != ORR_NO_TURN)
-		p->on_end(p->of_end, queued);
+	tell(&p->on_end, task);
 }
 
 static struct starpu_sched_policy starpu_policy = {
@@ -314,15 +319,13 @@ int orr_policy_worker(const struct orr_policy *p, int w)
 void orr_policy_on_start(struct orr_policy *p,
 			 void (*started)(void *user, const struct orr_queued *queued), void *user)
 {
-	p->of_start = user;
-	p->on_start = started;
+	p->on_start = (struct hook){started, user};
 }
 
 void orr_policy_on_end(struct orr_policy *p,
 		       void (*ended)(void *user, const struct orr_queued *queued), void *user)
 {
-	p->of_end = user;
-	p->on_end = ended;
+	p->on_end = (struct hook){ended, user};
 }
 
 void orr_policy_look_ahead(struct orr_policy *p, int depth)
