@@ -6,6 +6,7 @@
  * value, and takes orr_stored_floats() columns there. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "operator.h"
 
 enum orr_storage {
@@ -58,7 +59,7 @@ struct orr_layer {
 	bool wanted;  /* a gradient of an input is */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */
 	float weight;
-	struct orr_port *ports; /* [is.n_inputs] owned */
+	struct orr_port *ports; /* [is.n_inputs] */
 	struct orr_tensor output;
 	struct orr_tensor saved;    /* is.saved, what the forward leaves the backward */
 	struct orr_tensor gradient; /* of its output */
@@ -85,12 +86,11 @@ struct orr_program_edge {
 };
 
 struct orr_program_input {
-	char *tensor;     /* owned; NULL: that of data which has no more than one */
-	int64_t *columns; /* owned */
+	char *tensor; /* NULL: that of data which has no more than one */
+	int64_t *columns;
 	int64_t width;
 };
 
-/* Every array is owned. */
 struct orr_program {
 	int n_in, n_out, n_inputs, n_layers, n_before, n_after, n_zeros, n_backward;
 	struct orr_program_edge *in, *out;
@@ -113,5 +113,6 @@ struct orr_program {
 	int64_t wide_columns;     /* of any layer, its halves as floats (call.c) */
 	int64_t gathered_columns; /* of what is read of a whole minibatch */
 	int n_losses;             /* of the graph up to the last one here; 0: none is here */
+	struct orr_arrays all;    /* every array, and those in layers and inputs */
 };
 #endif

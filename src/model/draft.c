@@ -114,3 +114,12 @@ const char *orr_location(char *buffer, size_t size, const char *file, int line,
 		(void)snprintf(buffer, size, "%.150s: node %.80s", file, operator);
 	return buffer;
 }
+
+int orr_operator_fail(const struct orr_graph *g, const struct orr_operator *o,
+		      struct orr_error *err, const char *why)
+{
+	char place[256];
+
+	return orr_fail(err, ORR_E_INPUT, "%s: %s",
+			orr_location(place, sizeof(place), g->name, o->line, o->name), why);
+}

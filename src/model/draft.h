@@ -93,4 +93,7 @@ int orr_attribute_split(int *t, bool *copied, const char *text, const char *what
 /* "file.dot:12: node fc1", the start of a message. Returns buffer. */
 const char *orr_location(char *buffer, size_t size, const char *file, int line,
 			 const char *operator);
+/* Refuse o as the input that it is: why, after its place in the file. */
+int orr_operator_fail(const struct orr_graph *g, const struct orr_operator *o,
+		      struct orr_error *err, const char *why);
 #endif

@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 #include "codelets/operator.h"
-#include "draft.h"
 #include "operator.h"
 
 bool orr_operator_is_input(const struct orr_operator *o)
@@ -127,15 +126,6 @@ const char *orr_operator_parameter_role(const struct orr_operator *o, int i)
 					    [ORR_ROLE_AVERAGED] = "averaged"};
 
 	return names[o->instance->parameters[i].role];
-}
-
-int orr_operator_fail(const struct orr_graph *g, const struct orr_operator *o,
-		      struct orr_error *err, const char *why)
-{
-	char place[256];
-
-	return orr_fail(err, ORR_E_INPUT, "%s: %s",
-			orr_location(place, sizeof(place), g->name, o->line, o->name), why);
 }
 
 void orr_operator_fini(struct orr_operator *o)

@@ -5,7 +5,6 @@
  * operation and every exp, tanh or root as one. They are small beside a matrix product; what counts
  * is that they are counted. */
 #include "draft.h"
-#include "operator.h"
 
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "charge.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
@@ -23,6 +24,7 @@ struct cutting {
 	int *parent;  /* union-find over places */
 	double *best; /* [(n_stages + 1) * (n + 1)] least largest cost of the first i in k stages */
 	int *from;    /* where the last of those stages begins */
+	struct orr_arrays all;
 };
 
 static double cost_of(const struct orr_operator *o, int64_t samples,
@@ -272,11 +274,11 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 	size_t n = (size_t)g->n_operators, cells;
 	int code;
 
-	c.order = malloc(n * sizeof(*c.order));
-	c.place = malloc(n * sizeof(*c.place));
-	c.parent = malloc(n * sizeof(*c.parent));
-	c.sum = calloc(n + 1, sizeof(*c.sum));
-	if (!c.order || !c.place || !c.parent || !c.sum) {
+	c.order = orr_arrays_add(&c.all, n, sizeof(*c.order));
+	c.place = orr_arrays_add(&c.all, n, sizeof(*c.place));
+	c.parent = orr_arrays_add(&c.all, n, sizeof(*c.parent));
+	c.sum = orr_arrays_add(&c.all, n + 1, sizeof(*c.sum));
+	if (c.all.failed) {
 		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
 				g->n_operators);
 		goto out;
@@ -305,17 +307,12 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 	for (int i = 0; i < c.n; i++)
 		c.sum[i + 1] = c.sum[i] + cost_of(&g->operators[c.order[i]], samples, machine);
 	cells = (size_t)(n_stages + 1) * (size_t)(c.n + 1);
-	c.best = malloc(cells * sizeof(*c.best));
-	c.from = malloc(cells * sizeof(*c.from));
-	code = c.best && c.from
-		       ? find(&c, n_stages, exactly, stage_of, n_chosen, err)
-		       : orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
+	c.best = orr_arrays_add(&c.all, cells, sizeof(*c.best));
+	c.from = orr_arrays_add(&c.all, cells, sizeof(*c.from));
+	code = c.all.failed
+		       ? orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages)
+		       : find(&c, n_stages, exactly, stage_of, n_chosen, err);
 out:
-	free(c.order);
-	free(c.place);
-	free(c.parent);
-	free(c.sum);
-	free(c.best);
-	free(c.from);
+	orr_arrays_free(&c.all);
 	return code;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "orrery/graph.h"
+#include "base/arrays.h"
 #include "base/heap.h"
 
 struct numbering {
@@ -16,6 +17,7 @@ struct numbering {
 	 * 1] */
 	int *readers, *first;
 	int *number; /* [n_stages] the new one */
+	struct orr_arrays all;
 };
 
 /* Calls for every tensor between two stages. */
@@ -46,7 +48,8 @@ static int connect(struct numbering *x, struct orr_error *err)
 	visit_tensors(x, count);
 	for (int s = 0; s < x->n_stages; s++)
 		x->first[s + 2] += x->first[s + 1];
-	x->readers = malloc(((size_t)x->first[x->n_stages + 1] + 1) * sizeof(*x->readers));
+	x->readers =
+		orr_arrays_add(&x->all, (size_t)x->first[x->n_stages + 1] + 1, sizeof(*x->readers));
 	if (!x->readers)
 		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages",
 				x->n_stages);
@@ -86,20 +89,16 @@ int orr_number_stages(const struct orr_graph *g, int *stage_of, int n_stages, st
 	size_t n = (size_t)n_stages;
 	int code;
 
-	x.leader = calloc(n, sizeof(*x.leader));
-	x.waits = calloc(n, sizeof(*x.waits));
-	x.first = calloc(n + 2, sizeof(*x.first));
-	x.number = calloc(n, sizeof(*x.number));
-	if (!x.leader || !x.waits || !x.first || !x.number)
+	x.leader = orr_arrays_add(&x.all, n, sizeof(*x.leader));
+	x.waits = orr_arrays_add(&x.all, n, sizeof(*x.waits));
+	x.first = orr_arrays_add(&x.all, n + 2, sizeof(*x.first));
+	x.number = orr_arrays_add(&x.all, n, sizeof(*x.number));
+	if (x.all.failed)
 		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
 	else if (!(code = connect(&x, err)) && !(code = deal_out(&x, err)))
 		for (int i = 0; i < g->n_operators; i++)
 			stage_of[i] = stage_of[i] < 0 ? -1 : x.number[stage_of[i]];
-	free(x.leader);
-	free(x.waits);
-	free(x.first);
-	free(x.readers);
-	free(x.number);
+	orr_arrays_free(&x.all);
 	return code;
 }
 

@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "cost.h"
 #include "base/quantity.h"
-#include "stages_of.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
 static void connect(struct orr_pipeline *p)
@@ -30,6 +29,15 @@ static void connect(struct orr_pipeline *p)
 		p->numbers[from->out - p->numbers + from->n_out++] = e;
 		p->numbers[to->in - p->numbers + to->n_in++] = e;
 	}
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+	const struct orr_edge *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return (x->to > y->to) - (x->to < y->to);
 }
 
 static void measure_depth(struct orr_pipeline *p)
@@ -197,7 +205,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	memcpy(p->stages, stages, (size_t)n_stages * sizeof(*stages));
 	if (n_edges)
 		memcpy(p->edges, edges, (size_t)n_edges * sizeof(*edges));
-	qsort(p->edges, (size_t)n_edges, sizeof(*p->edges), orr_edges_compare);
+	qsort(p->edges, (size_t)n_edges, sizeof(*p->edges), compare_edges);
 	for (int s = 0; s < n_stages; s++) {
 		p->stages[s].n_in = p->stages[s].n_out = 0;
 		p->has_weight = p->has_weight || p->stages[s].weight_ns > 0;

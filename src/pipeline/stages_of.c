@@ -117,7 +117,7 @@ out:
 	return code;
 }
 
-int orr_edges_compare(const void *a, const void *b)
+static int compare_edges(const void *a, const void *b)
 {
 	const struct orr_edge *x = a, *y = b;
 
@@ -131,13 +131,13 @@ static int merge_edges(struct orr_edge *edges, int n, struct orr_stage *stages)
 {
 	int merged = 0;
 
-	qsort(edges, (size_t)n, sizeof(*edges), orr_edges_compare);
+	qsort(edges, (size_t)n, sizeof(*edges), compare_edges);
 	for (int e = 0; e < n; e++) {
 		struct orr_edge *sum = merged ? &edges[merged - 1] : NULL;
 
 		if (edges[e].from < 0) {
 			stages[edges[e].to].input_bytes += edges[e].bytes;
-		} else if (!sum || orr_edges_compare(sum, &edges[e])) {
+		} else if (!sum || compare_edges(sum, &edges[e])) {
 			edges[merged++] = edges[e];
 		} else {
 			sum->bytes += edges[e].bytes;

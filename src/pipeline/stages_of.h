@@ -14,6 +14,4 @@ void orr_stages_place_inputs(const struct orr_graph *g, int *stage_of);
 int orr_stages_of(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int *stage_of, int n_stages, int64_t samples,
 		  struct orr_error *err);
-/* Edges by from, then by to, for qsort(). */
-int orr_edges_compare(const void *a, const void *b);
 #endif

@@ -280,13 +280,17 @@ int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_versions *v = calloc(1, sizeof(*v));
+	size_t n = (size_t)p->n_stages;
 	int code;
 
-	if (!v || !(v->every = calloc((size_t)p->n_stages, sizeof(*v->every))) ||
-	    !(v->peak = calloc((size_t)p->n_stages, sizeof(*v->peak))) ||
-	    !(v->least = calloc((size_t)p->n_stages, sizeof(*v->least))) ||
-	    !(v->most = calloc((size_t)p->n_stages, sizeof(*v->most))) ||
-	    !(v->behind = calloc((size_t)jobs->n_jobs, sizeof(*v->behind)))) {
+	if (v) {
+		v->every = orr_arrays_add(&v->all, n, sizeof(*v->every));
+		v->peak = orr_arrays_add(&v->all, n, sizeof(*v->peak));
+		v->least = orr_arrays_add(&v->all, n, sizeof(*v->least));
+		v->most = orr_arrays_add(&v->all, n, sizeof(*v->most));
+		v->behind = orr_arrays_add(&v->all, (size_t)jobs->n_jobs, sizeof(*v->behind));
+	}
+	if (!v || v->all.failed) {
 		code = orr_fail(err, ORR_E_NOMEM, "versions: no memory for %d jobs", jobs->n_jobs);
 		goto out;
 	}
@@ -309,10 +313,6 @@ void orr_versions_destroy(struct orr_versions *v)
 {
 	if (!v)
 		return;
-	free(v->every);
-	free(v->behind);
-	free(v->peak);
-	free(v->least);
-	free(v->most);
+	orr_arrays_free(&v->all);
 	free(v);
 }

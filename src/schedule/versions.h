@@ -23,6 +23,7 @@
  * t-n+1 under vertical sync, or 0 where that is below 0. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
@@ -41,6 +42,7 @@ struct orr_versions {
 	int *least, *most; /* [n_stages] of a round's F in behind */
 	int *peak; /* [n_stages] most versions that an owner holds at once; 1: updates are in place
 		    */
+	struct orr_arrays all; /* these */
 };
 
 /* jobs is evaluated except for its versions. Refuses an accumulate that does not divide the round.

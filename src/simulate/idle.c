@@ -27,6 +27,7 @@ struct search {
 	const struct orr_jobs *jobs;
 	int *around;
 	int *next, *to_job; /* transfers to a job: to_job[j], then next[..]; -1: no more */
+	struct orr_arrays all;
 };
 
 /* ---- what each worker did ---- */
@@ -380,19 +381,20 @@ static int allocate(struct search *x, struct orr_error *err)
 	struct orr_idle *idle = x->idle;
 	size_t n_workers = (size_t)idle->n_workers, n;
 
-	if (!(idle->first = calloc(n_workers + 1, sizeof(*idle->first))))
+	idle->first = orr_arrays_add(&idle->all, n_workers + 1, sizeof(*idle->first));
+	if (!idle->first)
 		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %zu workers",
 				n_workers);
 	for (int w = 0; w < idle->n_workers; w++)
 		idle->first[w + 1] = idle->first[w] + count_items(x->t, w);
 	n = (size_t)idle->first[n_workers];
-	idle->items = calloc(n + 1, sizeof(*idle->items));
-	idle->gaps = calloc(MOST_GAPS * n + 4 * n_workers, sizeof(*idle->gaps));
-	idle->causes = calloc(n_workers, sizeof(*idle->causes));
-	x->around = calloc(orr_jobs_most_around(x->jobs), sizeof(*x->around));
-	x->to_job = calloc((size_t)x->jobs->n_jobs, sizeof(*x->to_job));
-	x->next = calloc((size_t)x->t->n_transfers + 1, sizeof(*x->next));
-	if (!idle->items || !idle->gaps || !idle->causes || !x->around || !x->to_job || !x->next)
+	idle->items = orr_arrays_add(&idle->all, n + 1, sizeof(*idle->items));
+	idle->gaps = orr_arrays_add(&idle->all, MOST_GAPS * n + 4 * n_workers, sizeof(*idle->gaps));
+	idle->causes = orr_arrays_add(&idle->all, n_workers, sizeof(*idle->causes));
+	x->around = orr_arrays_add(&x->all, orr_jobs_most_around(x->jobs), sizeof(*x->around));
+	x->to_job = orr_arrays_add(&x->all, (size_t)x->jobs->n_jobs, sizeof(*x->to_job));
+	x->next = orr_arrays_add(&x->all, (size_t)x->t->n_transfers + 1, sizeof(*x->next));
+	if (idle->all.failed || x->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %zu jobs", n);
 	return 0;
 }
@@ -415,9 +417,7 @@ int orr_idle_create(struct orr_idle **out, const struct orr_timeline *t, struct 
 	*out = x.idle;
 	x.idle = NULL;
 out:
-	free(x.around);
-	free(x.to_job);
-	free(x.next);
+	orr_arrays_free(&x.all);
 	orr_idle_destroy(x.idle);
 	return code;
 }
@@ -426,9 +426,6 @@ void orr_idle_destroy(struct orr_idle *idle)
 {
 	if (!idle)
 		return;
-	free(idle->items);
-	free(idle->first);
-	free(idle->gaps);
-	free(idle->causes);
+	orr_arrays_free(&idle->all);
 	free(idle);
 }

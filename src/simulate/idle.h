@@ -14,6 +14,7 @@
  * was in between, and then evenly from filling and draining. What is left of these three is the
  * pipeline's: warm-up, drain, and the order of jobs. Of a worker without a job all is imbalance. */
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 struct orr_timeline;
@@ -56,6 +57,7 @@ struct orr_idle {
 	struct orr_gap *gaps;     /* of one worker after the other, in the order of time */
 	int n_gaps;
 	int64_t (*causes)[ORR_CAUSES]; /* [n_workers] ns */
+	struct orr_arrays all;         /* these */
 };
 
 /* All jobs must have run. *out borrows t. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/heap.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
@@ -47,6 +48,7 @@ struct simulation {
 	 * worker's sum of gradients */
 	int *unsummed;
 	int *around; /* room for predecessors and successors */
+	struct orr_arrays all;
 };
 
 static int push_event(struct simulation *sim, int64_t time, enum event event, int64_t id)
@@ -495,15 +497,14 @@ static int prepare(struct simulation *sim)
 	if ((code = orr_network_init(&sim->network, sim->timeline, sim->err)))
 		return code;
 	sim->with_updates = has_updates(sim, &sim->keeps_updates);
-	sim->waits = calloc((size_t)jobs->n_jobs, sizeof(*sim->waits));
-	sim->workers = calloc(n_workers, sizeof(*sim->workers));
-	sim->touched_workers = calloc(n_workers, sizeof(*sim->touched_workers));
-	sim->around = calloc(orr_jobs_most_around(jobs), sizeof(*sim->around));
-	sim->unsummed = orr_pipeline_gathers(p)
-				? calloc((size_t)p->n_stages * n_workers, sizeof(*sim->unsummed))
-				: NULL;
-	if (!sim->waits || (orr_pipeline_gathers(p) && !sim->unsummed) || !sim->workers ||
-	    !sim->touched_workers || !sim->around)
+	sim->waits = orr_arrays_add(&sim->all, (size_t)jobs->n_jobs, sizeof(*sim->waits));
+	sim->workers = orr_arrays_add(&sim->all, n_workers, sizeof(*sim->workers));
+	sim->touched_workers = orr_arrays_add(&sim->all, n_workers, sizeof(*sim->touched_workers));
+	sim->around = orr_arrays_add(&sim->all, orr_jobs_most_around(jobs), sizeof(*sim->around));
+	if (orr_pipeline_gathers(p))
+		sim->unsummed = orr_arrays_add(&sim->all, (size_t)p->n_stages * n_workers,
+					       sizeof(*sim->unsummed));
+	if (sim->all.failed)
 		return orr_fail(sim->err, ORR_E_NOMEM,
 				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
 				p->n_workers);
@@ -522,13 +523,9 @@ static void finish(struct simulation *sim)
 	}
 	orr_network_fini(&sim->network);
 	orr_heap_fini(&sim->events);
-	free(sim->waits);
 	orr_foreign_fini(&sim->foreign);
 	orr_updates_fini(&sim->updates);
-	free(sim->workers);
-	free(sim->touched_workers);
-	free(sim->unsummed);
-	free(sim->around);
+	orr_arrays_free(&sim->all);
 }
 
 int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err)

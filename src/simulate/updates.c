@@ -41,7 +41,7 @@ static int find_readers(struct orr_updates *x, int n_updates, struct orr_error *
 {
 	int n_jobs = x->jobs->n_jobs;
 
-	x->readers = calloc((size_t)n_jobs, sizeof(*x->readers));
+	x->readers = orr_arrays_add(&x->all, (size_t)n_jobs, sizeof(*x->readers));
 	if (!x->readers)
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d jobs", n_jobs);
 	for (int j = 0; j < n_jobs; j++) {
@@ -123,7 +123,8 @@ int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_e
 
 	x->jobs = jobs;
 	x->timeline = t;
-	if (!(x->first = calloc((size_t)p->n_stages + 1, sizeof(*x->first))))
+	x->first = orr_arrays_add(&x->all, (size_t)p->n_stages + 1, sizeof(*x->first));
+	if (!x->first)
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d stages", p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
 		x->first[s] = n;
@@ -131,13 +132,13 @@ int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_e
 		     (jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	}
 	t->updates = calloc((size_t)n, sizeof(*t->updates));
-	x->gradients = calloc((size_t)n, sizeof(*x->gradients));
-	x->running = calloc((size_t)n, sizeof(*x->running));
-	x->incomplete = calloc((size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
-	x->sums = calloc((size_t)p->n_stages, sizeof(*x->sums));
-	x->first_reader = calloc((size_t)n + 2, sizeof(*x->first_reader));
-	if (!t->updates || !x->gradients || !x->running || !x->incomplete || !x->sums ||
-	    !x->first_reader)
+	x->gradients = orr_arrays_add(&x->all, (size_t)n, sizeof(*x->gradients));
+	x->running = orr_arrays_add(&x->all, (size_t)n, sizeof(*x->running));
+	x->incomplete =
+		orr_arrays_add(&x->all, (size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
+	x->sums = orr_arrays_add(&x->all, (size_t)p->n_stages, sizeof(*x->sums));
+	x->first_reader = orr_arrays_add(&x->all, (size_t)n + 2, sizeof(*x->first_reader));
+	if (!t->updates || x->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d updates", n);
 	t->n_updates = n;
 	count_sums(x);
@@ -147,11 +148,5 @@ int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_e
 
 void orr_updates_fini(struct orr_updates *x)
 {
-	free(x->first);
-	free(x->gradients);
-	free(x->running);
-	free(x->incomplete);
-	free(x->sums);
-	free(x->readers);
-	free(x->first_reader);
+	orr_arrays_free(&x->all);
 }

@@ -4,6 +4,7 @@
  * Private to simulate.c. */
 #include <stdbool.h>
 
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 struct orr_jobs;
@@ -21,6 +22,7 @@ struct orr_updates {
 	/* without a flush, the jobs that read the version of update u: readers[first_reader[u]] on
 	 */
 	int *readers, *first_reader;
+	struct orr_arrays all; /* these */
 };
 
 /* Lays out t->updates. Zeros are finished with, too. */

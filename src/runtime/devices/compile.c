@@ -21,16 +21,17 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 		n_layers += is_here(c, k) && !orr_operator_is_input(&g->operators[k]);
 	}
 	n_all *= (size_t)stage->n_out + 1;
-	if (!(p->in = calloc((size_t)stage->n_in + 1, sizeof(*p->in))) ||
-	    !(p->out = calloc((size_t)stage->n_out + 1, sizeof(*p->out))) ||
-	    !(p->inputs = calloc(n_inputs + 1, sizeof(*p->inputs))) ||
-	    !(p->layers = calloc(n_layers + 1, sizeof(*p->layers))) ||
-	    !(p->before = calloc(n_moves, sizeof(*p->before))) ||
-	    !(p->after = calloc(n_all, sizeof(*p->after))) ||
-	    !(p->zeros = calloc(n_moves, sizeof(*p->zeros))) ||
-	    !(p->backward = calloc(n_all, sizeof(*p->backward))) ||
-	    !(c->arrivals = calloc(n_all, sizeof(*c->arrivals))) ||
-	    !(c->places.held = calloc(n_moves + 1, sizeof(*c->places.held))))
+	p->in = orr_arrays_add(&p->all, (size_t)stage->n_in + 1, sizeof(*p->in));
+	p->out = orr_arrays_add(&p->all, (size_t)stage->n_out + 1, sizeof(*p->out));
+	p->inputs = orr_arrays_add(&p->all, n_inputs + 1, sizeof(*p->inputs));
+	p->layers = orr_arrays_add(&p->all, n_layers + 1, sizeof(*p->layers));
+	p->before = orr_arrays_add(&p->all, n_moves, sizeof(*p->before));
+	p->after = orr_arrays_add(&p->all, n_all, sizeof(*p->after));
+	p->zeros = orr_arrays_add(&p->all, n_moves, sizeof(*p->zeros));
+	p->backward = orr_arrays_add(&p->all, n_all, sizeof(*p->backward));
+	c->arrivals = orr_arrays_add(&c->all, n_all, sizeof(*c->arrivals));
+	c->places.held = orr_arrays_add(&c->all, n_moves + 1, sizeof(*c->places.held));
+	if (p->all.failed || c->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
 				g->name, c->s);
 	p->n_in = stage->n_in;
@@ -112,18 +113,21 @@ static int place_data(struct orr_compiler *c, struct orr_error *err)
 		const struct orr_operator *o = &g->operators[k];
 		struct orr_note *note = &c->notes[k];
 		struct orr_program_input *input = &p->inputs[p->n_inputs];
-		size_t bytes = (size_t)o->width * sizeof(*input->columns);
 		double factor;
 
 		if (!note->data)
 			continue;
 		p->n_inputs++;
 		factor = orr_operator_factor(o);
-		if (!(input->columns = malloc(bytes)) ||
-		    (o->tensor && !(input->tensor = strdup(o->tensor))))
+		input->columns = orr_arrays_add(&p->all, (size_t)o->width, sizeof(*input->columns));
+		if (o->tensor)
+			input->tensor = orr_arrays_add(&p->all, strlen(o->tensor) + 1, 1);
+		if (p->all.failed)
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the columns of %s",
 					g->name, o->name);
-		memcpy(input->columns, o->columns, bytes);
+		memcpy(input->columns, o->columns, (size_t)o->width * sizeof(*input->columns));
+		if (o->tensor)
+			strcpy(input->tensor, o->tensor);
 		input->width = o->width;
 		note->value = place(ORR_STORAGE_DATA, &columns, o->width, false);
 		if (note->stashed || factor < 1.0 || factor > 1.0) {
@@ -303,7 +307,8 @@ static int add_instance(struct orr_compiler *c, struct orr_layer *layer, struct 
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 
-	layer->ports = calloc((size_t)o->n_inputs + 1, sizeof(*layer->ports));
+	layer->ports =
+		orr_arrays_add(&c->program->all, (size_t)o->n_inputs + 1, sizeof(*layer->ports));
 	if (!layer->ports || !orr_instance_copy(&layer->is, o->instance))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
 	add_drawn(c, layer);
@@ -486,7 +491,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 	int code;
 
 	c.program = calloc(1, sizeof(*c.program));
-	c.notes = calloc((size_t)c.graph->n_operators, sizeof(*c.notes));
+	c.notes = orr_arrays_add(&c.all, (size_t)c.graph->n_operators, sizeof(*c.notes));
 	if (!c.program || !c.notes) {
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
 				c.graph->name, s);
@@ -509,9 +514,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 	c.program = NULL;
 out:
 	orr_program_destroy(c.program);
-	free(c.notes);
-	free(c.arrivals);
-	free(c.places.held);
+	orr_arrays_free(&c.all);
 	return code;
 }
 
@@ -519,19 +522,8 @@ void orr_program_destroy(struct orr_program *program)
 {
 	if (!program)
 		return;
-	for (int i = 0; i < program->n_inputs; i++) {
-		free(program->inputs[i].tensor);
-		free(program->inputs[i].columns);
-	}
 	for (int k = 0; k < program->n_layers; k++)
-		free(program->layers[k].ports), free(program->layers[k].is.inputs);
-	free(program->in);
-	free(program->out);
-	free(program->inputs);
-	free(program->layers);
-	free(program->before);
-	free(program->after);
-	free(program->zeros);
-	free(program->backward);
+		free(program->layers[k].is.inputs);
+	orr_arrays_free(&program->all);
 	free(program);
 }

@@ -41,6 +41,7 @@ struct orr_compiler {
 	struct orr_arrival *arrivals;
 	int n_arrivals;
 	struct orr_scratch_places places; /* of scratch: of the forward, then of the backward */
+	struct orr_arrays all;            /* what the program does not keep */
 };
 
 static inline bool is_here(const struct orr_compiler *c, int k)
