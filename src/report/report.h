@@ -1,6 +1,8 @@
 #ifndef ORR_REPORT_H
 #define ORR_REPORT_H
 /* Reports of a timeline: text for people, and the JSON object of `simulate --json`. */
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <jansson.h>
 #include "orrery/orrery.h"
@@ -18,6 +20,13 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
  * Times in seconds, or in units in a study. NULL with err filled when there is no memory. */
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
 			struct orr_error *err);
+/* As a plan: what `simulate -o` writes, and what simulate and train read back to the same timeline,
+ * whatever the schedule. It is the report, and what it takes to run it again. t is of a pipeline
+ * that came from a graph; batch: samples of a minibatch, samples: of a microbatch; embed: with the
+ * graph's own text, where its costs came from outside. New reference; NULL with err filled when
+ * there is no memory. */
+json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f, int batch,
+			int64_t samples, bool embed, struct orr_error *err);
 
 ORR_END
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "axis.h"
 #include "layout.h"
 #include "base/quantity.h"
 #include "svg.h"
@@ -25,6 +24,13 @@
 #define LINE_CHARACTERS 30
 #define RADIUS 4.5
 #define NEAR 16 /* further away a label needs a line to its point */
+
+/* Where ticks stand; logarithmic where values differ by more than a factor of five. */
+struct svg_axis {
+	double low, high;
+	double step; /* of the ticks; 0: they stand at 1, 2 and 5 times powers of ten */
+	bool logarithmic;
+};
 
 struct box {
 	double x, y, width, height;
@@ -48,15 +54,67 @@ struct scatter {
 
 /* ---- axes ---- */
 
+/* Low and high (at least 0) with some room, and a round step: 1, 2 or 5 times a power of ten.
+ * whole: of whole numbers, so no smaller step than 1. */
+static struct svg_axis axis_make(double low, double high, bool whole)
+{
+	double room = high > low ? 0.08 * (high - low) : high > 0 ? 0.1 * high : 1, tenth;
+	struct svg_axis axis = {low - room < 0 ? 0 : low - room, high + room, 0, false};
+
+	if (low > 0 && high > 5 * low)
+		return (struct svg_axis){low / 1.2, high * 1.2, 0, true};
+	tenth = (axis.high - axis.low) / 7;
+	axis.step = pow(10, floor(log10(tenth)));
+	if (axis.step * 5 < tenth)
+		axis.step *= 10;
+	else if (axis.step * 2 < tenth)
+		axis.step *= 5;
+	else if (axis.step < tenth)
+		axis.step *= 2;
+	if (whole && axis.step < 1)
+		axis.step = 1;
+	return axis;
+}
+
+static double axis_first(const struct svg_axis *axis)
+{
+	double power;
+
+	if (!axis->logarithmic)
+		return ceil(axis->low / axis->step) * axis->step;
+	power = pow(10, floor(log10(axis->low)));
+	return power >= axis->low       ? power
+	       : 2 * power >= axis->low ? 2 * power
+	       : 5 * power >= axis->low ? 5 * power
+					: 10 * power;
+}
+
+static double axis_next(const struct svg_axis *axis, double at)
+{
+	double power;
+
+	if (!axis->logarithmic)
+		return at + axis->step;
+	power = pow(10, floor(log10(at) + 1e-9));
+	return at < 1.5 * power ? 2 * power : at < 3 * power ? 5 * power : 10 * power;
+}
+
+/* From 0 to 1 along the axis. */
+static double axis_share(const struct svg_axis *axis, double at)
+{
+	if (axis->logarithmic)
+		return log(at / axis->low) / log(axis->high / axis->low);
+	return (at - axis->low) / (axis->high - axis->low);
+}
+
 static double x_of(const struct scatter *scatter, double time)
 {
-	return PLOT_LEFT + orr_svg_axis_share(&scatter->time, time) * (PLOT_RIGHT - PLOT_LEFT);
+	return PLOT_LEFT + axis_share(&scatter->time, time) * (PLOT_RIGHT - PLOT_LEFT);
 }
 
 static double y_of(const struct scatter *scatter, double memory)
 {
-	return PLOT_BOTTOM -
-	       orr_svg_axis_share(&scatter->memory, memory) * (PLOT_BOTTOM - PLOT_TOP);
+	return PLOT_BOTTOM - axis_share(&scatter->memory, memory) * (PLOT_BOTTOM - PLOT_TOP);
 }
 
 static void make_axes(struct scatter *scatter)
@@ -73,8 +131,8 @@ static void make_axes(struct scatter *scatter)
 			high[k] = !i || at[k] > high[k] ? at[k] : high[k];
 		}
 	}
-	scatter->time = orr_svg_axis_make(low[0], high[0], true);
-	scatter->memory = orr_svg_axis_make(low[1], high[1], c->bytes || !c->several_cuts);
+	scatter->time = axis_make(low[0], high[0], true);
+	scatter->memory = axis_make(low[1], high[1], c->bytes || !c->several_cuts);
 }
 
 static void write_axes(const struct scatter *scatter)
@@ -87,8 +145,7 @@ static void write_axes(const struct scatter *scatter)
 	fprintf(file,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"" ROW_FILL "\"/>\n",
 		PLOT_LEFT, PLOT_TOP, PLOT_RIGHT - PLOT_LEFT, PLOT_BOTTOM - PLOT_TOP);
-	for (double at = orr_svg_axis_first(axis); at <= axis->high;
-	     at = orr_svg_axis_next(axis, at)) {
+	for (double at = axis_first(axis); at <= axis->high; at = axis_next(axis, at)) {
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%.1f,%dV%d\"/>\n", x_of(scatter, at),
 			PLOT_TOP, PLOT_BOTTOM);
 		orr_svg_write_text(
@@ -97,8 +154,7 @@ static void write_axes(const struct scatter *scatter)
 			orr_duration_print(text, sizeof(text), (int64_t)(at + 0.5), c->units));
 	}
 	axis = &scatter->memory;
-	for (double at = orr_svg_axis_first(axis); at <= axis->high;
-	     at = orr_svg_axis_next(axis, at)) {
+	for (double at = axis_first(axis); at <= axis->high; at = axis_next(axis, at)) {
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%d,%.1fH%d\"/>\n", PLOT_LEFT,
 			y_of(scatter, at), PLOT_RIGHT);
 		if (c->bytes)

@@ -17,7 +17,6 @@
 #include "pipeline/numbering.h"
 #include "progress.h"
 #include "base/quantity.h"
-#include "report/replay.h"
 #include "report/report.h"
 #include "orrery/timeline.h"
 #include "report/untested.h"

@@ -39,6 +39,32 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 	return 0;
 }
 
+/* The first columns that are free. */
+static int64_t take_columns(struct orr_scratch_places *places, int64_t columns)
+{
+	int64_t first = 0;
+	int i = 0;
+
+	while (i < places->n && places->held[i].first - first < columns)
+		first = places->held[i++].end;
+	memmove(&places->held[i + 1], &places->held[i],
+		(size_t)(places->n++ - i) * sizeof(*places->held));
+	places->held[i] = (struct orr_held){first, first + columns};
+	places->most = larger(places->most, first + columns);
+	return first;
+}
+
+/* Those that begin at `first` are free again. */
+static void give_back_columns(struct orr_scratch_places *places, int64_t first)
+{
+	int i = 0;
+
+	while (places->held[i].first != first)
+		i++;
+	memmove(&places->held[i], &places->held[i + 1],
+		(size_t)(--places->n - i) * sizeof(*places->held));
+}
+
 static struct orr_tensor place(enum orr_storage where, int64_t *columns, int64_t width, bool half)
 {
 	struct orr_tensor t = {where, 0, *columns, width, half, 0};
@@ -60,7 +86,7 @@ static struct orr_tensor borrow(struct orr_compiler *c, int64_t width, bool half
 {
 	struct orr_tensor t = {ORR_STORAGE_SCRATCH, .width = width, .half = half};
 
-	t.column = orr_places_take(&c->places, orr_tensor_floats(&t));
+	t.column = take_columns(&c->places, orr_tensor_floats(&t));
 	return t;
 }
 
@@ -191,7 +217,7 @@ static void give_back_inputs(struct orr_compiler *c, int k)
 
 		if (note->last != k || note->value.storage != ORR_STORAGE_SCRATCH)
 			continue;
-		orr_places_give_back(&c->places, note->value.column);
+		give_back_columns(&c->places, note->value.column);
 		note->last = -1;
 	}
 }
@@ -416,7 +442,7 @@ static void take_gradient(struct orr_compiler *c, struct orr_note *note)
 
 	if (!note->written && is_in_scratch(t))
 		*(t->storage == ORR_STORAGE_KEPT ? &t->joined : &t->column) =
-			orr_places_take(&c->places, orr_tensor_floats(t));
+			take_columns(&c->places, orr_tensor_floats(t));
 }
 
 /* The turn of its operator is over. */
@@ -425,8 +451,8 @@ static void give_back_gradient(struct orr_compiler *c, const struct orr_note *no
 	const struct orr_tensor *t = &note->gradient;
 
 	if (note->written && is_in_scratch(t))
-		orr_places_give_back(&c->places,
-				     t->storage == ORR_STORAGE_KEPT ? t->joined : t->column);
+		give_back_columns(&c->places,
+				  t->storage == ORR_STORAGE_KEPT ? t->joined : t->column);
 }
 
 static void add_layer_backward(struct orr_compiler *c, struct orr_layer *layer)

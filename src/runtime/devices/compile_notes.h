@@ -3,7 +3,6 @@
 /* (private to compile.c) What is known of the operators of a graph while a stage of it is compiled.
  */
 #include "codelets/program_layout.h"
-#include "compile_places.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 
@@ -30,6 +29,15 @@ struct orr_note {
 struct orr_arrival {
 	int reader, operator;
 	struct orr_tensor from;
+};
+
+/* Columns of scratch, each given to one tensor after the other. */
+struct orr_scratch_places {
+	struct orr_held {
+		int64_t first, end;
+	} * held; /* by place; owned, room for all that are held at once */
+	int n;
+	int64_t most; /* columns that were ever given */
 };
 
 struct orr_compiler {
