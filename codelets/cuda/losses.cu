@@ -65,10 +65,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 					      the scores of other classes lack of it */
 
 		orr_load<1>(&right, row + at);
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, row + i);
+		each_of<T, V>(width, row, [&](int64_t i, float *v) {
 			if (kept)
 				orr_store<V>(kept + i, v);
 			for (int j = 0; j < V; j++)
@@ -121,13 +118,10 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		float *slope, struct seen *seen)
 {
 	each_row<T>(n, [=](int64_t r) {
+		const float *row = prediction + r * width, *wanted = target + r * width;
 		float sum = 0;
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], t[V];
-
-			orr_load<V>(v, prediction + r * width + i);
-			orr_load<V>(t, target + r * width + i);
+		each_of<T, V>(width, row, wanted, [&](int64_t i, float *v, float *t) {
 			for (int k = 0; k < V; k++) {
 				float difference = v[k] - t[k];
 
@@ -148,14 +142,11 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		       float *slope, struct seen *seen)
 {
 	each_row<T>(n, [=](int64_t r) {
+		const float *row = scores + r * width, *wanted = target + r * width;
 		float sum = 0;
 		int correct = 0;
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], g[V];
-
-			orr_load<V>(v, scores + r * width + i);
-			orr_load<V>(g, target + r * width + i);
+		each_of<T, V>(width, row, wanted, [&](int64_t i, float *v, float *g) {
 			for (int k = 0; k < V; k++) {
 				float x = v[k], t = g[k], e = expf(-fabsf(x)), far = e / (1.0f + e);
 
@@ -260,18 +251,12 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		best top = {-INFINITY, width};
 		struct pair sums = {0, 0}; /* of exponentials, and of what they are of */
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, row + i);
+		each_of<T, V>(width, row, [&](int64_t i, float *v) {
 			for (int j = 0; j < V; j++)
 				top = better(top, best{orr_score(v[j], i + j), i + j});
 		});
 		top = row_best<T>(top);
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, row + i);
+		each_of<T, V>(width, row, [&](int64_t i, float *v) {
 			for (int j = 0; j < V; j++) {
 				sums.b += v[j] - top.score;
 				v[j] = orr_exp_of(v[j] - top.score);
@@ -302,10 +287,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	each_row<T>(n, [=](int64_t r) {
 		int64_t own = (int64_t)at[r];
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, exponentials + r * width + i);
+		each_of<T, V>(width, exponentials + r * width, [&](int64_t i, float *v) {
 			for (int j = 0; j < V; j++) {
 				v[j] = dy[r].sum * v[j] + dy[r].total;
 				v[j] += i + j == own ? dy[r].own : 0.0f;

@@ -17,10 +17,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		float mean = 0, variance, factor;
 		struct pair rest = {0, 0}; /* of differences from the mean, and of their squares */
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, row + i);
+		each_of<T, V>(width, row, [&](int64_t i, float *v) {
 			if (kept)
 				orr_store<V>(kept + i, v);
 			for (int k = 0; k < V; k++)

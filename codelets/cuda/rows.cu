@@ -17,18 +17,12 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		float most = row[0], *to = y + r * width;
 		float sum = 0;
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, row + i);
+		each_of<T, V>(width, row, [&](int64_t, float *v) {
 			for (int k = 0; k < V; k++)
 				most = v[k] > most ? v[k] : most;
 		});
 		most = row_most<T>(most);
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, row + i);
+		each_of<T, V>(width, row, [&](int64_t i, float *v) {
 			for (int k = 0; k < V; k++) {
 				v[k] = orr_exp_of(v[k] - most);
 				sum += v[k];
@@ -36,10 +30,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			orr_store<V>(to + i, v);
 		});
 		sum = 1.0f / row_sum<T>(sum);
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, to + i);
+		each_of<T, V>(width, to, [&](int64_t i, float *v) {
 			for (int k = 0; k < V; k++)
 				v[k] *= sum;
 			orr_store<V>(to + i, v);
@@ -53,11 +44,7 @@ __device__ inline float row_dot(int64_t width, const float *a, const float *b)
 {
 	float sum = 0;
 
-	each_of<T, V>(width, [&](int64_t i) {
-		float v[V], w[V];
-
-		orr_load<V>(v, a + i);
-		orr_load<V>(w, b + i);
+	each_of<T, V>(width, a, b, [&](int64_t, float *v, float *w) {
 		for (int k = 0; k < V; k++)
 			sum = fmaf(v[k], w[k], sum);
 	});
@@ -72,11 +59,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		const float *row = y + r * width, *row_dy = dy + r * width;
 		float along = row_dot<T, V>(width, row, row_dy);
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], g[V];
-
-			orr_load<V>(v, row + i);
-			orr_load<V>(g, row_dy + i);
+		each_of<T, V>(width, row, row_dy, [&](int64_t i, float *v, float *g) {
 			for (int k = 0; k < V; k++)
 				g[k] = v[k] * (g[k] - along);
 			orr_store<V>(dx + r * width + i, g);
@@ -96,10 +79,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 		if (!place<T>::x())
 			factors[r] = factor;
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
-
-			orr_load<V>(v, row + i);
+		each_of<T, V>(width, row, [&](int64_t i, float *v) {
 			for (int k = 0; k < V; k++)
 				v[k] *= factor;
 			orr_store<V>(y + r * width + i, v);
@@ -117,11 +97,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		float along = row_dot<T, V>(width, row, row_dy), factor = factors[r];
 
 		along = factor < 1.0f / epsilon ? along : 0.0f;
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], g[V];
-
-			orr_load<V>(v, row + i);
-			orr_load<V>(g, row_dy + i);
+		each_of<T, V>(width, row, row_dy, [&](int64_t i, float *v, float *g) {
 			for (int k = 0; k < V; k++)
 				g[k] = factor * (g[k] - along * v[k]);
 			orr_store<V>(dx + r * width + i, g);

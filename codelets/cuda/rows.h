@@ -26,11 +26,11 @@ template <> __device__ inline struct pair of_lane(struct pair v, int offset)
 	return {of_lane(v.a, offset), of_lane(v.b, offset)};
 }
 
-/* The same sum in all threads of a row; their values are added in one order. */
-template <int T, class N> __device__ inline N row_sum(N v)
+/* What join makes of the values of all threads of a row, in one order, in all of them. */
+template <int T, class N, class F> __device__ inline N row_fold(N v, F join)
 {
 	for (int offset = 16; offset; offset /= 2)
-		v += of_lane(v, offset);
+		v = join(v, of_lane(v, offset));
 	if constexpr (T > 32) {
 		__shared__ N warps[T / 32];
 
@@ -40,9 +40,14 @@ template <int T, class N> __device__ inline N row_sum(N v)
 		__syncthreads();
 		v = warps[0];
 		for (int k = 1; k < T / 32; k++)
-			v += warps[k];
+			v = join(v, warps[k]);
 	}
 	return v;
+}
+
+template <int T, class N> __device__ inline N row_sum(N v)
+{
+	return row_fold<T>(v, [](N a, N b) { return a += b, a; });
 }
 
 /* ---- kernels that go row by row: a narrow row is a warp's, a wide one a block's ---- */
@@ -79,23 +84,14 @@ __device__ inline best better(best a, best b)
 	return orr_score_wins(b.score, b.at, a.score, a.at) ? b : a;
 }
 
+template <> __device__ inline best of_lane(best v, int offset)
+{
+	return {of_lane(v.score, offset), of_lane(v.at, offset)};
+}
+
 template <int T> __device__ inline best row_best(best b)
 {
-	for (int offset = 16; offset; offset /= 2)
-		b = better(b, best{__shfl_xor_sync(ORR_ALL_LANES, b.score, offset),
-				   __shfl_xor_sync(ORR_ALL_LANES, b.at, offset)});
-	if constexpr (T > 32) {
-		__shared__ best warps[T / 32];
-
-		__syncthreads();
-		if (threadIdx.x % 32 == 0)
-			warps[threadIdx.x / 32] = b;
-		__syncthreads();
-		b = warps[0];
-		for (int k = 1; k < T / 32; k++)
-			b = better(b, warps[k]);
-	}
-	return b;
+	return row_fold<T>(b, better);
 }
 
 /* f(i) for the thread's elements i, i + 1, ..., i + V - 1 of a row. */
@@ -103,6 +99,29 @@ template <int T, int V, class F> __device__ inline void each_of(int64_t width, F
 {
 	for (int64_t i = (int64_t)V * place<T>::x(); i < width; i += T * V)
 		f(i);
+}
+
+/* f(i, v) with these elements v of a row, or with those of two. */
+template <int T, int V, class A, class F>
+__device__ inline void each_of(int64_t width, const A *row, F f)
+{
+	each_of<T, V>(width, [&](int64_t i) {
+		float v[V];
+
+		orr_load<V>(v, row + i);
+		f(i, v);
+	});
+}
+
+template <int T, int V, class A, class F>
+__device__ inline void each_of(int64_t width, const A *row, const A *other, F f)
+{
+	each_of<T, V>(width, row, [&](int64_t i, float *v) {
+		float w[V];
+
+		orr_load<V>(w, other + i);
+		f(i, v, w);
+	});
 }
 
 /* f(r) for the rows of the thread; all threads of a row are in step. */

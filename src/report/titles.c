@@ -4,8 +4,8 @@
 
 #include "orrery/jobs.h"
 #include "layout.h"
+#include "members.h"
 #include "parts.h"
-#include "stages.h"
 #include "orrery/timeline.h"
 
 #define MOST_TITLES 20000 /* of more jobs none is wide enough to be pointed at */
