@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 ENDED = 124  # exit code of what was ended here
@@ -116,14 +117,12 @@ class Check:
                 self.report.log(command, str(why), 127)
                 return 127, str(why)
             self.running.add(process)
-            try:
-                code = process.wait(self.left())
-            except subprocess.TimeoutExpired:
-                self.kill(process)
-                process.wait()
-                code = ENDED
-            finally:
-                self.running.discard(process)
+            late = threading.Timer(self.left(), self.kill, [process])  # wait(timeout) would nap
+            late.start()
+            code = process.wait()
+            code = code if late.is_alive() else ENDED
+            late.cancel()
+            self.running.discard(process)
             out.seek(0)
             text = out.read()
         self.report.log(command, text, code)
