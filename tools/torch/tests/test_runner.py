@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from orrery_torch import command
 from orrery_torch.run import post
 from orrery_torch.run.clock import between
-from orrery_torch.trace.parts import split
+from orrery_torch.trace.parts import split as split_into_parts
 from orrery_torch.run.plan import Message, read_plan
 from orrery_torch.run.runner import cut
 from orrery_torch.trace.trace import trace
@@ -262,7 +262,7 @@ def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:
     plan = planned(tmp_path, MLP, digits(), "-w 2 --stages 2 -s pipedream")
     traced = trace(MLP(), digits())
     with pytest.raises(ValueError, match="pipedream never flushes"):
-        read_plan(plan, traced, split(traced))
+        read_plan(plan, traced, split_into_parts(traced))
 
 
 # ---- channels that block, as NCCL's do ----
@@ -349,3 +349,91 @@ def test_clocks_of_one_machine_are_left_alone() -> None:
 
 def test_a_clock_is_moved_into_what_all_meetings_allow() -> None:
     assert between([(3.0, 7.0), (4.0, 9.0)]) == 5.5
+
+
+# ---- one graph of autograd ----
+
+
+class InPlace(nn.Module):
+    """Changes a tensor that was read before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        h = self.a(x)
+        before = h + 1
+        return F.mse_loss(self.b(h.relu_()) * before, y)
+
+
+def written_plan(stages: list[list[str]], split: bool) -> dict[str, Any]:
+    """On one worker, all forward passes first."""
+    numbers, back = range(len(stages)), "BW" if split else "B"
+    order = [f"{i}F{b}" for b in range(M) for i in numbers]
+    order += [f"{i}{d}{b}" for b in range(M) for i in reversed(numbers) for d in back]
+    told = [{"operators": names} for names in stages]
+    return {"stages": told, "worker": [{"order": order}], "microbatches": M}
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("split", [False, True])
+def test_a_change_in_place_stays_in_its_operator(split: bool) -> None:
+    """The other stage has what was there before, though it runs later."""
+    torch.manual_seed(7)
+    model = InPlace()
+    last = ["add", "b", "mul", "broadcast_tensors", "mse_loss"]
+    plan = written_plan([["a", "relu_"], last], split)
+    orrery_torch.Runner(plan, model, pairs(SAMPLES)).step(pairs(SAMPLES * M))
+    found = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    model(*pairs(SAMPLES * M)).backward()
+    torch.testing.assert_close(found, [p.grad for p in model.parameters()])
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("split", [False, True])
+def test_a_stage_is_one_graph_where_b_and_w_are_one_job(
+    split: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call of the engine a job, and not one an operator."""
+    calls = []
+    engine = torch.autograd.graph._engine_run_backward
+    for module in (torch.autograd, torch.autograd.graph):
+        count = lambda *args, **kwargs: calls.append(0) or engine(*args, **kwargs)  # noqa: E731
+        monkeypatch.setattr(module, "_engine_run_backward", count)
+    names = [part.name for part in split_into_parts(trace(Follows(), pairs(SAMPLES)))]
+    half = len(names) // 2
+    runner = orrery_torch.Runner(
+        written_plan([names[:half], names[half:]], split), Follows(), pairs(SAMPLES)
+    )
+    calls.clear()
+    runner.step(pairs(SAMPLES * M))
+    assert (len(calls) == 2 * M) != split
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("recompute", ["none", "all"])
+def test_a_compiled_stage_gives_the_same(tmp_path: Path, recompute: str) -> None:
+    """Losses, gradients and running means; another size runs as it is."""
+    batch, found = odd(SAMPLES * M), []
+    plan = planned(tmp_path, Odd, odd(SAMPLES), f"-w 1 -s gpipe --stages 2 --recompute {recompute}")
+    for backend in (False, "aot_eager"):
+        torch.manual_seed(7)
+        model = Odd()
+        runner = orrery_torch.Runner(plan, model, cut(batch, M)[0], compile=backend)
+        losses = [runner.step(batch), runner.step(odd(3))]
+        gradients = {k: p.grad for k, p in model.named_parameters()}
+        found.append((losses, gradients, dict(model.named_buffers())))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.usefixtures("alone")
+def test_what_torch_compile_does_not_have_is_refused(tmp_path: Path) -> None:
+    plan = planned(tmp_path, Odd, odd(SAMPLES), "-w 1 -s zb-h1 --stages 1")
+    with pytest.raises(ValueError, match="compile=True: the plan has B and W of stage 0 apart"):
+        orrery_torch.Runner(plan, Odd(), odd(SAMPLES), compile=True)
+    model = Odd()
+    model.first = torch.compile(model.first)
+    with pytest.raises(ValueError, match="^first is made by torch.compile, which would be lost here"):
+        orrery_torch.Runner(plan, model, odd(SAMPLES))

@@ -28,13 +28,13 @@ class Fault(RuntimeError):
     """A step failed, here or in another process: no process can go on with this Runner."""
 
 
-def limit_of(plan: Mapping[str, Any], given: float | None) -> timedelta:
+def limit_of(plan: Mapping[str, Any], given: float | None, least: float = LEAST) -> timedelta:
     """The longest that a process waits for another within a step."""
     if given is not None and not given > 0:
         raise ValueError(f"timeout={given!r}: seconds, more than 0")
     planned = plan.get("makespan")
     timed = isinstance(planned, (int, float)) and plan.get("unit", "seconds") == "seconds"
-    return timedelta(seconds=given or max(LEAST, SLOWER * planned if timed else 0.0))
+    return timedelta(seconds=given or max(least, SLOWER * planned if timed else 0.0))
 
 
 def long(job: Job) -> str:

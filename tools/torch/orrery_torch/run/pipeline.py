@@ -12,7 +12,7 @@ from ..trace.trace import Inputs, on_fakes
 from .alarm import Alarm
 from .batch import kinds_of
 from .clock import Stopwatch
-from .plan import Job, Message, Plan
+from .plan import Job, Message, Plan, Stage
 from .post import Channels, Post
 from .stage import Pass, Ready
 
@@ -21,7 +21,7 @@ AHEAD = 4  # jobs whose messages are awaited before they begin
 
 class Pipeline:
     """The model as it is traced for microbatches of one size and in one mode. What others make is
-    received, and what they read is sent, in the plan's order."""
+    received, and what they read is sent, in the plan's order. backend: of torch.compile, if any."""
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Pipeline:
         example: Inputs,
         channels: Channels,
         alarm: Alarm,
+        backend: str = "",
     ) -> None:
         self.model, self.calls, self.plan, self.alarm = model, calls, plan, alarm
         self.me, self.device = channels.me, channels.device
@@ -40,13 +41,18 @@ class Pipeline:
         self.needs = {job: self._needs(job) for job in plan.orders[self.me]}
         self.reads = self._reads()
         own = sorted({job.stage for job in plan.orders[self.me]})
-        self.ready = {i: [Ready(calls, part) for part in plan.stages[i].parts] for i in own}
+        self.ready = {i: self._ready(plan.stages[i], backend) for i in own}
         self.parts = [part for i in own for part in plan.stages[i].parts]
         self.needed = calls.needed(self.parts)
         keys = calls.keys(example)
         self.inputs = [keys[n] for n in keys if n in self.needed and keys[n] is not None]
         self.watch = Stopwatch(self.device)
         self.timeline: list[tuple[str, float, float]] = []  # of this process, by its clock
+
+    def _ready(self, stage: Stage, backend: str) -> list[Ready]:
+        if self.plan.splits(stage):
+            return [Ready(self.calls, [part], part.gives) for part in stage.parts]
+        return [Ready(self.calls, stage.parts, stage.gives, backend)]
 
     def _shapes(self) -> Values:
         """What goes over the edges, as it is for an example under the autocast of now."""
@@ -189,7 +195,7 @@ class Pipeline:
     def _forward(self, job: Job) -> dict[fx.Node, Tensor]:
         stage, b = self.plan.stages[job.stage], job.b
         inputs = {n: self.values[n, b] for n in stage.reads}
-        run = Pass(self.calls, stage, self.ready[job.stage], self.given_values[b], inputs)
+        run = Pass(stage, self.ready[job.stage], self.given_values[b], inputs)
         run.forward()
         for n in stage.reads:
             self._has_read(n, b)

@@ -15,7 +15,7 @@ from ..trace.changes import check_backwards, check_changes, check_moved
 from ..trace.inputs import check_inputs
 from ..trace.parts import split
 from ..trace.trace import Inputs, trace
-from .alarm import Alarm, attempt, limit_of
+from .alarm import LEAST, Alarm, attempt, limit_of
 from .batch import cut
 from .checkpoint import contents, load_more, load_optimizer, place, write
 from .clock import gathered, offset
@@ -27,6 +27,8 @@ from .post import Channels
 from .rounds import Rounds
 from .sums import Sums
 
+COMPILES = 1800.0  # seconds that nobody waits longer than, if the first step compiles
+
 
 class Runner:
     """step() runs a minibatch as the plan says, and leaves the gradients in the parameters of this
@@ -36,8 +38,11 @@ class Runner:
     materialise() comes before the first step. example_inputs: one microbatch. level, whole: as for
     the graph() that the plan is of.
 
+    compile: each stage by torch.compile, by its backend of this name or the usual one; not in
+    evaluate(), nor for a last microbatch of another size.
+
     timeout: seconds that a process waits for another within a step; 20 times what the plan says of
-    the whole step, and a minute at least.
+    the whole step, and a minute at least; half an hour at least if stages are compiled.
 
     inputs: places or names of what this process reads of a batch: the rest of it may be None."""
 
@@ -50,8 +55,15 @@ class Runner:
         level: str = "module",
         whole: tuple[type[nn.Module], ...] = (),
         timeout: float | None = None,
+        compile: bool | str = False,  # noqa: A002 PyTorch's word
     ) -> None:
         check_inputs(model, example_inputs)
+        kept = next((name for name, m in model.named_modules() if hasattr(m, "_orig_mod")), None)
+        if kept is not None:
+            raise ValueError(
+                f"{kept or 'the model'} is made by torch.compile, which would be lost here: give the "
+                "module itself, and compile=True"
+            )
         self.model = model
         self.device = device_of(model)
         with uncast(self.device):
@@ -69,10 +81,17 @@ class Runner:
         check_moved(traced, [stage.parts for stage in self.plan.stages])
         self.modes = modes_of(model)
         self.alarm = Alarm()
-        limit = limit_of(told, timeout)
+        backend = compile if isinstance(compile, str) else "inductor" if compile else ""
+        split_here = next((s.number for s in self.plan.stages if self.plan.splits(s)), None)
+        if backend and split_here is not None:
+            raise ValueError(
+                f"compile={compile!r}: the plan has B and W of stage {split_here} apart, and what "
+                "torch.compile makes has one backward: take a schedule without W, such as 1f1b"
+            )
+        limit = limit_of(told, timeout, COMPILES if backend else LEAST)
         channels = Channels(self.me, self.device, limit)
         self.training = Pipeline(
-            model, Calls(traced), self.plan, example_inputs, channels, self.alarm
+            model, Calls(traced), self.plan, example_inputs, channels, self.alarm, backend
         )
         if not self.training.losses:
             raise ValueError("forward() has to give a loss, a number that a gradient comes from")

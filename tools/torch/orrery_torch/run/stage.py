@@ -1,6 +1,8 @@
 """One stage of a model and one microbatch: F, B and W on the user's own modules."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -11,19 +13,43 @@ from .plan import Stage
 
 
 class Ready:
-    """A part with what is the same at every run: parameters, buffers and other constants of its
-    calls, and whether one of them changes what it reads."""
+    """Parts that run as one, in one function of Python's, with what is the same at every run:
+    parameters, buffers and other constants of their calls. backend: of torch.compile, if any."""
 
-    def __init__(self, calls: Calls, part: Part) -> None:
-        self.part, self.trained = part, trained_of(part)
-        read = dict.fromkeys(n for call in part.calls for n in call.all_input_nodes)
-        self.constants = {n: calls.constants[n] for n in read if n.op == "get_attr"}
-        self.buffers = {
-            n: t
-            for n, t in self.constants.items()
-            if isinstance(t, Tensor) and not isinstance(t, nn.Parameter)
-        }
-        self.changes = changes_input(calls.trace, part)
+    def __init__(
+        self, calls: Calls, parts: list[Part], gives: list[fx.Node], backend: str = ""
+    ) -> None:
+        self.gives = gives
+        self.trained = list({id(t): t for part in parts for t in trained_of(part)}.values())
+        made = dict.fromkeys(n for part in parts for n in part.calls)
+        self.reads = [n for n in dict.fromkeys(n for p in parts for n in p.reads) if n not in made]
+        self.reader = {n: part.name for part in reversed(parts) for n in part.reads}
+        read = dict.fromkeys(n for call in made for n in call.all_input_nodes if n.op == "get_attr")
+        tensors = {n: calls.constants[n] for n in read if isinstance(calls.constants[n], Tensor)}
+        self.parameters = {n: t for n, t in tensors.items() if isinstance(t, nn.Parameter)}
+        self.buffers = {n: t for n, t in tensors.items() if n not in self.parameters}
+        self.constants = list(self.parameters.values())
+
+        graph = fx.Graph()
+        given = [*self.reads, *self.parameters, *self.buffers]
+        copies = {n: graph.placeholder(n.name) for n in given}
+        copies |= {n: graph.node_copy(n) for n in read if n not in tensors}
+        for part in parts:
+            own = {}  # of what it changes: autograd forbids that of a leaf, and others read it
+            if changes_input(calls.trace, part):
+                own = {n: graph.call_function(clone, (copies[n],)) for n in part.reads}
+            for call in part.calls:
+                now = {**copies, **own}
+                copies[call] = graph.node_copy(call, now.__getitem__)
+        graph.output(tuple(copies[n] for n in gives))
+        module = fx.GraphModule(calls.trace.module, graph)
+        self.run: Callable[..., Any] = module.forward
+        if backend:
+            self.run = torch.compile(module, backend=backend, dynamic=False)
+
+
+def clone(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 def copies_of(buffers: Values) -> Values:
@@ -32,7 +58,7 @@ def copies_of(buffers: Values) -> Values:
 
 @dataclass
 class Link:
-    """A part that has run: what it read and gave, and the gradients of that for W."""
+    """What has run as one: what it read and gave, and the gradients of that for W."""
 
     ready: Ready
     leaves: dict[fx.Node, Tensor]
@@ -55,13 +81,14 @@ class Random:
 
 
 class Pass:
-    """What F of a stage keeps for B and W. Every part of it is a graph of autograd of its own, so
-    that W computes the gradients of parameters and nothing again that B has computed."""
+    """What F of a stage keeps for B and W. A stage whose B and W are one job is one graph of
+    autograd. Where they are two every part is one of its own, so that W computes the gradients of
+    parameters and nothing again that B has computed."""
 
     def __init__(
-        self, calls: Calls, stage: Stage, parts: list[Ready], given: Values, inputs: Values
+        self, stage: Stage, parts: list[Ready], given: Values, inputs: Values
     ) -> None:
-        self.calls, self.stage, self.parts = calls, stage, parts
+        self.stage, self.parts = stage, parts
         self.given, self.inputs = given, inputs  # data, and what comes from other stages
         self.links: list[Link] = []
         self.outputs: dict[fx.Node, Tensor] = {}
@@ -92,28 +119,22 @@ class Pass:
     def _run(self, ready: Ready, values: Values, buffers: Values) -> list[tuple[Tensor, Tensor]]:
         """Its buffers, and copies of them that it has moved: autograd may keep such a copy, while
         other microbatches move the buffer."""
-        part = ready.part
-        reads = {n: values[n] for n in part.reads}
-        leaves = {
-            n: t.detach().requires_grad_()
-            for n, t in reads.items()
-            if isinstance(t, Tensor) and t.requires_grad
-        }
-        for n, value in reads.items():
-            if n not in leaves and any(t.requires_grad for t in tensors_in(value)):
+        leaves: dict[fx.Node, Tensor] = {}
+        reads = [values[n] for n in ready.reads]
+        for i, n in enumerate(ready.reads):
+            if isinstance(reads[i], Tensor):
+                if reads[i].requires_grad:
+                    reads[i] = leaves[n] = reads[i].detach().requires_grad_()
+            elif any(t.requires_grad for t in tensors_in(reads[i])):
                 raise ValueError(
-                    f"{part.name} reads {n.name}, several tensors at once: name a module "
+                    f"{ready.reader[n]} reads {n.name}, several tensors at once: name a module "
                     "around both in whole="
                 )
         copies = copies_of(buffers)
-        own = {**reads, **leaves, **ready.constants, **copies}
-        if ready.changes:
-            own |= {n: own[n].clone() for n in part.reads if isinstance(own[n], Tensor)}
-        self.calls.run(part.calls, own)
-        given = [(n, own[n]) for n in part.gives]
-        outputs = [(n, t) for n, t in given if isinstance(t, Tensor) and t.requires_grad]
+        made = dict(zip(ready.gives, ready.run(*reads, *ready.constants, *copies.values())))
+        outputs = [(n, t) for n, t in made.items() if isinstance(t, Tensor) and t.requires_grad]
         self.links.append(Link(ready, leaves, outputs))
-        values |= dict(given)
+        values |= made
         return [(t, copies[n]) for n, t in ready.buffers.items()]
 
     def backward(self, gradients: dict[fx.Node, Tensor], split: bool) -> dict[fx.Node, Tensor]:
@@ -123,32 +144,27 @@ class Pass:
             reached = [(t, gradients[n]) for n, t in link.outputs if n in gradients]
             link.reached = [t for t, _ in reached]
             link.incoming = [g for _, g in reached]
-            trained = [] if split else link.ready.trained
-            wanted = [*link.leaves.values(), *trained]
+            leaves = list(link.leaves.values())
+            wanted = leaves if split else leaves + link.ready.trained
             if not reached or not wanted:
                 continue
-            found = torch.autograd.grad(
-                link.reached, wanted, link.incoming, retain_graph=split, allow_unused=True
-            )
+            if split:
+                found = torch.autograd.grad(
+                    link.reached, leaves, link.incoming, retain_graph=True, allow_unused=True
+                )
+            else:
+                torch.autograd.backward(link.reached, link.incoming, inputs=wanted)
+                found = tuple(t.grad for t in leaves)
             for n, g in zip(link.leaves, found):
                 if g is not None:
                     gradients[n] = gradients[n] + g if n in gradients else g
-            accumulate(trained, found[len(link.leaves) :])
         return {n: gradients[n] for n in self.stage.reads if n in gradients}
 
     def weights(self) -> None:
         for link in self.links:
-            trained = link.ready.trained
-            if link.reached and trained:
-                found = torch.autograd.grad(link.reached, trained, link.incoming, allow_unused=True)
-                accumulate(trained, found)
+            if link.reached and link.ready.trained:
+                torch.autograd.backward(link.reached, link.incoming, inputs=link.ready.trained)
 
 
 def trained_of(part: Part) -> list[Tensor]:
     return [t for t in part.tensors.values() if isinstance(t, nn.Parameter) and t.requires_grad]
-
-
-def accumulate(parameters: list[Tensor], gradients: tuple[Tensor | None, ...]) -> None:
-    for p, g in zip(parameters, gradients):
-        if g is not None:
-            p.grad = g.clone() if p.grad is None else p.grad.add_(g)
