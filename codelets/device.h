@@ -54,6 +54,8 @@ struct orr_device {
 	struct orr_microbatch microbatch;
 	/* what is computed next has bfloat16 where comments below say activations; else floats */
 	bool halves;
+	/* ... but for x and dx of a norm, which are floats */
+	bool floats;
 	const char
 		*failure; /* why the first kernel that could not be started was not; NULL: none */
 	bool lost; /* kernels failed as they ran: no call of CUDA works in this process any more */

@@ -82,6 +82,18 @@ static void sum_halves(struct orr_device *d, int64_t count, const void *a, const
 	sum_bf16(count, a, b, y);
 }
 
+ORR_VECTOR static void sum_float_and_bf16(int64_t count, const float *a, const uint16_t *b,
+					  float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = a[i] + orr_bf16_float(b[i]);
+}
+
+static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b, float *y)
+{
+	sum_float_and_bf16(count, a, b, y);
+}
+
 static void sum_activations(struct orr_device *d, int64_t count, const float *a, const float *b,
 			    float *y)
 {
@@ -205,6 +217,7 @@ const struct orr_element_kernels orr_elements_cpu = {
 	.widen = widen,
 	.narrow = narrow,
 	.sum_halves = sum_halves,
+	.sum_mixed = sum_mixed,
 	.map = map,
 	.map_back = map_back,
 	.find_wild = find_wild,

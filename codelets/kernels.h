@@ -31,12 +31,15 @@ struct orr_element_kernels {
 	void (*multiply)(struct orr_device *d, int64_t count, const float *a, const float *b,
 			 float *y);
 	/* bfloat16: its floats; x rounded to it, added to what is there where `add` says so, and
-	 * zeros behind it up to `end` values; y = a + b, each sum rounded */
+	 * zeros behind it up to `end` values; y = a + b, each sum rounded; y = a + b of
+	 * floats and bfloat16 */
 	void (*widen)(struct orr_device *d, int64_t count, const void *x, float *y);
 	void (*narrow)(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
 		       void *y);
 	void (*sum_halves)(struct orr_device *d, int64_t count, const void *a, const void *b,
 			   void *y);
+	void (*sum_mixed)(struct orr_device *d, int64_t count, const float *a, const void *b,
+			  float *y);
 	/* by one of formulas.h's; kept: its x, or its y */
 	void (*map)(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
 		    float *y);

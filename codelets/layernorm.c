@@ -90,23 +90,30 @@ ORR_VECTOR static void add_products(int64_t width, const float *restrict a, cons
 
 /* Row r of what is read, and where that of what is written goes: floats, or those of bfloat16, for
  * two rows of which the workspace has room. */
-static const float *row_of(const struct orr_device *d, int64_t width, const float *x, int64_t r)
+static const float *row_of(const struct orr_device *d, bool halves, int64_t width, const float *x,
+			   int64_t r)
 {
-	if (!d->halves)
+	if (!halves)
 		return x + r * width;
 	orr_from_bf16(width, (const uint16_t *)x + r * width, d->workspace);
 	return d->workspace;
 }
 
-static float *place_of(const struct orr_device *d, int64_t width, float *y, int64_t r)
+static float *place_of(const struct orr_device *d, bool halves, int64_t width, float *y, int64_t r)
 {
-	return d->halves ? (float *)d->workspace + width : y + r * width;
+	return halves ? (float *)d->workspace + width : y + r * width;
 }
 
-static void keep_row(const struct orr_device *d, int64_t width, float *y, int64_t r)
+static void keep_row(const struct orr_device *d, bool halves, int64_t width, float *y, int64_t r)
 {
-	if (d->halves)
+	if (halves)
 		orr_to_bf16(width, (float *)d->workspace + width, (uint16_t *)y + r * width);
+}
+
+/* Are x and dx bfloat16? */
+static bool has_half_input(const struct orr_device *d)
+{
+	return d->halves && !d->floats;
 }
 
 static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
@@ -116,8 +123,8 @@ static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
 	float *factors = normal + norm->n * width;
 
 	for (int64_t r = 0; r < norm->n; r++, normal += width) {
-		const float *from = row_of(d, width, x, r);
-		float *to = place_of(d, width, y, r);
+		const float *from = row_of(d, has_half_input(d), width, x, r);
+		float *to = place_of(d, d->halves, width, y, r);
 		double mean = norm->centred ? sum_row(width, from) / (double)width : 0.0;
 		double variance = sum_squares(width, from, mean) / (double)width;
 		double factor = 1.0 / sqrt(variance + norm->epsilon);
@@ -127,7 +134,7 @@ static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
 			normalise(width, from, mean, factor, gain, bias, to, normal);
 		else
 			scale_row(width, from, factor, gain, to, normal);
-		keep_row(d, width, y, r);
+		keep_row(d, d->halves, width, y, r);
 	}
 }
 
@@ -138,14 +145,14 @@ static void layernorm_input(struct orr_device *d, const struct orr_norm *norm, c
 	const float *factors = normal + norm->n * width;
 
 	for (int64_t r = 0; r < norm->n; r++, normal += width) {
-		const float *from = row_of(d, width, dy, r);
+		const float *from = row_of(d, d->halves, width, dy, r);
 		double sum, along;
 
 		sum_slopes(width, from, gain, normal, &sum, &along);
 		input_slopes(width, from, gain, normal, (double)factors[r],
 			     norm->centred ? sum / (double)width : 0.0, along / (double)width,
-			     place_of(d, width, dx, r));
-		keep_row(d, width, dx, r);
+			     place_of(d, has_half_input(d), width, dx, r));
+		keep_row(d, has_half_input(d), width, dx, r);
 	}
 }
 
@@ -154,14 +161,14 @@ static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, 
 {
 	int64_t width = norm->width;
 	float *gain = apart ? apart : dgain, *bias = apart ? apart + width : dbias;
-	const float *from = row_of(d, width, dy, 0);
+	const float *from = row_of(d, d->halves, width, dy, 0);
 
 	for (int64_t i = 0; i < width; i++)
 		gain[i] = from[i] * normal[i];
 	if (norm->centred)
 		memcpy(bias, from, (size_t)width * sizeof(*bias));
 	for (int64_t r = 1; r < norm->n; r++) {
-		from = row_of(d, width, dy, r);
+		from = row_of(d, d->halves, width, dy, r);
 		normal += width;
 		add_products(width, from, normal, gain);
 		if (norm->centred)

@@ -188,8 +188,11 @@ struct orr_op {
 	bool whole_minibatch; /* it reads every microbatch of its inputs: gather=minibatch */
 	enum orr_output kept;
 	bool halves; /* its kernels take bfloat16 where a device does (struct orr_kernels) */
-	bool moves;  /* its output has values of its inputs as they are */
-	bool draws;  /* its passes are other ones for other samples: random numbers */
+	/* its kernels take a mix: a norm's that reads floats, a sum of two with one in floats,
+	 * which is in floats */
+	bool mixes;
+	bool moves; /* its output has values of its inputs as they are */
+	bool draws; /* its passes are other ones for other samples: random numbers */
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */

@@ -209,7 +209,10 @@ static struct orr_call call_of(const struct orr_pass_buffers *f, const struct or
 /* Is what its kernels are given bfloat16? */
 static void tell_halves(const struct orr_call *c, bool begins)
 {
-	c->device->halves = begins && c->halves;
+	bool mixed = c->halves && c->layer->mixed;
+
+	c->device->halves = begins && c->halves && (!mixed || c->layer->output.half);
+	c->device->floats = begins && mixed;
 }
 
 void orr_program_forward(const struct orr_program *p, struct orr_device *device, int64_t n,

@@ -64,6 +64,9 @@ START_TEST(conversions_and_sums_have_the_same_bits)
 	cpu.kernels->elements->widen(&cpu, count, b->on_cpu, x->on_cpu);
 	cuda.kernels->elements->widen(&cuda, count, b->on_cuda, x->on_cuda);
 	check_same(x, "widened");
+	cpu.kernels->elements->sum_mixed(&cpu, count, y->on_cpu, a->on_cpu, x->on_cpu);
+	cuda.kernels->elements->sum_mixed(&cuda, count, y->on_cuda, a->on_cuda, x->on_cuda);
+	check_same(x, "summed with floats");
 	free_tensors();
 	stop();
 }
@@ -182,20 +185,25 @@ END_TEST
 
 START_TEST(norms_take_them)
 {
-	int64_t n = shapes[_i / 2].n, width = shapes[_i / 2].in;
+	int64_t n = shapes[_i / 4].n, width = shapes[_i / 4].in;
+	bool floats = _i & 2; /* x and dx */
 	struct orr_norm norm = {.n = n, .width = width, .centred = _i % 2, .epsilon = 1e-5};
-	struct tensor *x, *dy, *gain, *bias, *y, *dx, *dgain, *dbias, *normal, *hx, *hdy, *hy;
+	struct tensor *x, *dy, *gain, *bias, *y, *dx, *dgain, *dbias, *normal, *hx, *hdy, *hy, *hdx;
 
 	start(ORR_PRECISION_BF16, n, width, width);
 	x = filled(n * width, 0, 1), dy = filled(n * width, 0, 2), gain = filled(width, 0, 3);
 	bias = filled(width, 0, 4), y = empty(n * width, 0), dx = empty(n * width, 0);
 	dgain = empty(width, 0), dbias = empty(width, 0), normal = empty(n * width + n, 0);
 	hx = halved(x, n * width, 0), hdy = halved(dy, n * width, 0), hy = empty(n * width / 2, 0);
-	orr_round_bf16(n * width, x->on_cpu, x->on_cpu);
+	hdx = floats ? dx : empty(n * width / 2, 0);
+	if (!floats)
+		orr_round_bf16(n * width, x->on_cpu, x->on_cpu);
 	orr_round_bf16(n * width, dy->on_cpu, dy->on_cpu);
 	cuda.halves = true;
-	cuda.kernels->norms->layernorm_forward(&cuda, &norm, hx->on_cuda, gain->on_cuda,
-					       bias->on_cuda, hy->on_cuda, normal->on_cuda);
+	cuda.floats = floats;
+	cuda.kernels->norms->layernorm_forward(&cuda, &norm, (floats ? x : hx)->on_cuda,
+					       gain->on_cuda, bias->on_cuda, hy->on_cuda,
+					       normal->on_cuda);
 	cuda.halves = false;
 	orr_norms_cpu.layernorm_forward(&cpu, &norm, x->on_cpu, gain->on_cpu, bias->on_cpu,
 					y->on_cpu, normal->on_cpu);
@@ -205,11 +213,11 @@ START_TEST(norms_take_them)
 		if (whole)
 			cuda.kernels->norms->layernorm_backward(
 				&cuda, &norm, normal->on_cuda, gain->on_cuda, hdy->on_cuda, NULL,
-				hy->on_cuda, dgain->on_cuda, dbias->on_cuda);
+				hdx->on_cuda, dgain->on_cuda, dbias->on_cuda);
 		else
 			cuda.kernels->norms->layernorm_input(&cuda, &norm, normal->on_cuda,
 							     gain->on_cuda, hdy->on_cuda,
-							     hy->on_cuda);
+							     hdx->on_cuda);
 		if (!whole)
 			cuda.kernels->norms->layernorm_weight(&cuda, &norm, normal->on_cuda,
 							      hdy->on_cuda, NULL, dgain->on_cuda,
@@ -219,11 +227,15 @@ START_TEST(norms_take_them)
 					      dx->on_cpu);
 		orr_norms_cpu.layernorm_weight(&cpu, &norm, normal->on_cpu, dy->on_cpu, NULL,
 					       dgain->on_cpu, dbias->on_cpu);
-		check_halves(hy, dx, n * width, "dx");
+		if (floats)
+			check_close(dx, 1e-5, "dx in floats");
+		else
+			check_halves(hdx, dx, n * width, "dx");
 		check_close(dgain, 1e-5, "dgain");
 		if (norm.centred)
 			check_close(dbias, 1e-5, "dbias");
 	}
+	cuda.floats = false;
 	free_tensors();
 	stop();
 }
@@ -236,7 +248,7 @@ int main(void)
 		ONCE(sums_round_each_addend),
 		EACH(elementwise_kernels_take_them, 8),
 		EACH(products_take_them, N_OF(shapes)),
-		EACH(norms_take_them, 2 * N_OF(shapes)),
+		EACH(norms_take_them, 4 * N_OF(shapes)),
 	};
 	int failed, n = 0;
 

@@ -76,6 +76,32 @@ static void start_sum_halves(struct orr_device *d, int64_t count, const void *a,
 	orr_each_half<true>(d, "sum of halves", count, plus{}, a, b, y);
 }
 
+/* y = a + b, each with its type. */
+struct mixed_sum {
+	const float *a;
+	const uint16_t *b;
+	float *y;
+
+	template <int V> __device__ void operator()(int64_t at) const
+	{
+		float u[V], v[V];
+
+		orr_load<V>(u, a + at);
+		orr_load<V>(v, b + at);
+		for (int k = 0; k < V; k++)
+			u[k] += v[k];
+		orr_store<V>(y + at, u);
+	}
+};
+
+static void start_sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b,
+			    float *y)
+{
+	start_halves(d, "sum of floats and halves", count, count,
+		     mixed_sum{a, static_cast<const uint16_t *>(b), y},
+		     orr_address(a) | orr_address(b) | orr_address(y));
+}
+
 static void start_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
 			   float *y)
 {
@@ -193,6 +219,7 @@ const struct orr_element_kernels orr_elements_cuda = {
 	.widen = start_widen,
 	.narrow = orr_cuda_narrow,
 	.sum_halves = start_sum_halves,
+	.sum_mixed = start_sum_mixed,
 	.map = start_map,
 	.map_back = start_map_back,
 	.find_wild = start_find_wild,

@@ -3,10 +3,11 @@
 #include "rows.h"
 #include "sums.h"
 
-template <int T, int V, class A>
+/* A: the type of x and dx, B: of y and dy. */
+template <int T, int V, class A, class B>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	layernorm_forward(struct orr_norm norm, int64_t room, const A *x, const float *gain,
-			  const float *bias, A *y, float *normal, float *factors)
+			  const float *bias, B *y, float *normal, float *factors)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
@@ -81,10 +82,10 @@ __device__ inline struct pair row_means(const struct orr_norm &norm, struct pair
 	return {norm.centred ? sums.a / (float)norm.width : 0.0f, sums.b / (float)norm.width};
 }
 
-template <int T, int V, class A>
+template <int T, int V, class A, class B>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	layernorm_input(struct orr_norm norm, int64_t room, const float *normal,
-			const float *factors, const float *gain, const A *dy, A *dx)
+			const float *factors, const float *gain, const B *dy, A *dx)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *kept = room ? shared + room * place<T>::y() : NULL;
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 	each_row<T>(norm.n, [=](int64_t r) {
 		const float *row = normal + r * width;
-		const A *row_dy = dy + r * width;
+		const B *row_dy = dy + r * width;
 		float factor = factors[r];
 		struct pair sums = {0, 0};
 
@@ -190,10 +191,10 @@ __device__ inline void sum_blocks(int64_t width, const struct gradients &to)
 
 /* All of the backward for rows of up to OWN * T elements, which are read once; a block has a strip
  * of them. With the bits of layernorm_input and column sums. */
-template <int T, int V, class A>
+template <int T, int V, class A, class B>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	layernorm_backward(struct orr_norm norm, int64_t rows, const float *normal,
-			   const float *factors, const float *gain, const A *dy, A *dx,
+			   const float *factors, const float *gain, const B *dy, A *dx,
 			   const __grid_constant__ struct gradients to)
 {
 	const int64_t width = norm.width, begin = blockIdx.x * rows;
@@ -237,11 +238,13 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	sum_blocks(width, to);
 }
 
-/* ---- A: float, or uint16_t of bfloat16 ---- */
+/* ---- A and B: float, or uint16_t of bfloat16 ---- */
 
-template <class A>
+#define TYPES A, B
+
+template <class A, class B>
 static void forward(struct orr_device *d, const struct orr_norm *norm, const A *x,
-		    const float *gain, const float *bias, A *y, float *normal)
+		    const float *gain, const float *bias, B *y, float *normal)
 {
 	int64_t width = norm->width;
 	struct shape s = shape_of(norm->n, width, whole(width));
@@ -249,37 +252,41 @@ static void forward(struct orr_device *d, const struct orr_norm *norm, const A *
 			(norm->centred ? orr_address(bias) : 0) | orr_address(y) |
 			orr_address(normal);
 
-	START_AS(d, "layernorm", s, all, width, layernorm_forward, A, *norm, s.kept, x, gain, bias,
-		 y, normal, normal + norm->n * width);
+	START_AS(d, "layernorm", s, all, width, layernorm_forward, TYPES, *norm, s.kept, x, gain,
+		 bias, y, normal, normal + norm->n * width);
 }
 
 static void start_layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
 				    const float *x, const float *gain, const float *bias, float *y,
 				    float *normal)
 {
-	if (d->halves)
+	if (d->halves && d->floats)
+		forward(d, norm, x, gain, bias, orr_halves_of(y), normal);
+	else if (d->halves)
 		forward(d, norm, orr_halves_of(x), gain, bias, orr_halves_of(y), normal);
 	else
 		forward(d, norm, x, gain, bias, y, normal);
 }
 
-template <class A>
+template <class A, class B>
 static void input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
-		  const float *gain, const A *dy, A *dx)
+		  const float *gain, const B *dy, A *dx)
 {
 	int64_t width = norm->width;
 	struct shape s = shape_of(norm->n, width, 2 * whole(width));
 	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
 
-	START_AS(d, "layernorm backward", s, all, width, layernorm_input, A, *norm, s.kept, normal,
-		 normal + norm->n * width, gain, dy, dx);
+	START_AS(d, "layernorm backward", s, all, width, layernorm_input, TYPES, *norm, s.kept,
+		 normal, normal + norm->n * width, gain, dy, dx);
 }
 
 static void start_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
 				  const float *normal, const float *gain, const float *dy,
 				  float *dx)
 {
-	if (d->halves)
+	if (d->halves && d->floats)
+		input(d, norm, normal, gain, orr_halves_of(dy), dx);
+	else if (d->halves)
 		input(d, norm, normal, gain, orr_halves_of(dy), orr_halves_of(dx));
 	else
 		input(d, norm, normal, gain, dy, dx);
@@ -293,16 +300,16 @@ static void start_layernorm_weight(struct orr_device *d, const struct orr_norm *
 			     norm->centred ? dbias : NULL);
 }
 
-template <class A>
+template <class A, class B>
 static void backward(struct orr_device *d, const struct orr_norm *norm, const struct shape *of,
-		     const float *normal, const float *gain, const A *dy, A *dx,
+		     const float *normal, const float *gain, const B *dy, A *dx,
 		     const struct gradients &to)
 {
 	struct shape s = *of;
 	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
 
 	s.grid = (unsigned)orr_strips(norm->n);
-	START_AS(d, "layernorm backward", s, all, norm->width, layernorm_backward, A, *norm,
+	START_AS(d, "layernorm backward", s, all, norm->width, layernorm_backward, TYPES, *norm,
 		 orr_strip_rows(norm->n), normal, normal + norm->n * norm->width, gain, dy, dx, to);
 }
 
@@ -325,6 +332,8 @@ static void start_layernorm_backward(struct orr_device *d, const struct orr_norm
 	if (width > (int64_t)OWN * s.threads) {
 		start_layernorm_input(d, norm, normal, gain, dy, dx);
 		start_layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+	} else if (d->halves && d->floats) {
+		backward(d, norm, &s, normal, gain, orr_halves_of(dy), dx, to);
 	} else if (d->halves) {
 		backward(d, norm, &s, normal, gain, orr_halves_of(dy), orr_halves_of(dx), to);
 	} else {

@@ -13,6 +13,13 @@ static void forward(const struct orr_call *c)
 	const float *sum = orr_call_input(c, 0);
 	float *y = orr_call_output(c);
 
+	if (c->halves && c->layer->mixed) {
+		int half = c->layer->ports[1].value.half;
+
+		c->kernels->elements->sum_mixed(c->device, count, orr_call_input(c, !half),
+						orr_call_input(c, half), y);
+		return;
+	}
 	for (int i = 1; i < c->is->n_inputs; i++, sum = y)
 		c->kernels->elements->sum(c->device, count, sum, orr_call_input(c, i), y);
 }
@@ -24,7 +31,10 @@ static void backward(const struct orr_call *c)
 	for (int i = 0; i < c->is->n_inputs; i++) {
 		float *dx = orr_call_input_gradient(c, i);
 
-		if (dx)
+		if (dx && c->halves && c->layer->mixed && c->layer->ports[i].value.half)
+			c->kernels->elements->narrow(c->device, count, count, orr_call_gradient(c),
+						     false, dx);
+		else if (dx)
 			c->kernels->elements->copy(c->device, count, orr_call_gradient(c), dx);
 	}
 }
@@ -32,6 +42,7 @@ static void backward(const struct orr_call *c)
 const struct orr_op orr_op_add = {
 	.name = "add",
 	.halves = true,
+	.mixes = true,
 	.least_inputs = 2,
 	.alike = true,
 	.infer = infer,

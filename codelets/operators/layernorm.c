@@ -77,6 +77,7 @@ static const struct orr_division divisions[] = {
 	const struct orr_op orr_op_##NAME = { \
 		.name = #NAME, \
 		.halves = true, \
+		.mixes = true, \
 		ORR_READS(1, 1), \
 		.attributes = attributes, \
 		.flops = {__VA_ARGS__}, \

@@ -385,6 +385,17 @@ static int64_t wide_columns(const struct orr_compiler *c, const struct orr_opera
 	return columns;
 }
 
+/* Does it read floats and halves, or floats to make halves, and its kernels take that? */
+static bool is_mixed(const struct orr_compiler *c, const struct orr_operator *o)
+{
+	int n = 0;
+
+	for (int i = 0; i < o->n_inputs; i++)
+		n += c->graph->operators[o->inputs[i]].half;
+	return o->instance->op->mixes && o->width / o->rows % 8 == 0 && n == o->n_inputs - 1 &&
+	       o->n_inputs <= 2 && o->half == (o->n_inputs == 1);
+}
+
 /* May kernels that take bfloat16 compute it? */
 static bool has_halves(const struct orr_compiler *c, const struct orr_operator *o)
 {
@@ -417,7 +428,8 @@ static int add_layer(struct orr_compiler *c, int k, struct orr_error *err)
 	layer->n_parameters = o->n_parameters;
 	layer->trained = is_trained(o);
 	p->wide_columns = larger(p->wide_columns, wide_columns(c, o));
-	layer->halves = has_halves(c, o);
+	layer->mixed = is_mixed(c, o);
+	layer->halves = layer->mixed || has_halves(c, o);
 	layer->first_rounded = p->n_rounded;
 	p->n_rounded += layer->is.rounded;
 	note->gradient = place_gradient(c, layer);
