@@ -58,6 +58,7 @@ static void elementwise(void)
 	orr_sum(COUNT, a, b, y), print("sum", y, COUNT);
 	orr_round_bf16(COUNT, a, y), print("round", y, COUNT);
 	orr_to_bf16(COUNT, a, (uint16_t *)y), print("bfloat16", y, COUNT / 2);
+	orr_elements_cpu.sum_mixed(&cpu, COUNT, b, y, z), print("sum with bfloat16", z, COUNT);
 	a[COUNT - 5] = NAN;
 	orr_elements_cpu.find_wild(&cpu, COUNT, a, 0, &wild);
 	printf("first wild %lld\n", (long long)wild);
