@@ -101,6 +101,9 @@ def writer(rank: int, n: int, folder: str) -> None:
     saved = state_of(runner.named_parameters(), optimizer)
     with pytest.raises(ValueError, match=r"save\(\): .*saved is there: give each checkpoint a folder"):
         runner.save(f"{folder}/saved", optimizer)
+    for name in ("model", "optimizer.state"):
+        with pytest.raises(ValueError, match=f"^{name}=: save.. writes the Runner's own by that name"):
+            runner.save(f"{folder}/other", **{name: rates})
     losses = trained(step, optimizer, rates, AFTER)
     if rank == 1:
         with pytest.raises(ValueError, match="a parameter of .2. is of no stage of this process"):

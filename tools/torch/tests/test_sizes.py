@@ -1,6 +1,7 @@
 """Batches of any size in step(): losses and gradients are those of the model in one piece, the mean
 over the rows that are there."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,40 @@ def test_a_batch_of_any_size_is_that_of_one_piece(
             torch.testing.assert_close(
                 found, whole, rtol=1e-5, atol=1e-6, msg=lambda s: f"{words}, {size} rows: {s}"  # noqa: B023
             )
+
+
+def second(rank: int, n: int, folder: str) -> None:
+    """Under plan 0, then under plan 1, whose stages are elsewhere."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+    torch.manual_seed(7)
+    model, batch = GPT(tied=True), batch_of(SAMPLES * M)
+    runners = [
+        orrery_torch.Runner(f"{folder}/plan{i}.json", model, batch_of(SAMPLES)) for i in range(2)
+    ]
+    optimizer = torch.optim.SGD(runners[0].parameters(), lr=0.1)
+    runners[0].step(batch)
+    optimizer.step()
+    copied = orrery_torch.Runner(f"{folder}/plan1.json", copy.deepcopy(model), batch_of(SAMPLES))
+    for runner in (runners[1], copied):
+        for call in (runner.step, runner.evaluate):
+            with pytest.raises(ValueError, match=r"\S+ is old here: another process has trained it under"):
+                call(batch)
+        with pytest.raises(ValueError, match="under another Runner: call collect.. of that one before collect"):
+            runner.collect()
+    again = orrery_torch.Runner(f"{folder}/plan0.json", model, batch_of(SAMPLES))
+    there = again.evaluate(batch).loss  # the same stages, so nothing is old
+    runners[0].collect()
+    assert runners[1].evaluate(batch).loss == pytest.approx(there, rel=1e-6)
+    runners[1].step(batch)
+    model.load_state_dict(GPT(tied=True).state_dict())  # all of it: nothing is old then
+    assert runners[0].step(batch) > 0
+    dist.destroy_process_group()
+
+
+def test_another_runner_takes_no_old_values(on_processes: Callable[..., None], tmp_path: Path) -> None:
+    graph = orrery_torch.graph(GPT(tied=True), batch_of(SAMPLES), measured=False)
+    dot = graph.write(tmp_path / "model.dot")
+    for i, words in enumerate(("-s 1f1b --stages 2", "-s v-half --stages 4")):
+        command.run("simulate", dot, "-w", 2, "-m", M, *words.split(), "-o", tmp_path / f"plan{i}.json")
+    on_processes(second, 2, str(tmp_path))

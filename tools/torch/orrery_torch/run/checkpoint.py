@@ -48,6 +48,12 @@ def contents(own: Own, rest: Mapping[str, Tensor], optimizer: Optimizer | None) 
     return state
 
 
+def check_names(more: Mapping[str, Any]) -> None:
+    taken = next((name for name in more if name.split(".")[0] in ("model", "optimizer")), None)
+    if taken is not None:
+        raise ValueError(f"{taken}=: save() writes the Runner's own by that name: take another")
+
+
 def place(path: Path, me: int) -> Path:
     """Where a checkpoint is written until all of it is there."""
     if importlib.util.find_spec("numpy") is None:

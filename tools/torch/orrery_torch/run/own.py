@@ -92,6 +92,24 @@ def source_of(checkpoint: Path | str | None) -> Safetensors | Distributed | None
     return Distributed(path) if path.is_dir() else Safetensors(path)
 
 
+OLD = "_orrery_old"  # an attribute of a model, which its copies have, too
+
+
+def old_in(model: nn.Module) -> set[str]:
+    """Names of the tensors that other processes have newer, whichever Runner trained them."""
+    told: set[str] = model.__dict__[OLD]
+    return told
+
+
+def refuse_old(model: nn.Module, _: str, keep_vars: bool) -> None:
+    """Of state_dict(); not where torch.export looks at the tensors themselves."""
+    if old_in(model) and not keep_vars:
+        raise ValueError(
+            f"state_dict(): other processes train {min(old_in(model))}, which is old here: "
+            "call runner.save(), or runner.collect() before it"
+        )
+
+
 class Own:
     """Tensors of the parts that this process runs, by all of their names in the model."""
 
@@ -115,17 +133,12 @@ class Own:
                 self.names.setdefault(id(t), []).append(name)
         self.rest = {n: t for n, t in tensors if id(t) not in elsewhere and not t.is_meta}
         self.kept = set(model.state_dict(keep_vars=True))  # not buffers that are not persistent
-        self.others = [n for n, t in tensors if id(t) in elsewhere - held]
-        self.stale = False  # are those of others older than theirs?
-        model.register_state_dict_pre_hook(self._refuse_stale)
-
-    def _refuse_stale(self, _: nn.Module, __: str, keep_vars: bool) -> None:
-        """Not where torch.export looks at the tensors themselves."""
-        if self.stale and self.others and not keep_vars:
-            raise ValueError(
-                f"state_dict(): other processes train {self.others[0]}, which is old here: call "
-                "runner.save(), or runner.collect() before it"
-            )
+        self.others = {n for n, t in tensors if id(t) in elsewhere - held}
+        if OLD not in model.__dict__:
+            model.__dict__[OLD] = set()  # torch.export would put another dict in its place
+            model.register_state_dict_pre_hook(refuse_old)
+            model.register_load_state_dict_post_hook(lambda read, _: old_in(read).clear())
+        self.old = old_in(model)
 
     def check_names(self, source: Distributed) -> None:
         for t in self.tensors:
@@ -137,6 +150,12 @@ class Own:
         return [t for t in self.tensors if isinstance(t, nn.Parameter)]
 
     def check(self, call: str) -> None:
+        here = next((n for names in self.names.values() for n in names if n in self.old), None)
+        if here is not None:
+            raise ValueError(
+                f"{here} is old here: another process has trained it under another Runner: call "
+                f"collect() of that one before {call}, or load() here"
+            )
         left = next((t for t in self.tensors if t.is_meta), None)
         if left is not None:
             raise ValueError(
@@ -165,6 +184,7 @@ class Own:
                 )
             if t.is_meta:
                 become(t, value)
+            self.old.difference_update(names)
 
     def _seed(self) -> int:
         """That of process 0."""

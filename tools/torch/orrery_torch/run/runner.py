@@ -17,7 +17,7 @@ from ..trace.parts import split
 from ..trace.trace import Inputs, trace
 from .alarm import LEAST, Alarm, attempt, limit_of
 from .batch import cut
-from .checkpoint import contents, load_more, load_optimizer, place, write
+from .checkpoint import check_names, contents, load_more, load_optimizer, place, write
 from .clock import gathered, offset
 from .evaluate import Evaluation, Evaluator
 from .own import Distributed, Own, source_of
@@ -146,6 +146,7 @@ class Runner:
 
         def ready() -> tuple[Path, dict[str, Any]]:
             self.own.check("save()")
+            check_names(more)
             rest = self.own.rest if self.me == 0 else {}
             return place(Path(path), self.me), {**contents(self.own, rest, optimizer), **more}
 
@@ -165,6 +166,7 @@ class Runner:
             if not isinstance(source, Distributed):
                 raise ValueError(f"load(): {path} is a file: materialise(checkpoint=) reads it")
             self.own.check_names(source)
+            check_names(more)
             return source
 
         source = self._agreed(ready)
@@ -175,7 +177,7 @@ class Runner:
                 load_optimizer(source, self.own, optimizer)
             load_more(source, more)
 
-        self.own.stale = True
+        self.own.old.update(self.own.others)
         self._agreed(read)
 
     def _agreed(self, work: Callable[[], Any]) -> Any:
@@ -189,6 +191,7 @@ class Runner:
         """Parameters and buffers of all stages, as the processes that train them have them."""
         if self.own.partial:
             raise ValueError("collect(): the model was made on the meta device, for want of memory")
+        self._agreed(lambda: self.own.check("collect()"))
         for stage in self.plan.stages:
             owner = self.plan.where[Job(stage.number, "F", 0)]
             for part in stage.parts:
@@ -196,7 +199,7 @@ class Runner:
                     whole = part.tensors[name].data.contiguous()
                     dist.broadcast(whole, owner)
                     part.tensors[name].data.copy_(whole)
-        self.own.stale = False
+        self.own.old.clear()
 
     # ---- a step ----
 
@@ -220,7 +223,7 @@ class Runner:
             dist.all_reduce(loss, group=self.sums.all)
             if scaler is not None:
                 self.sums.spread([p.grad for p in self.parameters() if p.grad is not None])
-        self.own.stale = True
+        self.own.old.update(self.own.others)
         return loss.item()
 
     def evaluate(
