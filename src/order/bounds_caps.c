@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/max.h"
 
 #define MOST_TOGETHER 8 /* stages of a worker: with more, r is 1, and s is t */
@@ -76,15 +77,8 @@ static int add(struct finder *f, struct orr_cap cap)
 
 	if (cap.apart >= f->p->n_microbatches)
 		return 0;
-	if (caps->n == caps->room) {
-		int room = 2 * caps->room + 64;
-		struct orr_cap *list = realloc(caps->list, (size_t)room * sizeof(*list));
-
-		if (!list)
-			return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d caps", room);
-		caps->list = list;
-		caps->room = room;
-	}
+	if (!orr_grow(&caps->list, caps->n, &caps->room, sizeof(*caps->list)))
+		return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d caps", caps->n + 1);
 	cap.next_started = caps->started[cap.started];
 	cap.next_ended = caps->ended[cap.ended];
 	caps->started[cap.started] = caps->ended[cap.ended] = caps->n;

@@ -2,13 +2,31 @@
 #include "direct.h"
 #include "v_fold.h"
 
+/* A published block. */
+static int lay_out(const struct orr_pipeline *p, void (*cells)(int64_t P, int64_t i, int64_t *cell),
+		   int64_t *n, struct orr_error *err)
+{
+	struct orr_block *block = NULL;
+	int64_t cell[4];
+	int code = orr_fold_create(&block, p, true, err);
+
+	for (int i = 0; !code && i < p->n_workers; i++) {
+		cells(p->n_workers, i, cell);
+		orr_fold_set(block, i, cell);
+	}
+	if (!code)
+		code = orr_block_lay_out(block, 0, n, NULL, err);
+	orr_block_destroy(block);
+	return code;
+}
+
 /* V-Min: a third of 1F1B's memory. Passes that do not last equally long cost it a bubble per
  * microbatch [Qi24, section 3.3]. */
 static int v_min_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		       struct orr_error *err)
 {
 	(void)data;
-	return v_fold_lay_out(p, true, orr_fold_v_min, out->n, err);
+	return lay_out(p, orr_fold_v_min, out->n, err);
 }
 
 const struct orr_schedule orr_schedule_v_min = {
@@ -28,7 +46,7 @@ static int v_half_place(const struct orr_pipeline *p, const void *data, struct o
 			struct orr_error *err)
 {
 	(void)data;
-	return v_fold_lay_out(p, true, orr_fold_v_half, out->n, err);
+	return lay_out(p, orr_fold_v_half, out->n, err);
 }
 
 const struct orr_schedule orr_schedule_v_half = {
@@ -47,7 +65,7 @@ static int v_zb_place(const struct orr_pipeline *p, const void *data, struct orr
 		      struct orr_error *err)
 {
 	(void)data;
-	return v_fold_lay_out(p, true, orr_fold_v_zb, out->n, err);
+	return lay_out(p, orr_fold_v_zb, out->n, err);
 }
 
 const struct orr_schedule orr_schedule_v_zb = {
