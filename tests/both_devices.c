@@ -40,7 +40,7 @@ void stop(void)
 	free(cpu.workspace);
 }
 
-#define MOST_TENSORS 16
+#define MOST_TENSORS 20
 static struct tensor tensors[MOST_TENSORS];
 static int n_tensors;
 

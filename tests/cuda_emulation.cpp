@@ -194,7 +194,7 @@ void emulation_run(dim3 grid, dim3 block, size_t shared, const std::function<voi
 	gridDim = grid;
 	blockDim = block;
 	running = &kernel;
-	block_shared = static_cast<float *>(std::aligned_alloc(16, (shared + 15) / 16 * 16 + 16));
+	block_shared = static_cast<float *>(std::aligned_alloc(32, (shared + 31) / 32 * 32 + 32));
 	for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
 		for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) {
 			for (size_t i = 0; i < shared / sizeof(float); i++)

@@ -19,6 +19,7 @@
 #define __host__
 #define __grid_constant__
 #define __shared__ static
+#include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 #include <vector_functions.h>
 #include <cmath>
@@ -125,6 +126,7 @@ static inline void emulation_launch(const char *name, const char *function, dim3
 	emulation_launch(#kernel, __PRETTY_FUNCTION__, grid, block, shared, stream, kernel, \
 			 __VA_ARGS__)
 #define ORR_SHARED_FLOATS(name) float *name = emulation_shared()
+#define ORR_UNROLL
 
 /* One thread runs at a time. */
 static inline long long atomicMin(long long *at, long long value)
@@ -166,6 +168,7 @@ static inline void __threadfence()
 }
 
 #define __syncthreads() emulation_meet(false)
+#define __syncwarp() emulation_meet(true)
 
 template <class T> static inline T __shfl_xor_sync(unsigned, T value, int offset)
 {
@@ -180,4 +183,108 @@ template <class T> static inline T __shfl_xor_sync(unsigned, T value, int offset
 	emulation_meet(true);
 	return other;
 }
+
+static inline int __any_sync(unsigned, int holds)
+{
+	double *lanes = emulation_lanes[threadIdx.x / 32];
+	bool any = false;
+
+	lanes[threadIdx.x % 32] = holds != 0;
+	emulation_meet(true);
+	for (int i = 0; i < 32; i++)
+		any = any || lanes[i] != 0;
+	emulation_meet(true);
+	return any;
+}
+
+/* Products of tensor cores. One lane of a warp has all of a matrix, by rows, and the others have
+ * nothing: the first, which goes first, so that what others had to write before is missed, or the
+ * last, so that what it writes is missed by those who do not wait for it. */
+namespace nvcuda
+{
+namespace wmma
+{
+struct matrix_a;
+struct matrix_b;
+struct accumulator;
+struct row_major;
+struct col_major;
+enum layout_t { mem_row_major };
+
+template <class Use, int M, int N, int K, class T, class Layout = row_major> struct fragment {
+	static_assert(M == 16 && N == 16 && K == 16, "one of several shapes");
+	static const int num_elements = M * N;
+	float x[M * N] = {};
+};
+
+static inline bool emulation_has_all()
+{
+	return threadIdx.x % 32 == (blockIdx.x % 2 ? 31 : 0);
+}
+
+static inline void emulation_check_tile(const void *at, unsigned row, size_t bytes)
+{
+	if (reinterpret_cast<uintptr_t>(at) % 32 || row * bytes % 16)
+		emulation_fail("a tile of a tensor core is not aligned");
+}
+
+static inline float emulation_value(float v)
+{
+	return v;
+}
+static inline float emulation_value(__nv_bfloat16 v)
+{
+	return __bfloat162float(v);
+}
+
+template <class F, class T> static inline void load_matrix_sync(F &f, const T *from, unsigned row)
+{
+	constexpr bool turned =
+		std::is_same_v<F, fragment<matrix_b, 16, 16, 16, std::remove_cv_t<T>, col_major>>;
+
+	emulation_check_tile(from, row, sizeof(T));
+	for (unsigned i = 0; emulation_has_all() && i < 256; i++)
+		f.x[i] = emulation_value(turned ? from[i % 16 * row + i / 16]
+						: from[i / 16 * row + i % 16]);
+}
+
+template <class F>
+static inline void load_matrix_sync(F &f, const float *from, unsigned row, layout_t)
+{
+	load_matrix_sync(f, from, row);
+}
+
+template <class F> static inline void fill_fragment(F &f, float value)
+{
+	for (float &x : f.x)
+		x = value;
+}
+
+template <class F>
+static inline void store_matrix_sync(float *to, const F &f, unsigned row, layout_t)
+{
+	emulation_check_tile(to, row, sizeof(float));
+	for (unsigned i = 0; emulation_has_all() && i < 256; i++)
+		to[i / 16 * row + i % 16] = f.x[i];
+}
+
+template <class D, class A, class B, class C>
+static inline void mma_sync(D &d, const A &a, const B &b, const C &c)
+{
+	float sums[256];
+
+	if (!emulation_has_all())
+		return;
+	for (int i = 0; i < 16; i++)
+		for (int j = 0; j < 16; j++) {
+			float s = c.x[i * 16 + j];
+
+			for (int k = 0; k < 16; k++)
+				s += a.x[i * 16 + k] * b.x[k * 16 + j];
+			sums[i * 16 + j] = s;
+		}
+	std::memcpy(d.x, sums, sizeof(sums));
+}
+} // namespace wmma
+} // namespace nvcuda
 #endif

@@ -11,6 +11,7 @@
 #include "../codelets/cuda/stream.h"
 #include "../codelets/elements.h"
 #include "../codelets/loops.h"
+#include "../codelets/sequence.h"
 #include "suite.h"
 
 #define ROUNDED \
@@ -241,6 +242,78 @@ START_TEST(norms_take_them)
 }
 END_TEST
 
+/* On tensor cores where a head is of tiles of 16, and else not. */
+static const struct {
+	struct orr_attention a;
+	bool lengths;
+	int64_t shift;
+} attentions[] = {
+	{{1, 1, 1, 1, 1, 16, false, true}, false, 0},
+	{{1, 64, 32, 1, 1, 16, false, true}, false, 0},
+	{{2, 70, 40, 4, 2, 64, true, true}, true, 0},
+	{{3, 37, 100, 2, 1, 32, false, true}, true, 0},
+	{{1, 40, 70, 2, 2, 80, true, true}, false, 1},
+	{{2, 65, 33, 2, 2, 128, true, true}, false, 0},
+	{{1, 20, 20, 2, 1, 48, false, true}, false, 3},
+	{{1, 33, 65, 4, 1, 8, false, true}, true, 0},
+	{{1, 9, 7, 1, 1, 144, true, true}, false, 0},
+};
+
+START_TEST(attention_takes_them)
+{
+	const struct orr_attention a = attentions[_i].a;
+	int64_t n_q = a.n * a.queries * a.heads * a.width,
+		n_k = a.n * a.keys * a.kv_heads * a.width, shift = attentions[_i].shift;
+	struct tensor *q = filled(n_q, 0, 1), *k = filled(n_k, 0, 2), *v = filled(n_k, 0, 3);
+	struct tensor *dy = filled(n_q, 0, 4), *lengths = filled(a.n, 0, 5), *y = empty(n_q, 0);
+	struct tensor *sums = empty(a.n * a.heads * a.queries, 0), *dq = empty(n_q, 0);
+	struct tensor *dk = empty(n_k, 0), *dv = empty(n_k, 0), *hq, *hk, *hv, *hdy, *hy, *hdq,
+		      *hdk, *hdv;
+	struct tensor *inputs[] = {q, k, v, dy};
+	size_t bytes = orr_kernels_cuda.attention->bytes(&a);
+	const float *of = attentions[_i].lengths ? lengths->on_cuda : NULL;
+
+	start(ORR_PRECISION_BF16, 1, 1, 1);
+	for (int i = 0; i < 4; i++)
+		orr_round_bf16(inputs[i]->n, inputs[i]->on_cpu, inputs[i]->on_cpu);
+	for (int64_t i = 0; i < a.n; i++)
+		lengths->on_cpu[i] = (float)(i == 1 ? 0 : a.keys - 1 - i);
+	CHECK_CUDA(cudaMemcpy(lengths->on_cuda, lengths->on_cpu, (size_t)a.n * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	hq = halved(q, n_q, shift), hk = halved(k, n_k, shift), hv = halved(v, n_k, shift);
+	hdy = halved(dy, n_q, shift), hy = empty(n_q / 2, shift), hdq = empty(n_q / 2, shift);
+	hdk = empty(n_k / 2, shift), hdv = empty(n_k / 2, shift);
+	cpu.workspace = realloc(cpu.workspace, orr_kernels_cpu.attention->bytes(&a));
+	CHECK_CUDA(cudaFree(cuda.workspace));
+	CHECK_CUDA(cudaMalloc(&cuda.workspace, bytes));
+	cuda.halves = true;
+	cuda.kernels->attention->forward(&cuda, &a, hq->on_cuda, hk->on_cuda, hv->on_cuda, of,
+					 hy->on_cuda, sums->on_cuda);
+	cuda.halves = false;
+	cpu.kernels->attention->forward(&cpu, &a, q->on_cpu, k->on_cpu, v->on_cpu,
+					of ? lengths->on_cpu : NULL, y->on_cpu, sums->on_cpu);
+	check_close(sums, 1e-5, "sums");
+	check_halves(hy, y, n_q, "y");
+	/* from the same output, which check_halves rounded */
+	cuda.kernels->elements->narrow(&cuda, n_q, n_q, y->on_cuda, false, hy->on_cuda);
+	cuda.halves = true;
+	cuda.kernels->attention->input(&cuda, &a, hq->on_cuda, hk->on_cuda, hv->on_cuda, of,
+				       hy->on_cuda, sums->on_cuda, hdy->on_cuda, hdq->on_cuda,
+				       hdk->on_cuda, hdv->on_cuda);
+	cuda.halves = false;
+	cpu.kernels->attention->input(&cpu, &a, q->on_cpu, k->on_cpu, v->on_cpu,
+				      of ? lengths->on_cpu : NULL, y->on_cpu, sums->on_cpu,
+				      dy->on_cpu, dq->on_cpu, dk->on_cpu, dv->on_cpu);
+	check_halves(hdv, dv, n_k, "dv");
+	if (a.keys > 1) { /* of one key they are zero, but for rounding */
+		check_halves(hdq, dq, n_q, "dq");
+		check_halves(hdk, dk, n_k, "dk");
+	}
+	free_tensors();
+	stop();
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -249,6 +322,7 @@ int main(void)
 		EACH(elementwise_kernels_take_them, 8),
 		EACH(products_take_them, N_OF(shapes)),
 		EACH(norms_take_them, 4 * N_OF(shapes)),
+		EACH(attention_takes_them, N_OF(attentions)),
 	};
 	int failed, n = 0;
 

@@ -1,8 +1,7 @@
 /* Attention in tiles that lie in shared memory. A block has some rows, ORR_EACH of them a warp's;
  * tiles of others pass by, a lane for each. Forward and dq: the rows are queries and keys pass by;
  * dk and dv: the other way round. A: float, or uint16_t of bfloat16. */
-#include "launch.h"
-#include "../sequence.h"
+#include "attention.h"
 
 #define ORR_EACH 4   /* rows of a warp */
 #define ORR_LANES 32 /* others at once, at most */
@@ -12,12 +11,14 @@ struct tile {
 	int rows, lanes;
 	int64_t pitch; /* of a tile that lanes read, each a row of it: in different banks */
 	size_t bytes;
+	bool by_four; /* what it reads may be read so */
 };
 
-/* own, others: arrays of rows and of the others; weights: arrays of rows x lanes. */
-static struct tile tile_of(int64_t width, int own, int others, int weights)
+/* own, others: arrays of rows and of the others; weights: arrays of rows x lanes; together: the
+ * addresses of all that it reads, or-ed. */
+static struct tile tile_of(int64_t width, int own, int others, int weights, uintptr_t together)
 {
-	struct tile t = {32, ORR_LANES, width + 1, 0};
+	struct tile t = {32, ORR_LANES, width + 1, 0, width % 4 == 0 && together % 16 == 0};
 
 	for (;;) {
 		t.bytes =
@@ -37,20 +38,32 @@ __device__ inline float as_read(const struct orr_attention &a, float x)
 	return a.rounded ? orr_bf16_float(orr_bf16_of(x)) : x;
 }
 
-/* n rows of a head, row_floats apart, to a tile of `rows`; zeros behind them. */
-template <class A>
-__device__ inline void fetch(const struct orr_attention &a, int rows, int64_t n, const A *from,
-			     int64_t row_floats, int64_t pitch, float *to)
+template <int V, class A>
+__device__ inline void fetch_by(const struct orr_attention &a, int rows, int64_t n, const A *from,
+				int64_t row_floats, int64_t pitch, float *to)
 {
-	for (int64_t at = threadIdx.x; at < rows * a.width; at += blockDim.x) {
-		int64_t r = at / a.width, e = at % a.width;
+	const int parts = (int)a.width / V;
 
-		float v = 0;
+	for (int at = (int)threadIdx.x; at < rows * parts; at += (int)blockDim.x) {
+		int r = at / parts, e = at % parts * V;
+		float v[V] = {};
 
 		if (r < n)
-			orr_load<1>(&v, from + r * row_floats + e);
-		to[r * pitch + e] = as_read(a, v);
+			orr_load<V>(v, from + r * row_floats + e);
+		for (int k = 0; k < V; k++)
+			to[r * pitch + e + k] = as_read(a, v[k]);
 	}
+}
+
+/* n rows of a head, row_floats apart, to a tile of `rows`; zeros behind them. */
+template <class A>
+__device__ inline void fetch(const struct orr_attention &a, const struct tile &t, int rows,
+			     int64_t n, const A *from, int64_t row_floats, int64_t pitch, float *to)
+{
+	if (t.by_four)
+		fetch_by<4>(a, rows, n, from, row_floats, pitch, to);
+	else
+		fetch_by<1>(a, rows, n, from, row_floats, pitch, to);
 }
 
 __device__ inline void clear(int64_t count, float *x)
@@ -111,15 +124,6 @@ __device__ inline float warp_most(float v)
 	return v;
 }
 
-/* Work item `at` of samples x heads x tiles: which it is. */
-struct item {
-	int64_t sample, head, first;
-	__device__ item(int64_t at, int64_t heads, int64_t n_tiles, int rows)
-	    : sample(at / n_tiles / heads), head(at / n_tiles % heads), first(at % n_tiles * rows)
-	{
-	}
-};
-
 /* ---- forward ---- */
 
 /* The row's scores become exponentials, less the largest so far; *past is what scales the sums
@@ -145,12 +149,12 @@ template <class A>
 __device__ inline void finish(int64_t width, const float *from, float most, float total, A *to,
 			      float *sum)
 {
-	float part = total > 0 || isnan(total) ? 1.0f / total : 0.0f;
+	float part = orr_part_of(total);
 
 	for (int64_t e = threadIdx.x % 32; e < width; e += 32)
 		put(to + e, from[e] * part);
 	if (threadIdx.x % 32 == 0)
-		*sum = part > 0 || isnan(part) ? most + logf(total) : 0.0f;
+		*sum = orr_sum_of(most, total);
 }
 
 template <class A>
@@ -179,13 +183,14 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		if (a.causal && keys > i.first + t.rows)
 			keys = i.first + t.rows;
 		__syncthreads();
-		fetch(a, t.rows, rest, q + row * q_row + i.head * a.width, q_row, a.width, queries);
+		fetch(a, t, t.rows, rest, q + row * q_row + i.head * a.width, q_row, a.width,
+		      queries);
 		clear(t.rows * a.width, out);
 		for (int64_t j = 0; j < keys; j += t.lanes) {
 			int64_t there = from + j * k_row;
 
 			__syncthreads();
-			fetch(a, t.lanes, keys - j, k + there, k_row, t.pitch, others);
+			fetch(a, t, t.lanes, keys - j, k + there, k_row, t.pitch, others);
 			__syncthreads();
 			if (lane < t.lanes)
 				dots(a.width, queries + warp * a.width, others + lane * t.pitch, s);
@@ -199,7 +204,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 					weights[(warp + r) * t.lanes + lane] = as_read(a, p);
 			}
 			__syncthreads();
-			fetch(a, t.lanes, keys - j, v + there, k_row, t.pitch, others);
+			fetch(a, t, t.lanes, keys - j, v + there, k_row, t.pitch, others);
 			__syncthreads();
 			add_others(t, a.width, weights + warp * t.lanes, others, past,
 				   out + warp * a.width);
@@ -244,27 +249,6 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	}
 }
 
-/* What a backward reads and writes. */
-template <class A> struct pass {
-	const A *q, *k, *v, *dy;
-	const float *lengths, *sums, *along;
-	A *dq, *dk, *dv;
-};
-
-/* Where query i and key j meet in a head whose floats begin at `at` in sums and along: weight and
- * slope of the score, from score and slope of what it weighs. */
-template <class A>
-__device__ inline void meet(const struct orr_attention &a, const struct pass<A> &b, float factor,
-			    int64_t at, int64_t i, int64_t j, int64_t keys, float *p, float *slope)
-{
-	if (i >= a.queries || j >= keys || (a.causal && j > i)) {
-		*p = *slope = 0;
-		return;
-	}
-	*p = orr_exp_of(*p * factor - b.sums[at + i]);
-	*slope = *p * (*slope - b.along[at + i]) * factor;
-}
-
 /* A block's shared memory: rows and what is added up for them; the others; what ties them. */
 struct parts {
 	float *own, *own_slopes, *sum, *sum_v;
@@ -293,8 +277,8 @@ __device__ inline void pass_by(const struct orr_attention &a, const struct tile 
 	float p[ORR_EACH], s[ORR_EACH];
 
 	__syncthreads();
-	fetch(a, t.lanes, rest, (KEYS ? b.q : b.k) + there, row, t.pitch, m.others);
-	fetch(a, t.lanes, rest, (KEYS ? b.dy : b.v) + there, row, t.pitch, m.other_slopes);
+	fetch(a, t, t.lanes, rest, (KEYS ? b.q : b.k) + there, row, t.pitch, m.others);
+	fetch(a, t, t.lanes, rest, (KEYS ? b.dy : b.v) + there, row, t.pitch, m.other_slopes);
 	__syncthreads();
 	if (lane < t.lanes) {
 		dots(a.width, m.own + warp * a.width, m.others + lane * t.pitch, p);
@@ -349,8 +333,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		if (!KEYS && a.causal && end > i.first + t.rows)
 			end = i.first + t.rows;
 		__syncthreads();
-		fetch(a, t.rows, n, (KEYS ? b.k : b.q) + from, row, a.width, m.own);
-		fetch(a, t.rows, n, (KEYS ? b.v : b.dy) + from, row, a.width, m.own_slopes);
+		fetch(a, t, t.rows, n, (KEYS ? b.k : b.q) + from, row, a.width, m.own);
+		fetch(a, t, t.rows, n, (KEYS ? b.v : b.dy) + from, row, a.width, m.own_slopes);
 		clear((KEYS ? 2 : 1) * t.rows * a.width, m.sum);
 		for (int64_t h = 0; h < (KEYS ? group : 1); h++) {
 			int64_t query_head = KEYS ? i.head * group + h : i.head;
@@ -397,9 +381,15 @@ template <class A>
 static void start_forward(struct orr_device *d, const struct orr_attention *a, const A *q,
 			  const A *k, const A *v, const float *lengths, A *y, float *sums)
 {
-	struct tile t = tile_of(a->width, 2, 1, 1);
+	struct tile t =
+		tile_of(a->width, 2, 1, 1, orr_address(q) | orr_address(k) | orr_address(v));
 	const auto kernel = forward<A>;
 
+	if constexpr (std::is_same_v<A, uint16_t>)
+		if (orr_attention_is_wmma(a)) {
+			orr_attention_wmma_forward(d, a, factor_of(a), q, k, v, lengths, y, sums);
+			return;
+		}
 	ORR_LAUNCH(kernel, blocks_of(a, t, false), threads_of(t), t.bytes, d->cuda->stream, *a, t,
 		   factor_of(a), q, k, v, lengths, y, sums);
 	orr_cuda_ok(d, cudaGetLastError(), "attention");
@@ -421,13 +411,21 @@ static void start_backward(struct orr_device *d, const struct orr_attention *a, 
 			   struct pass<A> b)
 {
 	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
-	struct tile t = tile_of(a->width, 3, 2, 1), keys = tile_of(a->width, 4, 2, 2);
+	uintptr_t together =
+		orr_address(b.q) | orr_address(b.k) | orr_address(b.v) | orr_address(b.dy);
+	struct tile t = tile_of(a->width, 3, 2, 1, together),
+		    keys = tile_of(a->width, 4, 2, 2, together);
 	const auto of_slopes = slopes_along<A>;
 	const auto of_queries = backward<false, A>, of_keys = backward<true, A>;
 
 	b.along = along;
 	ORR_LAUNCH(of_slopes, orr_blocks(a->n * a->heads * a->queries, ORR_BLOCK / 32), ORR_BLOCK,
 		   0, d->cuda->stream, *a, y, b.dy, along);
+	if constexpr (std::is_same_v<A, uint16_t>)
+		if (orr_attention_is_wmma(a)) {
+			orr_attention_wmma_backward(d, a, factor_of(a), b);
+			return;
+		}
 	if (b.dq)
 		ORR_LAUNCH(of_queries, blocks_of(a, t, false), threads_of(t), t.bytes,
 			   d->cuda->stream, *a, t, factor_of(a), b);

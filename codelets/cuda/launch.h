@@ -10,7 +10,8 @@
 #include <cuda_runtime.h>
 #define ORR_LAUNCH(kernel, grid, block, shared, stream, ...) \
 	kernel<<<grid, block, shared, stream>>>(__VA_ARGS__)
-#define ORR_SHARED_FLOATS(name) extern __shared__ __align__(16) float name[]
+#define ORR_SHARED_FLOATS(name) extern __shared__ __align__(32) float name[]
+#define ORR_UNROLL _Pragma("unroll") /* where what a loop counts must be in registers */
 #endif
 
 #define ORR_ALL_LANES 0xffffffffu

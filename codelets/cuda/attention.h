@@ -1,0 +1,58 @@
+#ifndef ORR_CUDA_ATTENTION_H
+#define ORR_CUDA_ATTENTION_H
+/* (private to the .cu files) What both ways of attention share: tiles in floats (attention.cu), and
+ * bfloat16 on tensor cores (attention_wmma.cu). A: float, or uint16_t of bfloat16. */
+#include "launch.h"
+#include "../sequence.h"
+
+/* Work item `at` of samples x heads x tiles: which it is. */
+struct item {
+	int64_t sample, head, first;
+	__device__ item(int64_t at, int64_t heads, int64_t n_tiles, int rows)
+	    : sample(at / n_tiles / heads), head(at / n_tiles % heads), first(at % n_tiles * rows)
+	{
+	}
+};
+
+/* What a backward reads and writes. */
+template <class A> struct pass {
+	const A *q, *k, *v, *dy;
+	const float *lengths, *sums, *along;
+	A *dq, *dk, *dv;
+};
+
+/* Where query i and key j meet in a head whose floats begin at `at` in sums and along: weight and
+ * slope of the score, from score and slope of what it weighs. */
+template <class A>
+__device__ inline void meet(const struct orr_attention &a, const struct pass<A> &b, float factor,
+			    int64_t at, int64_t i, int64_t j, int64_t keys, float *p, float *slope)
+{
+	if (i >= a.queries || j >= keys || (a.causal && j > i)) {
+		*p = *slope = 0;
+		return;
+	}
+	*p = orr_exp_of(*p * factor - b.sums[at + i]);
+	*slope = *p * (*slope - b.along[at + i]) * factor;
+}
+
+/* What of a row is left of 1 / total of its exponentials; 0: it has seen no key. */
+__device__ inline float orr_part_of(float total)
+{
+	return total > 0 || isnan(total) ? 1.0f / total : 0.0f;
+}
+
+/* A row's sum, as the backward reads it. */
+__device__ inline float orr_sum_of(float most, float total)
+{
+	return total > 0 || isnan(total) ? most + logf(total) : 0.0f;
+}
+
+/* Does attention_wmma.cu compute it? By shape alone. */
+bool orr_attention_is_wmma(const struct orr_attention *a);
+void orr_attention_wmma_forward(struct orr_device *d, const struct orr_attention *a, float factor,
+				const uint16_t *q, const uint16_t *k, const uint16_t *v,
+				const float *lengths, uint16_t *y, float *sums);
+/* Any of dq, dk and dv may be NULL. */
+void orr_attention_wmma_backward(struct orr_device *d, const struct orr_attention *a, float factor,
+				 struct pass<uint16_t> b);
+#endif
