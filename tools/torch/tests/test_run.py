@@ -140,9 +140,26 @@ def planned(folder: Path, *words: object) -> dict[str, Any]:
     return json.loads((folder / "plan.json").read_text())
 
 
-def test_parameters_that_are_elsewhere_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="job 1F0@1: only F, B and W on the worker that owns"):
-        read_plan(planned(tmp_path, "-s", "fsdp"), *parts_of(MLP(), digits()))
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("-s fsdp", "fsdp has job 1F0@1: only F, B and W on the worker that owns"),
+        ("-s fslpp:R=1,G=2", "fslpp has job 1F.@1: only F, B and W on the worker that owns"),
+        ("-s pipedream", "pipedream never flushes: only schedules with a flush"),
+        ("-s ddp --shard-optimizer", "replicas divide the optimizer's state.*without --shard-optimizer"),
+    ],
+)
+def test_what_a_runner_does_not_do_is_refused(tmp_path: Path, words: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_plan(planned(tmp_path, *words.split()), *parts_of(MLP(), digits()))
+
+
+def test_split_operators_are_refused(tmp_path: Path) -> None:
+    """Of a graph that computes, as convert() writes it."""
+    dot = orrery_torch.convert(MLP(), digits()).write(tmp_path / "model.dot")
+    command.run("plan", dot, "-w", 2, "-m", 2, "--split", 2, "-o", tmp_path / "plan.json")
+    with pytest.raises(ValueError, match=r"operators are split among workers \(2\).*without --split"):
+        read_plan(tmp_path / "plan.json", *parts_of(MLP(), digits()))
 
 
 def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:

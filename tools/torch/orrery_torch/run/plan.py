@@ -137,11 +137,28 @@ def plan_of(plan: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
     return dict(told)
 
 
-def read_job(text: str) -> Job:
+def check_way(told: Mapping[str, Any]) -> None:
+    """Refuses what `orrery train` does and a Runner does not."""
+    if "stream" in told:
+        raise ValueError(f"plan: {told.get('schedule')} never flushes: only schedules with a flush")
+    if told.get("split"):
+        raise ValueError(
+            f"plan: operators are split among workers ({told['split']}), which a Runner does not do: "
+            "plan without --split"
+        )
+    if told.get("shard_optimizer"):
+        raise ValueError(
+            "plan: replicas divide the optimizer's state, and a Runner's optimizer has all that of "
+            "its stages: plan without --shard-optimizer"
+        )
+
+
+def read_job(text: str, schedule: str) -> Job:
     found = re.fullmatch(r"(\d+)([FBW])(\d+)", text)
     if not found:
         raise ValueError(
-            f"plan: job {text}: only F, B and W on the worker that owns the parameters are run here"
+            f"plan: {schedule} has job {text}: only F, B and W on the worker that owns the parameters "
+            "are run here: take a schedule such as ddp, 1f1b or lpp"
         )
     return Job(int(found[1]), found[2], int(found[3]))
 
@@ -149,8 +166,7 @@ def read_job(text: str) -> Job:
 def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Part]) -> Plan:
     """The plan, its operators found among the parts of the model."""
     told = plan_of(plan)
-    if "stream" in told:
-        raise ValueError(f"plan: {told['schedule']} never flushes: only schedules with a flush")
+    check_way(told)
     named = {p.name: p for p in parts}
     planned = [str(name) for s in told["stages"] for name in s["operators"]]
     if len(planned) != len(set(planned)):
@@ -169,7 +185,8 @@ def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Pa
         )
         for i, s in enumerate(told["stages"])
     ]
-    orders = [[read_job(str(job)) for job in worker["order"]] for worker in told["worker"]]
+    schedule = str(told.get("schedule", "its schedule"))
+    orders = [[read_job(str(job), schedule) for job in w["order"]] for w in told["worker"]]
     result = Plan(stages, orders, int(told["microbatches"]))
     result.connect(trace)
     result.check()
