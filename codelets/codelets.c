@@ -126,18 +126,26 @@ static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codele
 		orr_key_add(key, (uintptr_t)floats(pass->buffers[i]));
 }
 
-static void run(struct pass *pass, uint64_t codelet,
+/* Computes it, or has the device do again what it has noted of one like it. */
+static void run(void *buffers[], int n_buffers, const struct orr_codelet_arg *arg, uint64_t codelet,
 		void (*start)(struct orr_device *device, void *pass))
 {
-	struct orr_device *device = &pass->own->device;
+	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
+	struct pass pass = {arg, own, buffers, n_buffers};
+	struct orr_device *device = &own->device;
 	struct orr_key key;
 
-	if (!device->kernels->replay || orr_program_draws(pass->arg->program)) {
-		start(device, pass);
+	if (!begin(arg))
 		return;
+	tell(own, arg);
+	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
+	if (!device->kernels->replay || orr_program_draws(arg->program)) {
+		start(device, &pass);
+	} else {
+		key_of(&key, &pass, codelet);
+		device->kernels->replay(device, &key, start, &pass);
 	}
-	key_of(&key, pass, codelet);
-	device->kernels->replay(device, &key, start, pass);
+	end(arg, device);
 }
 
 static void start_forward(struct orr_device *device, void *pass_)
@@ -169,18 +177,11 @@ static void start_forward(struct orr_device *device, void *pass_)
 static void forward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
-	struct pass pass = {arg, own, buffers, 0};
+	int n_buffers = arg->has_parameters + arg->has_data +
+			arg->program->n_in * arg->n_microbatches + arg->program->n_out +
+			arg->has_stash;
 
-	if (!begin(arg))
-		return;
-	tell(own, arg);
-	pass.n_buffers = arg->has_parameters + arg->has_data +
-			 arg->program->n_in * arg->n_microbatches + arg->program->n_out +
-			 arg->has_stash;
-	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
-	run(&pass, ORR_CODELET_FORWARD, start_forward);
-	end(arg, &own->device);
+	run(buffers, n_buffers, arg, ORR_CODELET_FORWARD, start_forward);
 }
 
 /* Has this pass of the backward the stash, beside what B leaves for W? */
@@ -233,18 +234,11 @@ static int n_gradients_of(const struct orr_program *p)
 static void backward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
-	struct pass pass = {arg, own, buffers, 0};
+	int n_buffers = arg->has_parameters + has_stash(arg) + (arg->part != ORR_PART_BOTH) +
+			(arg->part & ORR_PART_INPUT ? n_gradients_of(arg->program) : 0) +
+			arg->has_gradient;
 
-	if (!begin(arg))
-		return;
-	tell(own, arg);
-	pass.n_buffers = arg->has_parameters + has_stash(arg) + (arg->part != ORR_PART_BOTH) +
-			 (arg->part & ORR_PART_INPUT ? n_gradients_of(arg->program) : 0) +
-			 arg->has_gradient;
-	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
-	run(&pass, ORR_CODELET_BACKWARD, start_backward);
-	end(arg, &own->device);
+	run(buffers, n_buffers, arg, ORR_CODELET_BACKWARD, start_backward);
 }
 
 static void add(void *buffers[], void *cl_arg)

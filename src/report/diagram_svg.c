@@ -190,13 +190,7 @@ static void write_cells(const struct svg *svg, int hue, enum orr_kind kind)
 			if (!started)
 				start_cells(svg, hue, kind);
 			started = true;
-			fputc('M', svg->file);
-			orr_svg_write_tenths(svg->file, LEFT * 10 + from);
-			fprintf(svg->file, ",%.1fh", orr_svg_row_top(svg, w));
-			orr_svg_write_tenths(svg->file, width);
-			fprintf(svg->file, "v%.1fh-", svg->height);
-			orr_svg_write_tenths(svg->file, width);
-			fputc('z', svg->file);
+			orr_svg_write_box(svg, w, from, width);
 		}
 	if (started)
 		fputs("\"/>\n", svg->file);

@@ -46,9 +46,20 @@ int orr_svg_tenths(const struct svg *svg, int64_t time_ns)
 	       svg->grid;
 }
 
-void orr_svg_write_tenths(FILE *file, int value)
+static void write_tenths(FILE *file, int value)
 {
 	fprintf(file, value % 10 ? "%d.%d" : "%d", value / 10, value % 10);
+}
+
+void orr_svg_write_box(const struct svg *svg, int w, int from, int width)
+{
+	fputc('M', svg->file);
+	write_tenths(svg->file, LEFT * 10 + from);
+	fprintf(svg->file, ",%.1fh", orr_svg_row_top(svg, w));
+	write_tenths(svg->file, width);
+	fprintf(svg->file, "v%.1fh-", svg->height);
+	write_tenths(svg->file, width);
+	fputc('z', svg->file);
 }
 
 void orr_svg_write_text(const struct svg *svg, double x, double y, const char *style,
@@ -118,7 +129,7 @@ static void write_step(struct curve *curve)
 	if (curve->high == curve->shown && curve->value == curve->shown)
 		return;
 	fputc('H', svg->file);
-	orr_svg_write_tenths(svg->file, LEFT * 10 + curve->x);
+	write_tenths(svg->file, LEFT * 10 + curve->x);
 	fprintf(svg->file, "V%.1f", curve->base - (double)curve->high * scale);
 	if (curve->value != curve->high)
 		fprintf(svg->file, "V%.1f", curve->base - (double)curve->value * scale);

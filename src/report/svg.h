@@ -38,7 +38,8 @@ struct svg {
 
 double orr_svg_row_top(const struct svg *svg, int w);
 int orr_svg_tenths(const struct svg *svg, int64_t time_ns);
-void orr_svg_write_tenths(FILE *file, int value);
+/* Of a path: a box in worker w's row, in tenths. */
+void orr_svg_write_box(const struct svg *svg, int w, int from, int width);
 void orr_svg_write_escaped(FILE *file, const char *text);
 /* attributes: of the text element; text is escaped. */
 void orr_svg_write_text(const struct svg *svg, double x, double y, const char *attributes,

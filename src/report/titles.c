@@ -57,13 +57,9 @@ int orr_svg_write_titles(const struct svg *svg, struct orr_error *err)
 			int from = orr_svg_tenths(svg, cell->start_ns);
 			int width = orr_svg_tenths(svg, cell->end_ns) - from;
 
-			fputs("<path d=\"M", svg->file);
-			orr_svg_write_tenths(svg->file, LEFT * 10 + from);
-			fprintf(svg->file, ",%.1fh", orr_svg_row_top(svg, w));
-			orr_svg_write_tenths(svg->file, width < 10 ? 10 : width);
-			fprintf(svg->file, "v%.1fh-", svg->height);
-			orr_svg_write_tenths(svg->file, width < 10 ? 10 : width);
-			fputs("z\">", svg->file);
+			fputs("<path d=\"", svg->file);
+			orr_svg_write_box(svg, w, from, width < 10 ? 10 : width);
+			fputs("\">", svg->file);
 			write_title(svg, &members, cell);
 			fputs("</path>\n", svg->file);
 		}
