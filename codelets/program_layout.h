@@ -54,7 +54,8 @@ struct orr_layer {
 	int n_drawn, part_of[ORR_MOST_PARAMETER_TENSORS];
 	struct orr_parameter_tensor drawn_tensors[ORR_MOST_PARAMETER_TENSORS];
 	bool halves;  /* all that it reads and writes is, in rows that kernels take */
-	bool mixed;   /* with halves: but one that it reads, or the other and its output */
+	bool mixed;   /* with halves: but for a norm's input, or one of two that are added and the
+			 sum, which are floats */
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	bool wanted;  /* a gradient of an input is */

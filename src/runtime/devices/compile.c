@@ -385,7 +385,8 @@ static int64_t wide_columns(const struct orr_compiler *c, const struct orr_opera
 	return columns;
 }
 
-/* Does it read floats and halves, or floats to make halves, and its kernels take that? */
+/* Is it a norm of floats in halves, or a sum of floats and halves in floats, whose kernels take
+ * that? */
 static bool is_mixed(const struct orr_compiler *c, const struct orr_operator *o)
 {
 	int n = 0;

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from peer.training import Options, batches
-from torch import Tensor
+from torch import Tensor, nn
 from train import Beside, apart
 
 pytest.importorskip("transformers")
@@ -39,16 +39,42 @@ def spread(own: dict[str, Tensor], exact: dict[str, Tensor]) -> float:
     return (off / sum(float(t.square().sum()) for t in exact.values())) ** 0.5
 
 
+class Towers(nn.Module):
+    """Two towers of linear layers with norms and sums, and a trunk; nothing in it is added to float32."""
+
+    def __init__(self, deep: int = 6, wide: int = 48) -> None:
+        super().__init__()
+        self.enter = nn.ModuleList(nn.Linear(24, wide) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(wide) for _ in range(2 * deep))
+        self.layers = nn.ModuleList(nn.Linear(wide, wide) for _ in range(2 * deep))
+        self.trunk = nn.Sequential(nn.Linear(2 * wide, wide), nn.GELU(), nn.Linear(wide, 10))
+        self.deep = deep
+
+    def forward(self, left: Tensor, right: Tensor, labels: Tensor) -> Tensor:
+        ends = []
+        for k, x in enumerate((left, right)):
+            x = self.enter[k](x)
+            for i in range(k * self.deep, (k + 1) * self.deep):
+                x = x + F.gelu(self.layers[i](self.norms[i](x)))
+            ends.append(x)
+        return F.cross_entropy(self.trunk(torch.cat(ends, -1)), labels)
+
+
 @pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
-@pytest.mark.parametrize("name", ["gpt2", "vit_b16", "llava", "whisper"])
+@pytest.mark.parametrize("name", ["gpt2", "vit_b16", "llava", "whisper", "towers"])
 def test_gradients_in_bf16_are_as_near_to_float64_as_those_of_autocast(name: str, tmp_path: Path) -> None:
-    model = published.made(name, 8, True)
+    if name == "towers":
+        model: nn.Module = Towers()
+        samples = {side: torch.randn(ROWS, 24) for side in ("left", "right")}
+        samples["labels"] = torch.randint(10, (ROWS,))
+    else:
+        model, samples = published.made(name, 8, True), published.drawn(name, ROWS, True)
     exactly = copy.deepcopy(model).double()
-    beside = Beside(model, published.drawn(name, ROWS, True), tmp_path)
+    beside = Beside(model, samples, tmp_path)
     before = {n: p.detach().double() for n, p in model.named_parameters()}
     rows = beside.rows(next(batches(beside.train, 16, 1)))
 
-    def gradient(of: torch.nn.Module, half: bool, samples: dict[str, Tensor]) -> dict[str, Tensor]:
+    def gradient(of: nn.Module, half: bool, samples: dict[str, Tensor]) -> dict[str, Tensor]:
         with torch.autocast("cpu", torch.bfloat16, half):
             loss = of(**samples)
         loss.backward()
