@@ -227,8 +227,9 @@ const struct row option_rows[] = {
 	 "parameters and sends it to the others (as a plan was made)"},
 	{"precision", "NAME", 0, MACHINE, ALL, 0, READ(read_precision), AT(open.given.precision),
 	 "of matrix products, which add up in fp32: fp32, bf16, which also keeps and sends "
-	 "activations so, or tf32, which a CPU core computes as fp32 (what a plan was made for, or "
-	 "fp32)"},
+	 "activations so where autocast of PyTorch does, or tf32, which a CPU core computes as "
+	 "fp32 "
+	 "(what a plan was made for, or fp32)"},
 	{"flops", "N", 0, MACHINE, PLANNED, PROFILE, REAL(open.machine.flops_per_s, 1, 1e24),
 	 AT(open.given.flops),
 	 "FLOP per second, charged for operators without measured costs (1e10)"},
