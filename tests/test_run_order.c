@@ -446,6 +446,41 @@ START_TEST(what_does_not_fit_a_host_is_refused)
 }
 END_TEST
 
+/* 90 floats of a and of c, 9 more of d before c, 20 of what follows c in the second. */
+static const struct {
+	const char *more;
+	int n_ranks;
+	int64_t kept[2];
+} tied[] = {
+	{"r -> d -> c -> l", 1, {90, 9}},
+	{"f [op=linear features=2 stage=1] r -> d -> c -> f -> l", 1, {90, 9 + 90 + 20}},
+	{"r -> d -> c -> l", 2, {90, 9 + 90}},
+};
+
+START_TEST(what_is_tied_has_one_state_where_both_ends_are_owned_here)
+{
+	struct orr_work work = {0};
+	struct training t = {0};
+	char text[512];
+
+	(void)snprintf(text, sizeof(text),
+		       "digraph tied { x [op=input columns=\"0:9\" stage=0]\n"
+		       "a [op=linear features=9 share=w stage=0] r [op=relu stage=0]\n"
+		       "d [op=rmsnorm stage=1] c [op=linear features=9 share=w stage=1]\n"
+		       "class [op=input columns=\"20\" stage=1]\n"
+		       "l [op=softmax_cross_entropy stage=1] x -> a -> r %s; class -> l }",
+		       tied[_i].more);
+	ck_assert_int_eq(orr_choice_init(&t.choice, "1f1b", &t.err), 0);
+	training_prepare(&t, text, &t.choice.schedule, 2, 4);
+	ck_assert_msg(!orr_work_init(&work, t.jobs, 16, 0, tied[_i].n_ranks, NULL, &t.err), "%s",
+		      t.err.msg);
+	for (int s = 0; s < 2; s++)
+		ck_assert_int_eq(orr_work_n_kept(&work, s), tied[_i].kept[s]);
+	orr_work_fini(&work);
+	training_fini(&t);
+}
+END_TEST
+
 START_TEST(a_study_graph_is_not_trained)
 {
 	struct training t = {0};
@@ -558,6 +593,7 @@ int main(int argc, char **argv)
 		ONCE(what_cannot_run_is_refused_in_one_line),
 		EACH(what_is_too_large_for_a_message_is_refused, 4),
 		EACH(a_control_group_limits_the_memory, 6),
+		EACH(what_is_tied_has_one_state_where_both_ends_are_owned_here, N_OF(tied)),
 		ONCE(what_does_not_fit_a_host_is_refused),
 		ONCE(a_study_graph_is_not_trained),
 		ONCE(a_run_that_stops_says_who_waits_for_what),

@@ -21,7 +21,8 @@ struct piece {
 
 struct shard {
 	const struct orr_run *run;
-	float **states; /* [n_stages] owned: of stages whose replicas divide it, whole; else NULL */
+	/* [n_stages] owned: of stages whose owners keep parts of it, whole; else NULL */
+	float **states;
 	struct orr_whole whole;
 	struct orr_whole_part *parts; /* [whole.most] of the tensor at hand */
 	struct orr_floats *floats;    /* [n_stages] of every stage whose first owner is here */
@@ -122,6 +123,28 @@ static int bring(float *whole, const struct orr_run *run, const struct orr_owned
 	return code;
 }
 
+/* That of operator k, which is kept with the first one of its set alone. */
+static int copy_state(const struct shard *x, int k, struct orr_error *err)
+{
+	const struct orr_work *work = &x->run->work;
+	const struct orr_graph *g = work->pipeline->graph;
+	int tied = g->operators[k].tied, s = work->pipeline->stage_of[k];
+	int from = work->pipeline->stage_of[tied];
+	const struct orr_owned *o = &x->run->data.owned[work->jobs->first_owner[from]];
+	int64_t n = orr_work_n_trained(work, s), n_kept = o->part.end - o->part.first;
+	float *state, *to = x->states[s] + orr_program_first_parameter(work->programs[s], k);
+	int code = orr_data_acquire(o->state.handle, STARPU_R, &state, err);
+
+	if (code)
+		return code;
+	for (int e = 0; e < x->run->data.n_state; e++)
+		memcpy(to + e * n,
+		       state + e * n_kept + orr_program_first_parameter(work->programs[from], tied),
+		       (size_t)g->operators[k].n_parameters * sizeof(*to));
+	orr_data_release(o->state.handle);
+	return 0;
+}
+
 /* Collective. */
 static int gather_states(struct shard *x, struct orr_error *err)
 {
@@ -133,14 +156,17 @@ static int gather_states(struct shard *x, struct orr_error *err)
 	if (!(x->states = calloc((size_t)n_stages, sizeof(*x->states))))
 		code = no_memory(err);
 	for (int s = 0; s < n_stages && !code; s++)
-		if (owned[first[s]].sharded && orr_work_has(work, owned[first[s]].w))
+		if (owned[first[s]].partial && orr_work_has(work, owned[first[s]].w))
 			code = orr_shard_room(&x->states[s], x->run, &owned[first[s]], err);
 	if ((code = orr_ranks_agree(code, err)))
 		return code;
 	for (int i = 0; i < x->run->data.n_owned && !code; i++)
-		if (owned[i].sharded)
+		if (owned[i].partial)
 			code = bring(x->states[owned[i].s], x->run, &owned[i],
 				     work->rank_of[owned[first[owned[i].s]].w], err);
+	for (int k = 0; k < work->pipeline->graph->n_operators && !code; k++)
+		if (orr_work_is_copied(work, k))
+			code = copy_state(x, k, err);
 	return orr_ranks_agree(code, err);
 }
 

@@ -222,7 +222,7 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	int code = orr_floats_acquire(&floats, &run->work, o, STARPU_W, err);
 
 	part = floats.state;
-	if (!code && part && o->sharded && !(code = orr_shard_room(&whole, run, o, err)))
+	if (!code && part && o->partial && !(code = orr_shard_room(&whole, run, o, err)))
 		floats.state = whole;
 	for (int k = 0; k < g->n_operators && !code; k++)
 		for (int i = 0; run->work.pipeline->stage_of[k] == o->s && !code &&

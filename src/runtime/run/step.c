@@ -461,11 +461,37 @@ static int submit_clipped(struct orr_run *run, struct orr_slot *slot, struct orr
 	return code;
 }
 
+/* What is updated by a copy of the first one of its set. */
+static int submit_copies(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
+{
+	const struct orr_work *work = &run->work;
+	const struct orr_graph *g = work->pipeline->graph;
+	const int *first_owner = work->jobs->first_owner;
+	int code = 0;
+
+	for (int k = 0; k < g->n_operators && !code; k++) {
+		int to = work->pipeline->stage_of[k], tied = g->operators[k].tied, from;
+
+		if (!orr_work_is_copied(work, k))
+			continue;
+		from = work->pipeline->stage_of[tied];
+		code = orr_slots_put(&run->slots, slot, run->data.owned[first_owner[to]].w,
+				     run->data.owned[first_owner[from]].parameters.handle,
+				     run->data.owned[first_owner[to]].parameters.handle,
+				     orr_program_first_parameter(work->programs[from], tied),
+				     orr_program_first_parameter(work->programs[to], k),
+				     g->operators[k].n_parameters, err);
+	}
+	return code;
+}
+
 /* The updates that have waited for all gradients of the step. */
 static int submit_waiting(struct orr_run *run, struct orr_slot *slot, struct orr_error *err)
 {
-	return run->clip.limit > 0 ? submit_clipped(run, slot, err)
-				   : submit_late_updates(run, slot, err);
+	int code = run->clip.limit > 0 ? submit_clipped(run, slot, err)
+				       : submit_late_updates(run, slot, err);
+
+	return code ? code : submit_copies(run, slot, err);
 }
 
 /* All gradients are looked at before any of them is applied, so that no owner, here or on another

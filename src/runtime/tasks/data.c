@@ -106,7 +106,8 @@ static int init_owned(struct orr_data *data, const struct orr_policy *policy, in
 
 	o->s = s;
 	o->sharded = trained && orr_jobs_shards(work->jobs, s);
-	o->part = (struct orr_extent){0, n_trained};
+	o->part = (struct orr_extent){0, orr_work_n_kept(work, s)};
+	o->partial = o->sharded || o->part.end < n_trained;
 	if (o->sharded)
 		o->part = (struct orr_extent){orr_rule_chunk(n_trained, r, number),
 					      orr_rule_chunk(n_trained, r, number + 1)};

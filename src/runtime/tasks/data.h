@@ -37,7 +37,9 @@ struct orr_owned {
 	struct orr_resident parameters, state, gradient;
 	/* its replicas and it each keep the state of a part of what is trained */
 	bool sharded;
-	struct orr_extent part; /* that of its state: all, unless it is sharded */
+	/* it keeps no state of some: it is sharded, or they are copied (orr_work_is_copied) */
+	bool partial;
+	struct orr_extent part; /* that of its state: all, unless it is partial */
 	int *contributors; /* the jobs whose weight gradient flows here, ascending by microbatch */
 	int n_contributors;
 	bool in_place; /* they add to gradient themselves; else each has a partial of its own */

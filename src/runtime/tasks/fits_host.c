@@ -80,7 +80,9 @@ static int64_t owned_bytes(const struct orr_work *work, int n_state)
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
 			if (orr_work_has(work, jobs->owners[i]))
 				floats += orr_work_n_parameters(work, s) + trained +
-					  (orr_jobs_shards(jobs, s) ? 0 : n_state * trained);
+					  (orr_jobs_shards(jobs, s)
+						   ? 0
+						   : n_state * orr_work_n_kept(work, s));
 	}
 	return floats * (int64_t)sizeof(float);
 }

@@ -79,7 +79,7 @@ static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot,
 
 	orr_task_init(t, slots->submitter, &slot->flight, o->w);
 	t->arg.n_floats = orr_work_n_trained(work, o->s);
-	t->arg.sharded = o->sharded;
+	t->arg.sharded = o->partial;
 	t->arg.shard = o->part;
 	t->arg.own = owned - work->jobs->first_owner[o->s];
 	/* without a flush each replica has brought a minibatch of its own */

@@ -132,6 +132,47 @@ bool orr_work_is_spread(const struct orr_work *work, int s)
 	return false;
 }
 
+/* Has stage s one owner, which is here? */
+static bool has_one_owner(const struct orr_work *work, int s)
+{
+	return orr_work_replicas(work, s) == 1 &&
+	       orr_work_has(work, work->jobs->owners[work->jobs->first_owner[s]]);
+}
+
+static bool may_be_copied(const struct orr_work *work, int k)
+{
+	const struct orr_graph *g = work->pipeline->graph;
+	const int *stage_of = work->pipeline->stage_of;
+	int first = g->operators[k].tied;
+
+	return first >= 0 && !g->operators[k].frozen && stage_of[first] < stage_of[k] &&
+	       !work->jobs->async && has_one_owner(work, stage_of[first]) &&
+	       has_one_owner(work, stage_of[k]);
+}
+
+int64_t orr_work_n_kept(const struct orr_work *work, int s)
+{
+	const struct orr_graph *g = work->pipeline->graph;
+	int64_t end = orr_work_n_trained(work, s);
+
+	for (int k = g->n_operators - 1; k >= 0 && end; k--) {
+		int64_t n = g->operators[k].n_parameters;
+
+		if (work->pipeline->stage_of[k] == s && may_be_copied(work, k) &&
+		    orr_program_first_parameter(work->programs[s], k) == end - n)
+			end -= n;
+	}
+	return end;
+}
+
+bool orr_work_is_copied(const struct orr_work *work, int k)
+{
+	int s = work->pipeline->stage_of[k];
+
+	return may_be_copied(work, k) &&
+	       orr_program_first_parameter(work->programs[s], k) >= orr_work_n_kept(work, s);
+}
+
 int orr_work_n_ties(const struct orr_work *work)
 {
 	const struct orr_graph *g = work->pipeline->graph;

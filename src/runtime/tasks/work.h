@@ -113,6 +113,13 @@ static inline int orr_work_replicas(const struct orr_work *work, int s)
 {
 	return work->jobs->first_owner[s + 1] - work->jobs->first_owner[s];
 }
+/* Does operator k share what it trains with the first of its set, in an earlier stage, and are both
+ * owned here, each by one owner, and k's at the end of what its stage trains? Then it is updated by
+ * a copy, and no optimizer's state is kept for it. */
+bool orr_work_is_copied(const struct orr_work *work, int k);
+/* Floats of what stage s trains, the first ones, for which an owner here keeps that state where it
+ * keeps all. */
+int64_t orr_work_n_kept(const struct orr_work *work, int s);
 /* Gradients of operators that share parameters, of every owner one each. */
 int orr_work_n_ties(const struct orr_work *work);
 /* Are they on more than one rank? */
