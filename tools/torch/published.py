@@ -17,24 +17,24 @@ except ImportError:
 Sizes = dict[str, Any]
 
 
-class Words(nn.Module):
-    """A language model: the loss of the word that follows each."""
+class Around(nn.Module):
+    """A model, whose forward() becomes one that takes data and returns a loss."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+
+
+class Words(Around):
+    """A language model: the loss of the word that follows each."""
 
     def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
         scores = self.model(tokens, use_cache=False).logits
         return F.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
-class Images(nn.Module):
+class Images(Around):
     """A classifier of images."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(self.model(pixels).logits, labels)
@@ -58,12 +58,8 @@ class Seen(nn.Module):
         return F.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
-class Heard(nn.Module):
+class Heard(Around):
     """Speech, frames x bands, and what was said."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, sound: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
         scores = self.model(sound.transpose(1, 2), decoder_input_ids=tokens, use_cache=False).logits

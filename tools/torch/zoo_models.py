@@ -9,89 +9,62 @@ import torch
 import torch.nn.functional as F
 import torchvision
 import transformers as hf
+from published import Around
 from torch import Tensor, nn
 
 WORDS, LENGTH, SIDE, CLASSES = 61, 12, 64, 7
 Made = tuple[nn.Module, dict[str, Tensor]]
 
 
-class Reads(nn.Module):
+class Reads(Around):
     """A language model: the loss of the word that follows each."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
         scores = self.model(input_ids=tokens).logits
         return F.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
-class Classifies(nn.Module):
+class Classifies(Around):
     """The loss of a class, of an image or a text."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, data: Tensor, labels: Tensor) -> Tensor:
         scores = self.model(data)
         return F.cross_entropy(getattr(scores, "logits", scores), labels)
 
 
-class Translates(nn.Module):
+class Translates(Around):
     """An encoder and a decoder."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, data: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
         scores = self.model(data, decoder_input_ids=tokens, use_cache=False).logits
         return F.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
-class Pairs(nn.Module):
+class Pairs(Around):
     """Images and their texts: a model that returns the loss of which belongs to which."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, pixels: Tensor, tokens: Tensor) -> Tensor:
         return self.model(input_ids=tokens, pixel_values=pixels, return_loss=True).loss
 
 
-class Sees(nn.Module):
+class Sees(Around):
     """Words that follow an image and words."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, pixels: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
         scores = self.model(input_ids=tokens, pixel_values=pixels).logits
         return F.cross_entropy(scores[:, -LENGTH:].flatten(0, 1), following[:, -LENGTH:].flatten())
 
 
-class Fits(nn.Module):
+class Fits(Around):
     """A number for each place of what the model gives first."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, data: Tensor, wanted: Tensor) -> Tensor:
         given = self.model(data)
         return F.mse_loss(given[0].flatten(1)[:, : wanted.shape[1]], wanted)
 
 
-class Finds(nn.Module):
+class Finds(Around):
     """Boxes and classes of the queries of a detector."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, pixels: Tensor, labels: Tensor, boxes: Tensor) -> Tensor:
         found = self.model(pixels)
