@@ -100,7 +100,7 @@ class AsRun:
     """One operator as a Runner runs it: a stage of its own, with what Python does around it."""
 
     def __init__(self, calls: Calls, part: Part, values: Values) -> None:
-        ready, stage = Ready(calls, [part], part.gives), Stage(0, [part], False, part.reads, part.gives)
+        ready, stage = Ready(calls, [part]), Stage(0, [part], False, part.reads, part.gives)
         inputs = {n: changed(self._leaf, values[n]) for n in part.reads}
         self.trained = ready.trained
         self.run = Pass(stage, [ready], {}, inputs)

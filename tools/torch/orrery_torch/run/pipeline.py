@@ -14,7 +14,7 @@ from .batch import kinds_of
 from .clock import Stopwatch
 from .plan import Job, Message, Plan, Stage
 from .post import Channels, Post
-from .stage import Pass, Ready
+from .stage import Pass, Ready, apart
 
 AHEAD = 4  # jobs whose messages are awaited before they begin
 
@@ -51,8 +51,8 @@ class Pipeline:
 
     def _ready(self, stage: Stage, backend: str) -> list[Ready]:
         if self.plan.splits(stage):
-            return [Ready(self.calls, [part], part.gives) for part in stage.parts]
-        return [Ready(self.calls, stage.parts, stage.gives, backend)]
+            return [Ready(self.calls, parts) for parts in apart(stage.parts)]
+        return [Ready(self.calls, stage.parts, backend)]
 
     def _shapes(self) -> Values:
         """What goes over the edges, as it is for an example under the autocast of now."""

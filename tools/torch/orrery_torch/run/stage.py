@@ -1,7 +1,8 @@
 """One stage of a model and one microbatch: F, B and W on the user's own modules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -16,12 +17,12 @@ class Ready:
     """Parts that run as one, in one function of Python's, with what is the same at every run:
     parameters, buffers and other constants of their calls. backend: of torch.compile, if any."""
 
-    def __init__(
-        self, calls: Calls, parts: list[Part], gives: list[fx.Node], backend: str = ""
-    ) -> None:
-        self.gives = gives
+    def __init__(self, calls: Calls, parts: list[Part], backend: str = "") -> None:
         self.trained = list({id(t): t for part in parts for t in trained_of(part)}.values())
         made = dict.fromkeys(n for part in parts for n in part.calls)
+        given = [n for part in parts for n in part.gives]
+        results = calls.trace.results
+        self.gives = [n for n in given if n in results or any(u not in made for u in n.users)]
         self.reads = [n for n in dict.fromkeys(n for p in parts for n in p.reads) if n not in made]
         self.reader = {n: part.name for part in reversed(parts) for n in part.reads}
         read = dict.fromkeys(n for call in made for n in call.all_input_nodes if n.op == "get_attr")
@@ -31,8 +32,8 @@ class Ready:
         self.constants = list(self.parameters.values())
 
         graph = fx.Graph()
-        given = [*self.reads, *self.parameters, *self.buffers]
-        copies = {n: graph.placeholder(n.name) for n in given}
+        holes = [*self.reads, *self.parameters, *self.buffers]
+        copies = {n: graph.placeholder(n.name) for n in holes}
         copies |= {n: graph.node_copy(n) for n in read if n not in tensors}
         for part in parts:
             own = {}  # of what it changes: autograd forbids that of a leaf, and others read it
@@ -41,7 +42,7 @@ class Ready:
             for call in part.calls:
                 now = {**copies, **own}
                 copies[call] = graph.node_copy(call, now.__getitem__)
-        graph.output(tuple(copies[n] for n in gives))
+        graph.output(tuple(copies[n] for n in self.gives))
         module = fx.GraphModule(calls.trace.module, graph)
         self.run: Callable[..., Any] = module.forward
         if backend:
@@ -82,8 +83,8 @@ class Random:
 
 class Pass:
     """What F of a stage keeps for B and W. A stage whose B and W are one job is one graph of
-    autograd. Where they are two every part is one of its own, so that W computes the gradients of
-    parameters and nothing again that B has computed."""
+    autograd. Where they are two every part with parameters to train is one of its own, so that W
+    computes the gradients of those and nothing again that B has computed."""
 
     def __init__(
         self, stage: Stage, parts: list[Ready], given: Values, inputs: Values
@@ -161,9 +162,19 @@ class Pass:
         return {n: gradients[n] for n in self.stage.reads if n in gradients}
 
     def weights(self) -> None:
-        for link in self.links:
-            if link.reached and link.ready.trained:
-                torch.autograd.backward(link.reached, link.incoming, inputs=link.ready.trained)
+        """All graphs in one call."""
+        links = [link for link in self.links if link.reached and link.ready.trained]
+        reached = [t for link in links for t in link.reached]
+        incoming = [g for link in links for g in link.incoming]
+        trained = {id(p): p for link in links for p in link.ready.trained}
+        if reached:
+            torch.autograd.backward(reached, incoming, inputs=list(trained.values()))
+
+
+def apart(parts: list[Part]) -> Iterator[list[Part]]:
+    """The graphs of a stage whose B and W are two jobs."""
+    for trains, run in groupby(parts, lambda part: bool(trained_of(part))):
+        yield from ([part] for part in run) if trains else [list(run)]
 
 
 def trained_of(part: Part) -> list[Tensor]:
