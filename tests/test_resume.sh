@@ -168,7 +168,7 @@ cmp -s digits.csv "$source/graphs/data/digits.csv" && fail 'the data are the sam
 "$orrery" train other.dot --batch 48 --checkpoint calm --resume >out 2>err
 one_line 'data checksum is "' err 'other data'
 refuse "--checkpoint '': name a folder" --checkpoint ''
-refuse 'out: is no folder: name another' --checkpoint out
+refuse 'model.dot: is no folder: name another' --checkpoint model.dot
 
 # --- one folder, one training ---
 "$orrery" train model.dot --batch 48 --steps 1000000 --checkpoint busy --every 4 >/dev/null 2>&1 &
