@@ -172,7 +172,7 @@ def detr(n: int) -> Made:
 def wav2vec(n: int) -> Made:
     config = hf.Wav2Vec2Config(**BERT, conv_dim=[16, 16], conv_kernel=[10, 3], conv_stride=[5, 2], feat_proj_dropout=0.0,
                                num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, apply_spec_augment=False,
-                               layerdrop=0.0, hidden_dropout=0.0, attention_dropout=0.0)  # fmt: skip
+                               layerdrop=0.0, hidden_dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)  # fmt: skip
     return Fits(hf.Wav2Vec2Model(config)), {"data": torch.randn(n, 200), "wanted": torch.randn(n, 32)}
 
 
