@@ -155,6 +155,13 @@ meet 9 1 'has not answered for 0.2 s while it was unloaded' compare chain:2 --ti
 cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=9 -DHOW=8 -o bad.so bad.c
 timeout 30 "$orrery" simulate chain:2 -m 2 --schedule ./bad.so >out
 [ -e was-here ] && grep -q '^makespan' out
+# Nor is one that lies deeper than a line of the report is long taken on trust.
+deep=$(printf 'd%.0s' $(seq 240))/$(printf 'e%.0s' $(seq 240))
+mkdir -p "$deep"
+cc -w -shared -fPIC -O0 -I"$source/src" -DWHERE=2 -DHOW=2 -o "$deep/bad.so" bad.c
+code=0
+"$orrery" simulate chain:2 -m 2 --schedule "./$deep/bad.so" >out 2>err || code=$?
+[ $code -eq 2 ] && grep -qF 'ended the process in compute()' err || { cat err; exit 1; }
 needs_training
 meet 5 1 'has not answered for 0.2 s in in_flight()' train "$source/graphs/digits.dot" \
 	--timeout 0.2

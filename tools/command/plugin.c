@@ -1,6 +1,5 @@
 #include "plugin.h"
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -192,14 +191,16 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 
 int plugin_try(const struct orr_open_options *open, double timeout_s, struct orr_error *err)
 {
-	size_t length = open->schedule ? strcspn(open->schedule, ":") : 0;
-	char path[sizeof(plugin.path)];
+	char *path = open->schedule ? strndup(open->schedule, strcspn(open->schedule, ":")) : NULL;
+	bool is_one = path && orr_plugin_is(path);
 
-	(void)snprintf(path, sizeof(path), "%.*s", (int)length,
-		       open->schedule ? open->schedule : "");
-	if (!orr_plugin_is(path))
+	if (is_one)
+		orr_utf8_print(plugin.path, sizeof(plugin.path), path);
+	free(path);
+	if (open->schedule && !path)
+		return orr_fail(err, ORR_E_NOMEM, "no memory for a schedule's name");
+	if (!is_one)
 		return 0;
-	orr_utf8_print(plugin.path, sizeof(plugin.path), path);
 	plugin.timeout_s = timeout_s;
 	plugin.trial = mmap(NULL, sizeof(*plugin.trial), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -208,16 +209,14 @@ int plugin_try(const struct orr_open_options *open, double timeout_s, struct orr
 	return attempt(load, open, NULL, err);
 }
 
-void plugin_loaded(struct orr_schedule *schedule)
+void plugin_loaded(struct orr_choice *choice)
 {
-	Dl_info file;
-
 	if (!*plugin.path)
 		return;
-	plugin.own = *schedule;
-	schedule->check = check;
-	if (dladdr(schedule->name, &file))
-		plugin.held = dlopen(file.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+	plugin.own = choice->schedule;
+	choice->schedule.check = check;
+	plugin.held = choice->module;
+	choice->module = NULL;
 }
 
 void plugin_end(int status)

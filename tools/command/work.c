@@ -14,7 +14,7 @@ int work_choose(struct orr_opened *x, const struct options *o, struct orr_error 
 	if ((code = plugin_try(&o->open, o->timeout_s, err)) ||
 	    (code = orr_open_schedule(x, &o->open, err)))
 		return code;
-	plugin_loaded(&x->choice.schedule);
+	plugin_loaded(&x->choice);
 	return 0;
 }
 
