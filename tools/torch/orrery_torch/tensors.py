@@ -102,17 +102,12 @@ def _safetensors(data: bytearray) -> dict[str, Tensor]:
     }
 
 
-def bytes_in(t: Tensor) -> bytes:
-    """Of one on the CPU, contiguous; NumPy, which torch would ask, may not be there."""
-    return ctypes.string_at(t.data_ptr(), t.numel() * t.element_size())
-
-
 def save_safetensors(path: Path, tensors: dict[str, Tensor]) -> None:
     names = {dtype: name for name, dtype in SAFETENSORS.items()}
     header, bodies, at = {}, [], 0
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu().contiguous()
-        body = bytes_in(tensor)
+        body = ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
         header[name] = {
             "dtype": names[tensor.dtype],
             "shape": list(tensor.shape),

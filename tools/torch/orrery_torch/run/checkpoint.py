@@ -1,21 +1,18 @@
 """Checkpoints by torch.distributed.checkpoint: each process writes and reads what its own stages
 have, by names of the model, so that another plan, and the model in one piece, find it."""
 
-import pickle
+import importlib.util
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.optim import Optimizer
 
-from ..tensors import bytes_in
-from .clock import gathered
-from .own import Distributed, Own
+from .own import Distributed, Own, last_line
 
 STATE, GROUPS = "optimizer.state.", "optimizer.param_groups."
 
@@ -59,6 +56,8 @@ def check_names(more: Mapping[str, Any]) -> None:
 
 def place(path: Path, me: int) -> Path:
     """Where a checkpoint is written until all of it is there."""
+    if importlib.util.find_spec("numpy") is None:
+        raise ValueError("save(): torch.distributed.checkpoint wants NumPy: pip install numpy")
     if path.exists():
         raise ValueError(f"save(): {path} is there: give each checkpoint a folder of its own")
     part = path.with_name(path.name + ".part")
@@ -67,39 +66,12 @@ def place(path: Path, me: int) -> Path:
     return part
 
 
-class Writer:
-    """The steps of dcp.save, which gathers pickled objects by NumPy. Nobody takes one before all have
-    taken that before it."""
-
-    def __init__(self, state: dict[str, Any], part: Path, device: torch.device) -> None:
-        self.device, first = device, dist.get_rank() == 0
-        self.planner, self.files = dcp.DefaultSavePlanner(), dcp.FileSystemWriter(part)
-        self.planner.set_up_planner(state, self.files.storage_meta(), first)
-        self.files.set_up_storage_writer(first)
-        self.plan = self.files.prepare_local_plan(self.planner.create_local_plan())
-
-    def write(self) -> None:
-        """What is this process's to write of all."""
-        plans, self.contents = self.planner.create_global_plan(self.told(self.plan))
-        plan = self.files.prepare_global_plan(plans)[dist.get_rank()]
-        written = self.files.write_data(self.planner.finish_plan(plan), self.planner)
-        self.written = written.wait()
-
-    def finish(self, path: Path) -> None:
-        written = self.told(self.written)
-        if dist.get_rank() == 0:
-            self.files.finish(self.contents, written)
-            Path(self.files.path).rename(path)
-
-    def told(self, value: Any) -> list[Any]:
-        """That of every process."""
-        data = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
-        counts = gathered([len(data)], 1, self.device)
-        room = torch.zeros(int(max(c[0] for c in counts)), dtype=torch.uint8, device=self.device)
-        room[: len(data)] = data
-        all_rooms = [torch.empty_like(room) for _ in counts]
-        dist.all_gather(all_rooms, room)
-        return [pickle.loads(bytes_in(t.cpu())) for t in all_rooms]  # noqa: S301 our own
+def write(state: dict[str, Any], part: Path) -> None:
+    """With all processes."""
+    try:
+        dcp.save(state, storage_writer=dcp.FileSystemWriter(part))
+    except CheckpointException as why:
+        raise ValueError(f"save(): {part}: {last_line(why)}") from None
 
 
 def load_optimizer(source: Distributed, own: Own, optimizer: Optimizer) -> None:

@@ -17,7 +17,7 @@ from ..trace.parts import split
 from ..trace.trace import Inputs, trace
 from .alarm import LEAST, Alarm, attempt, limit_of
 from .batch import cut
-from .checkpoint import Writer, check_names, contents, load_more, load_optimizer, place
+from .checkpoint import check_names, contents, load_more, load_optimizer, place, write
 from .clock import gathered, offset
 from .evaluate import Evaluation, Evaluator
 from .own import Distributed, Own, source_of
@@ -148,14 +148,11 @@ class Runner:
             self.own.check("save()")
             check_names(more)
             rest = self.own.rest if self.me == 0 else {}
-            state = contents(self.own, rest, optimizer)
-            state |= {name: each.state_dict() for name, each in more.items()}
-            return place(Path(path), self.me), state
+            return place(Path(path), self.me), {**contents(self.own, rest, optimizer), **more}
 
         part, state = self._agreed(ready)
-        writer = self._agreed(lambda: Writer(state, part, self.device))
-        self._agreed(writer.write)
-        self._agreed(lambda: writer.finish(Path(path)))
+        self._agreed(lambda: write(state, part))
+        self._agreed(lambda: part.rename(path) if self.me == 0 else None)
 
     def load(
         self, path: Path | str, optimizer: torch.optim.Optimizer | None = None, **more: Any
