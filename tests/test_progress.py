@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 orrery, source, *cc = sys.argv[1:]
 orrery, source = os.path.realpath(orrery), os.path.realpath(source)
@@ -61,16 +62,35 @@ with tempfile.TemporaryDirectory() as work:
     slow = ('--schedule', './slow.so', '--timeout', '86400')
     waiting = r'compare: \d+ s, trying slow\n'
 
-    # no row yet: as if nobody had caught the signal
-    check(interrupted(waiting, 'compare', 'chain:4', '-m', '16', *slow) == ('', '', -signal.SIGINT), 'no rows, and more than that')
+    # 1,200 operators on 4,096 workers of three levels
+    with open('layers.dot', 'w', encoding='utf-8') as file:
+        file.write('digraph g { node [forward="1ms", backward="2ms", activation="10MB", parameters="400MB", stash="50MB"];\n'
+                   + ''.join(f'a{i} -> {{a{i + 1} b{i + 1}}}; b{i} -> {{a{i + 1} b{i + 1}}};\n' for i in range(600)) + '}\n')
+    noise = ('-m', '64', '--jitter', 'lognormal:0.2', '--samples', '10000000')
+    cutting = r'plan: \d+ s, cutting into stages and placing them\n'
+    # most of them wait, for a line that comes after seconds
+    with ThreadPoolExecutor(4) as together:
+        no_row = together.submit(interrupted, waiting, 'compare', 'chain:4', '-m', '16', *slow)
+        one_of_two = {more: together.submit(interrupted, waiting, 'compare', 'chain:4', '-m', '8,16', '--csv', 'rows.csv', *more, *slow)
+                      for more in ((), ('--json',))}
+        first_cut = together.submit(interrupted, waiting, 'compare', 'chain:8', '-w', '4', '-m', '8', *slow)
+        simulate = together.submit(interrupted, r'simulate: \d+ s, placing jobs under slow\n', 'simulate', 'chain:4', '-m', '16', *slow)
+        noisy = together.submit(interrupted, r'simulate: \d+ s, drawing noise\n', 'simulate', 'chain:8', *noise)
+        plan = together.submit(interrupted, cutting, 'plan', 'layers.dot', '-w', '16x16x16', '--link', '300GB/s,25GB/s,12.5GB/s',
+                               '-m', '4096')
+        several = together.submit(interrupted, cutting, 'plan', 'chain:48', '-w', '48', '-m', '20000', '--memory', '1GB', '--stash', '1MB')
+
+    # as if nobody had caught the signal
+    for what, case in ('no rows', no_row), ('simulate', simulate), ('noise', noisy), ('plan', plan):
+        check(case.result() == ('', '', -signal.SIGINT), f'{what}: {case.result()}')
     # all of one number of microbatches, nothing of the next
-    for more in (), ('--json',):
-        out, err, code = interrupted(waiting, 'compare', 'chain:4', '-m', '8,16', '--csv', 'rows.csv', *more, *slow)
+    for more, case in one_of_two.items():
+        out, err, code = case.result()
         check(out == plain('compare', 'chain:4', '-m', '8', *more, *slow), f'other rows than -m 8 has: {out}')
         check((err, code) == (INTERRUPTED, -signal.SIGINT), f'{code}: {err!r}')
         check(not os.path.exists('rows.csv'), 'a file of rows')
     # all schedules on the first of two cuts: they are the best so far
-    out, err, code = interrupted(waiting, 'compare', 'chain:8', '-w', '4', '-m', '8', *slow)
+    out, err, code = first_cut.result()
     rows = re.findall(r'^[* ] ([\w-]+) +\d', out, re.MULTILINE)
     alone = re.findall(r'^[* ] ([\w-]+) +\d', plain('compare', 'chain:8', '-w', '4', '-m', '8', '--stages', '4', *slow), re.MULTILINE)
     check(sorted(rows) == sorted(alone) and 'slow' in rows and len(rows) > 15, f'{rows}, and alone {alone}')
@@ -78,20 +98,8 @@ with tempfile.TemporaryDirectory() as work:
     check((err, code) == (INTERRUPTED, -signal.SIGINT), f'{code}: {err!r}')
     # a row as it came, sorted: what a whole table has of it
     check(rows == alone, f'in the order {rows}, and alone {alone}')
-
-    check(interrupted(r'simulate: \d+ s, placing jobs under slow\n', 'simulate', 'chain:4', '-m', '16', *slow)
-          == ('', '', -signal.SIGINT), 'simulate')
-    noise = ('-m', '64', '--jitter', 'lognormal:0.2', '--samples', '10000000')
-    check(interrupted(r'simulate: \d+ s, drawing noise\n', 'simulate', 'chain:8', *noise) == ('', '', -signal.SIGINT), 'noise')
-    # 1,200 operators on 4,096 workers of three levels
-    with open('layers.dot', 'w', encoding='utf-8') as file:
-        file.write('digraph g { node [forward="1ms", backward="2ms", activation="10MB", parameters="400MB", stash="50MB"];\n'
-                   + ''.join(f'a{i} -> {{a{i + 1} b{i + 1}}}; b{i} -> {{a{i + 1} b{i + 1}}};\n' for i in range(600)) + '}\n')
-    check(interrupted(r'plan: \d+ s, cutting into stages and placing them\n', 'plan', 'layers.dot', '-w', '16x16x16', '--link',
-                      '300GB/s,25GB/s,12.5GB/s', '-m', '4096') == ('', '', -signal.SIGINT), 'plan')
     # a plan, the first of several; on a machine that is slow or busy there is none yet
-    out, err, code = interrupted(r'plan: \d+ s, cutting into stages and placing them\n', 'plan', 'chain:48', '-w', '48', '-m', '20000',
-                                 '--memory', '1GB', '--stash', '1MB')
+    out, err, code = several.result()
     none, some = (out, err) == ('', ''), err == PLAN_SO_FAR and 'Sought: the best throughput' in out
     check(code == -signal.SIGINT and (none or some), f'plan so far: {code}, {err!r}, {out}')
 print(f'{100 * (checks - failed) // checks}%: Checks: {checks}, Failures: {failed}, Errors: 0')

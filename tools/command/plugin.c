@@ -1,5 +1,7 @@
 #include "plugin.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -211,12 +213,14 @@ int plugin_try(const struct orr_open_options *open, double timeout_s, struct orr
 
 void plugin_loaded(struct orr_choice *choice)
 {
+	struct link_map *file;
+
 	if (!*plugin.path)
 		return;
 	plugin.own = choice->schedule;
 	choice->schedule.check = check;
-	plugin.held = choice->module;
-	choice->module = NULL;
+	if (!dlinfo(choice->module, RTLD_DI_LINKMAP, &file))
+		plugin.held = dlopen(file->l_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 void plugin_end(int status)
