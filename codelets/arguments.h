@@ -1,5 +1,4 @@
-#ifndef ORR_ARGUMENTS_H
-#define ORR_ARGUMENTS_H
+#pragma once
 /* Arguments of the codelets beside their buffers: a worker's own memory, data shared by all tasks
  * of a run, and a task's argument. */
 #include <stdatomic.h>
@@ -103,4 +102,3 @@ struct orr_codelet_arg {
 	int n_tensors;
 	double *squares;
 };
-#endif

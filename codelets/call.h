@@ -1,5 +1,4 @@
-#ifndef ORR_CALL_H
-#define ORR_CALL_H
+#pragma once
 /* One pass of one operator over a block of samples, as its descriptor sees it. */
 #include <stddef.h>
 #include "device.h"
@@ -86,4 +85,3 @@ static inline int64_t orr_call_output_rows(const struct orr_call *c)
 {
 	return c->n * c->is->output.rows;
 }
-#endif

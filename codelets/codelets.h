@@ -1,5 +1,4 @@
-#ifndef ORR_CODELETS_H
-#define ORR_CODELETS_H
+#pragma once
 /* The one table of StarPU codelets. Each has one function, for CPU cores and CUDA devices alike:
  * what differs is the worker's struct orr_device. On a CUDA device it starts kernels on the
  * worker's stream and returns; it neither waits nor allocates.
@@ -31,4 +30,3 @@ enum orr_codelet {
 	ORR_CODELET_NORM
 };
 extern struct starpu_codelet orr_codelets[8];
-#endif

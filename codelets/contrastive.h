@@ -1,5 +1,4 @@
-#ifndef ORR_CONTRASTIVE_H
-#define ORR_CONTRASTIVE_H
+#pragma once
 /* The contrastive loss on plain memory: two matrices of one row a sample, of which row i of the one
  * belongs to row i of the other, and the score of any two rows is their product times exp(t). Of a
  * minibatch of N samples the loss is the mean of two cross-entropies: of each row of the N x N
@@ -49,5 +48,4 @@ extern const struct orr_contrastive_kernels orr_contrastive_cpu, orr_contrastive
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,5 +1,4 @@
-#ifndef ORR_DEVICE_H
-#define ORR_DEVICE_H
+#pragma once
 /* What a program computes on: a CPU core, or a stream of a CUDA device. A table of kernels tells
  * them apart, and nothing else does: program.c and codelets.c are the same for both. */
 #include <stdbool.h>
@@ -123,5 +122,4 @@ ORR_ELEMENT int64_t orr_rounded_columns(int64_t columns)
 
 #ifdef __cplusplus
 }
-#endif
 #endif

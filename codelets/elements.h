@@ -1,5 +1,4 @@
-#ifndef ORR_ELEMENTS_H
-#define ORR_ELEMENTS_H
+#pragma once
 /* The formulas of single elements, one text for C and for CUDA. */
 #include <math.h>
 #include <stdint.h>
@@ -110,4 +109,3 @@ ORR_ELEMENT int orr_score_wins(float a, int64_t i, float b, int64_t j)
 {
 	return a > b || (i < j && !(b > a));
 }
-#endif

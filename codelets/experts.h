@@ -1,5 +1,4 @@
-#ifndef ORR_EXPERTS_H
-#define ORR_EXPERTS_H
+#pragma once
 /* Rows that go to experts and come back, by the rules of kernels.h. A row's
  * choices are `top` struct orr_routed, one after the other; an expert's rows are groups * places a
  * sample. */
@@ -43,5 +42,4 @@ extern const struct orr_expert_kernels orr_experts_cpu, orr_experts_cuda;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

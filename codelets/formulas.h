@@ -1,5 +1,4 @@
-#ifndef ORR_FORMULAS_H
-#define ORR_FORMULAS_H
+#pragma once
 /* The operators that go element by element, each with its formulas in a file of its own, one text
  * for C and for CUDA: orr_NAME_of(x) and orr_NAME_slope(kept, dy), which is dy times the derivative
  * there. Name; what is kept, the input or the output; operations an element, forward and backward,
@@ -24,4 +23,3 @@ enum orr_elementwise {
 	ORR_ELEMENTWISE(ORR_NAME)
 #undef ORR_NAME
 };
-#endif

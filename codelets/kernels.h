@@ -1,5 +1,4 @@
-#ifndef ORR_KERNELS_H
-#define ORR_KERNELS_H
+#pragma once
 /* What the operators compute, one function a pass: no graph, no StarPU, no allocation. A device has
  * a table for each subject; those of a CPU core compute in one thread, those of a CUDA device start
  * kernels on its stream. A matrix is row-major with a row per sample; n is its number of rows.
@@ -196,5 +195,4 @@ extern const struct orr_loss_kernels orr_losses_cpu, orr_losses_cuda;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

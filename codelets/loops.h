@@ -1,5 +1,4 @@
-#ifndef ORR_LOOPS_H
-#define ORR_LOOPS_H
+#pragma once
 /* (private to a CPU core's kernels) Loops over elements that several of them have; count: how
  * many. */
 #include <stddef.h>
@@ -16,4 +15,3 @@ void orr_add_from_bf16(int64_t count, const uint16_t *x, float *sum);
 
 /* (linear.c) What its products ask of the workspace. */
 size_t orr_linear_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-#endif

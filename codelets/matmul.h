@@ -1,5 +1,4 @@
-#ifndef ORR_MATMUL_H
-#define ORR_MATMUL_H
+#pragma once
 /* Products by oneDNN: its sgemm, and its primitives, which are made for a shape: faster where few
  * rows meet a large matrix, and the only ones in bfloat16. A thread makes the primitive of a shape
  * before its first product and keeps it until it ends. */
@@ -38,4 +37,3 @@ bool orr_matmul_has_bf16(void);
 const char *orr_matmul_instructions(bool *slow);
 /* "oneDNN 2.6.3", as it was loaded. */
 void orr_matmul_library(char *name, size_t size);
-#endif

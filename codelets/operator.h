@@ -1,5 +1,4 @@
-#ifndef ORR_CODELETS_OPERATOR_H
-#define ORR_CODELETS_OPERATOR_H
+#pragma once
 /* What an operator is: a descriptor, in a file of its own in operators/. Readers, compiler,
  * programs, profiles, checkpoints and planners walk descriptors, and none of them has a case for
  * one of them.
@@ -290,4 +289,3 @@ bool orr_instance_counts(const struct orr_instance *is, double operations, char 
 /* Writes the message; returns false. */
 __attribute__((format(printf, 3, 4))) bool orr_refuse(char *text, size_t size, const char *format,
 						      ...);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPTIMIZER_KERNELS_H
-#define ORR_OPTIMIZER_KERNELS_H
+#pragma once
 /* One step of an optimizer on a block of parameters. Weight decay is L2 in SGD, with momentum or
  * without, and in Adam (added to the gradient) and decoupled in AdamW (p -= learning_rate *
  * weight_decay * p). Adam's moments are corrected for their start at zero. */
@@ -97,5 +96,4 @@ struct orr_sgd orr_rule_average(const struct orr_rule *rule, double momentum);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

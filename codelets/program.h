@@ -1,5 +1,4 @@
-#ifndef ORR_PROGRAM_H
-#define ORR_PROGRAM_H
+#pragma once
 /* A program: one stage's operators as a straight list that runs over a block of samples. Plain C on
  * plain memory: it knows nothing of graphs, schedules or StarPU. src/runtime/devices/compile.h
  * makes one of a stage.
@@ -133,4 +132,3 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 			  float *stash, float *left, bool packed, const float *const *out_gradient,
 			  float *const *in_gradient, float *gradient, bool overwrite,
 			  float *scratch);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PROGRAM_LAYOUT_H
-#define ORR_PROGRAM_LAYOUT_H
+#pragma once
 /* What a program is made of: written by src/runtime/devices/compile.c, run by program.c.
  * A tensor is known by the buffer that it lies in and by how many columns lie before it there; with
  * n samples it starts n * column floats into the buffer. One of halves is bfloat16, value after
@@ -117,4 +116,3 @@ struct orr_program {
 	int n_losses;             /* of the graph up to the last one here; 0: none is here */
 	struct orr_arrays all;    /* every array, and those in layers and inputs */
 };
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_ROWS_H
-#define ORR_ROWS_H
+#pragma once
 /* Loops along a row, for the kernels that go row by row. A row is added up in 16 sums, element i in
  * sum i % 16, and these from the first to the last: the same bits at every width of vectors. */
 #include <stdint.h>
@@ -14,4 +13,3 @@ void orr_row_add(int64_t n, float factor, const float *x, float *y);
 /* Scores p become their probabilities exp(p - sum); x, the slopes of what they weigh, become those
  * of the scores before they were scaled by factor. along: the sum of p x. */
 void orr_row_slopes(int64_t n, float sum, float along, float factor, float *p, float *x);
-#endif

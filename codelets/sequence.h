@@ -1,5 +1,4 @@
-#ifndef ORR_SEQUENCE_H
-#define ORR_SEQUENCE_H
+#pragma once
 /* What operators of sequences compute, by the rules of kernels.h. A sample is a matrix of rows; n
  * samples lie one after the other. */
 #include <stdbool.h>
@@ -80,5 +79,4 @@ extern const struct orr_attention_kernels orr_attention_cpu, orr_attention_cuda;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SHAPES_H
-#define ORR_SHAPES_H
+#pragma once
 /* What kernels are told of a sample where numbers of rows and columns do not say it. */
 #include <stdint.h>
 #include "elements.h"
@@ -115,4 +114,3 @@ struct orr_norm_groups {
 	int64_t rows, width, groups;
 	double epsilon;
 };
-#endif

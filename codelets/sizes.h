@@ -1,5 +1,4 @@
-#ifndef ORR_SIZES_H
-#define ORR_SIZES_H
+#pragma once
 /* What the kernels of sequences are told, and what they share: one text for C and CUDA. */
 #include <math.h>
 #include <stdbool.h>
@@ -258,4 +257,3 @@ ORR_ELEMENT float orr_dropped(struct orr_drop_key k, uint32_t i, float x)
 {
 	return orr_scrambled(orr_scrambled(i + k.a) ^ k.b) >= k.least ? x * k.factor : 0.0f;
 }
-#endif

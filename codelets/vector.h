@@ -1,5 +1,4 @@
-#ifndef ORR_VECTOR_H
-#define ORR_VECTOR_H
+#pragma once
 /* Marks a static function of elementwise loops: compiled once for each width of vectors, and chosen
  * by what the processor can do when the program starts. Every width gives the same bits: no loop
  * that is marked adds up in another order, and products and sums are not fused
@@ -36,4 +35,3 @@ static inline const char *orr_vector_instructions(void)
 	return "what the compiler was told";
 #endif
 }
-#endif

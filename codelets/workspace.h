@@ -1,5 +1,4 @@
-#ifndef ORR_WORKSPACE_H
-#define ORR_WORKSPACE_H
+#pragma once
 /* What a StarPU worker has of its own, made before the first task and large enough for all of them.
  */
 #include "arguments.h"
@@ -36,4 +35,3 @@ int orr_workspace_share(struct orr_workspace *own, const struct orr_program *con
 /* (codelets.c) Before a task's products: round its parameters unless they still are. */
 void orr_workspace_round(struct orr_workspace *own, const struct orr_codelet_arg *arg,
 			 const float *parameters);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_BOTH_DEVICES_H
-#define ORR_TESTS_BOTH_DEVICES_H
+#pragma once
 /* The same kernel on a core and on a CUDA device. Any failure fails the test. */
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -36,4 +35,3 @@ void free_tensors(void);
 
 /* Of the reference's norm. A bfloat16 product adds up in float32 on both, of the same factors. */
 double tolerance(enum orr_precision precision);
-#endif

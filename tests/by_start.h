@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_BY_START_H
-#define ORR_TESTS_BY_START_H
+#pragma once
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 
@@ -17,5 +16,3 @@ static inline void order_by_start(const struct orr_timeline *t, int w, int *orde
 		order[k] = j;
 	}
 }
-
-#endif

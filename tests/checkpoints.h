@@ -1,5 +1,4 @@
-#ifndef ORR_TEST_CHECKPOINTS_H
-#define ORR_TEST_CHECKPOINTS_H
+#pragma once
 /* A folder of checkpoints of a small state, which is different at every step and lies in two
  * shards. Any failure fails the test. */
 #include <jansson.h>
@@ -33,4 +32,3 @@ void save_half(int64_t step);
 int64_t resume(void);
 extern int n_reported;
 extern char reported[512];
-#endif

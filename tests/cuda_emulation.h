@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_CUDA_EMULATION_H
-#define ORR_TESTS_CUDA_EMULATION_H
+#pragma once
 /* Included before a .cu file that a C++ compiler compiles: a CUDA device that is this process. A
  * kernel runs on the host, a block after the other and every thread of a block as a fiber. Threads
  * meet at barriers and shuffles as on a device; where they cannot meet, the test ends.
@@ -287,4 +286,3 @@ static inline void mma_sync(D &d, const A &a, const B &b, const C &c)
 }
 } // namespace wmma
 } // namespace nvcuda
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_DELAYED_H
-#define ORR_TESTS_DELAYED_H
+#pragma once
 /* Training with delayed updates as [Narayanan19] section 3.3 writes it: one microbatch after the
  * other, forward through all stages and backward again, in one thread, with every version of the
  * parameters that ever was. Which version a microbatch reads is a formula here: no order of jobs,
@@ -33,4 +32,3 @@ struct delayed_options {
 void delayed_train(const struct orr_pipeline *p, const struct orr_dataset *data,
 		   const struct delayed_options *options, int64_t n_microbatches, float *parameters,
 		   double *losses);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_DERIVED_TRAFFIC_H
-#define ORR_TESTS_DERIVED_TRAFFIC_H
+#pragma once
 /* The traffic of one step between ranks, from the jobs alone: beside the counters of a run and the
  * figures of the simulator. */
 #include "orrery/jobs.h"
@@ -10,4 +9,3 @@
  * summed from owner c+1 on round to owner c, and goes round again to all of them. */
 void derive_traffic(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
 		    int n_ranks);
-#endif

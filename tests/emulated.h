@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_EMULATED_H
-#define ORR_TESTS_EMULATED_H
+#pragma once
 /* The emulated CUDA device as tests see it: what it counted, in which order it runs what is queued,
  * and what is to fail. cuda_emulation.h says what it is. */
 #include <stdbool.h>
@@ -40,5 +39,4 @@ void emulated_fail_capture(bool fails);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

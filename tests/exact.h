@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_EXACT_H
-#define ORR_TESTS_EXACT_H
+#pragma once
 /* The shortest step of a few jobs, by branch and bound over every start that can matter, and the
  * least busy workers, by counting on every placement: optima to hold searches and bounds against,
  * which share no code with them. */
@@ -27,4 +26,3 @@ int64_t exact_anywhere(const struct exact *x, int64_t known);
  * it computes comes what it sends, once, and what it reads, each once there and back; else links
  * are busy by themselves, each from one worker to another, and the busiest counts like a worker. */
 int64_t exact_busiest(const struct exact *x, bool added);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TEST_EXACT_ORDER_H
-#define ORR_TEST_EXACT_ORDER_H
+#pragma once
 /* The shortest order of a small step, by branch and bound over all of them. It reads a pipeline's
  * costs and shares nothing with the search. */
 #include <stdbool.h>
@@ -22,4 +21,3 @@ struct exact_order {
 
 /* Lowers makespan, or span, to that of the shortest order where it is lower; false: it gave up. */
 bool exact_order_find(struct exact_order *x);
-#endif

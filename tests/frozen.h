@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_FROZEN_H
-#define ORR_TESTS_FROZEN_H
+#pragma once
 /* Frozen operators of a graph that was read without any. */
 #include <stdio.h>
 #include <string.h>
@@ -33,4 +32,3 @@ static inline const char *find_thawed(const struct orr_graph *g, const float *be
 	}
 	return NULL;
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TEST_FUZZ_H
-#define ORR_TEST_FUZZ_H
+#pragma once
 /* What libFuzzer calls, and replay.c. */
 #include <stddef.h>
 #include <stdint.h>
@@ -12,4 +11,3 @@ struct orr_graph;
 void fuzz_model(const struct orr_graph *g);
 /* It is one line. */
 void fuzz_refusal(const struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TEST_GOLDEN_H
-#define ORR_TEST_GOLDEN_H
+#pragma once
 /* Golden files: what a writer wrote once and a person looked at, kept in golden/. After a change
  * that is meant, ORR_UPDATE_GOLDEN=1 meson test -C build writes them anew; look at the difference
  * before it is committed. */
@@ -21,4 +20,3 @@ void page_close(struct page *page);
 
 /* A file whose disk is full: nothing that is written to it stays. Close it with fclose(). */
 FILE *full_disk(void);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_GRAPHS_H
-#define ORR_TESTS_GRAPHS_H
+#pragma once
 /* Graphs and their plans, short to write in a test. Any failure fails the test. */
 #include "orrery/graph.h"
 #include "orrery/plan.h"
@@ -14,4 +13,3 @@ void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash, in
 /* A plan for free links, whose timeline is checked. */
 struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
 			   struct orr_plan_options o);
-#endif

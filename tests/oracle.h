@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_ORACLE_H
-#define ORR_TESTS_ORACLE_H
+#pragma once
 /* An event simulator that shares nothing with src/: plain tables in, plain loops, for a random
  * step. */
 #include <stdbool.h>
@@ -73,4 +72,3 @@ bool oracle_has(const struct oracle_step *step, int j);
 int oracle_worker(const struct oracle_step *step, int j, int i);
 /* The jobs that job j waits for, by number: how many; before holds ORACLE_JOBS. */
 int oracle_before(const struct oracle_step *step, int j, int *before);
-#endif

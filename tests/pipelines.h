@@ -1,5 +1,4 @@
-#ifndef ORR_TEST_PIPELINES_H
-#define ORR_TEST_PIPELINES_H
+#pragma once
 /* Pipelines and whole ways through, short to write in a test. Any failure fails the test. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,4 +54,3 @@ int64_t block_peak(const struct orr_block *block, int w);
 int64_t units(int64_t ns);
 /* The most stage stashes that any worker holds. */
 int peak_of(const struct orr_figures *f);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_REFERENCE_H
-#define ORR_TESTS_REFERENCE_H
+#pragma once
 /* Training as the textbook has it: operator after operator, sample after sample, plain loops,
  * double precision. It
  * shares no code with codelets/ and src/runtime/, so that both being wrong in the same way takes
@@ -61,4 +60,3 @@ void reference_update(const struct reference_rule *rule, int64_t step, int64_t n
 int reference_train(const struct orr_graph *g, const float *values, int64_t n_columns,
 		    const int64_t *rows, int64_t batch, int64_t steps,
 		    const struct reference_rule *rule, double *parameters, double *losses);
-#endif

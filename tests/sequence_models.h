@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_SEQUENCE_MODELS_H
-#define ORR_TESTS_SEQUENCE_MODELS_H
+#pragma once
 /* Models of tensors of several rows, for the table in test_program.c. Columns 0 to 33 of the data
  * are numbers, 34 to 36 ids from 0 to 4, 37 and 38 ids from -1 to 4. */
 #define SEQUENCE_MODEL(name, text) \
@@ -106,4 +105,3 @@
 			       "b [op=linear, features=2]; loss [op=mse];" \
 			       "t [op=input, columns=\"20:22\"];" \
 			       "x -> s -> c; y -> m -> c -> b -> loss; t -> loss;")
-#endif

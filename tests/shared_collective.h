@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_SHARED_COLLECTIVE_H
-#define ORR_TESTS_SHARED_COLLECTIVE_H
+#pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -12,4 +11,3 @@ extern int shared_collective_lost;
 extern bool shared_collective_tells;
 /* Sums that members have begun, and groups that were aborted. */
 extern atomic_int shared_collective_n_sums, shared_collective_n_aborted;
-#endif

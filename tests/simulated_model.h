@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_SIMULATED_MODEL_H
-#define ORR_TESTS_SIMULATED_MODEL_H
+#pragma once
 /* A model under a schedule on 8 devices, for the test and for the program that trains it on
  * simulated ones: both make the same jobs of the same text. */
 #include "orrery/open.h"
@@ -25,4 +24,3 @@ int simulated_model_init(struct simulated_model *model, const char *text, const 
 			 double bytes_per_s, int n_microbatches, int prefetch,
 			 struct orr_error *err);
 void simulated_model_fini(struct simulated_model *model);
-#endif

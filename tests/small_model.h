@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_SMALL_MODEL_H
-#define ORR_TESTS_SMALL_MODEL_H
+#pragma once
 /* Graphs built by hand, so that what computes is tested without what reads files; with data to
  * match, and cut into stages as the test says. */
 #include <stdint.h>
@@ -55,4 +54,3 @@ double small_random(uint64_t *state);
 /* rows x columns in [-1, 1), but column class_column holds whole numbers in [0, n_classes). */
 void small_data(float *values, int64_t rows, int64_t columns, int64_t class_column,
 		int64_t n_classes, uint64_t seed);
-#endif

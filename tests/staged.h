@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_STAGED_H
-#define ORR_TESTS_STAGED_H
+#pragma once
 /* A minibatch through the programs of a cut graph, stage after stage in this thread. Every buffer
  * holds NaN before a program writes it, has no float more than it asks for, and is freed as soon as
  * it may be: in-edges after F, out-edges' gradients after B. */
@@ -37,4 +36,3 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 
 /* Initial parameters in the order of the operators. */
 void staged_init(const struct orr_pipeline *p, uint64_t seed, float *parameters);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_SUITE_H
-#define ORR_TESTS_SUITE_H
+#pragma once
 /*
  * A test program of Check is a table of tests and a call of suite_run(). Each test has 300 s, times
  * CK_TIMEOUT_MULTIPLIER; CK_FORK=no runs all of them in one process, without a limit.
@@ -38,5 +37,3 @@ int suite_run(const char *name, const struct suite_test *tests, int n_tests);
 /* The same with setup before and teardown after every test, in its process. */
 int suite_run_with(const char *name, const struct suite_test *tests, int n_tests,
 		   void (*setup)(void), void (*teardown)(void));
-
-#endif

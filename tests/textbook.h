@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_TEXTBOOK_H
-#define ORR_TESTS_TEXTBOOK_H
+#pragma once
 /* (private to reference.c and textbook_*.c) One sample after the other, in double: what an
  * operator's forward sees. */
 #include <stdbool.h>
@@ -79,4 +78,3 @@ void textbook_dispatch(const struct sample *t, double *y);
 void textbook_combine(const struct sample *t, double *y);
 void textbook_balance(const struct sample *t, double *y);
 void textbook_count_choices(const struct sample *t, struct reference_pass *pass);
-#endif

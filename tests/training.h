@@ -1,5 +1,4 @@
-#ifndef ORR_TESTS_TRAINING_H
-#define ORR_TESTS_TRAINING_H
+#pragma once
 /* A small model on its way from text to a run. Any failure fails the test. */
 #include <stdint.h>
 
@@ -51,4 +50,3 @@ void training_check_step(void *record, const struct orr_step *step);
 
 /* Start, train N_STEPS steps and return a copy of the parameters. record may be NULL. */
 float *training_run(struct training *t, const char *name, struct training_record *record);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_ATTENTION_H
-#define ORR_CUDA_ATTENTION_H
+#pragma once
 /* (private to the .cu files) What both ways of attention share: tiles in floats (attention.cu), and
  * bfloat16 on tensor cores (attention_wmma.cu). A: float, or uint16_t of bfloat16. */
 #include "launch.h"
@@ -55,4 +54,3 @@ void orr_attention_wmma_forward(struct orr_device *d, const struct orr_attention
 /* Any of dq, dk and dv may be NULL. */
 void orr_attention_wmma_backward(struct orr_device *d, const struct orr_attention *a, float factor,
 				 struct pass<uint16_t> b);
-#endif

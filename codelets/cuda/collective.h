@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_COLLECTIVE_H
-#define ORR_CUDA_COLLECTIVE_H
+#pragma once
 /* NCCL among devices, of one process or of several: each member of a group brings a block of floats
  * and gets the sum of all of them. Every member gets the same bits; which ones, NCCL chooses by the
  * sizes and the links: they are not those of the ring that adds up on CPU cores (optimizer.h).
@@ -52,5 +51,4 @@ void orr_nccl_abort(struct orr_nccl *group);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

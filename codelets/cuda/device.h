@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_DEVICE_H
-#define ORR_CUDA_DEVICE_H
+#pragma once
 /* The CUDA devices of this machine. Nothing here prints; a machine without a driver has none. */
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,4 @@ void orr_cuda_use(int device);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_GEOMETRY_H
-#define ORR_CUDA_GEOMETRY_H
+#pragma once
 /* How kernels cut their work: which element belongs to which thread. Plain arithmetic, in 64 bits,
  * that depends on sizes and alignment alone, so that the same sums have the same order each time.
  */
@@ -71,4 +70,3 @@ ORR_ELEMENT int64_t orr_strips(int64_t n)
 {
 	return orr_ceil(n, orr_strip_rows(n));
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_HALVES_H
-#define ORR_CUDA_HALVES_H
+#pragma once
 /* (private to the .cu files) What goes element by element over bfloat16. */
 #include "launch.h"
 
@@ -61,4 +60,3 @@ static void orr_each_half(struct orr_device *d, const char *name, int64_t count,
 	start_halves(d, name, count, count, each,
 		     orr_address(a) | (B ? orr_address(b) : 0) | orr_address(y));
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_LAUNCH_H
-#define ORR_CUDA_LAUNCH_H
+#pragma once
 /* (private to the .cu files) Starting kernels, and what kernels share. Tests compile the same files
  * with a C++ compiler and tests/cuda_emulation.h, which runs a kernel thread by thread. */
 #include "geometry.h"
@@ -125,4 +124,3 @@ static inline uintptr_t orr_address(const void *p)
 {
 	return reinterpret_cast<uintptr_t>(p);
 }
-#endif

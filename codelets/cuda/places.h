@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_PLACES_H
-#define ORR_CUDA_PLACES_H
+#pragma once
 /* (private to the .cu files) Kernels over the places of a matrix, in tiles of 32 columns and 8
  * rows: a grid of tiles(columns, rows), blocks of tile(). */
 #include "launch.h"
@@ -46,4 +45,3 @@ static void start(struct orr_device *d, const char *name, int64_t rows, int64_t 
 	ORR_LAUNCH(kernel, tiles(columns, rows), tile(), 0, d->cuda->stream, rows, columns, f);
 	orr_cuda_ok(d, cudaGetLastError(), name);
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_PRIVATE_H
-#define ORR_CUDA_PRIVATE_H
+#pragma once
 /* (private to codelets/cuda) What its files share. */
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -116,5 +115,4 @@ size_t orr_cuda_batchnorm_bytes(int64_t n, int64_t width);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_PRODUCT_H
-#define ORR_CUDA_PRODUCT_H
+#pragma once
 /* (private to codelets/cuda) A matrix product as product.c makes it, describe.c tells cuBLASLt of
  * it and choose.c chooses how.
  *
@@ -53,4 +52,3 @@ int orr_product_ask(struct orr_device *d, const struct described *l, const struc
  * does not run, or does not add with the bits of what is added afterwards. */
 int orr_product_measure(struct orr_device *d, const struct problem *p, int n,
 			const cublasLtMatmulAlgo_t *algos);
-#endif

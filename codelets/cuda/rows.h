@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_ROWS_H
-#define ORR_CUDA_ROWS_H
+#pragma once
 /* (private to the .cu files) Threads that add up a row: T of them, a warp or a block; and
  * kernels that go row by row. */
 #include "launch.h"
@@ -167,4 +166,3 @@ static inline int64_t whole(int64_t width)
 {
 	return orr_ceil(width, 4) * 4;
 }
-#endif

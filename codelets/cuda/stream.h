@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_STREAM_H
-#define ORR_CUDA_STREAM_H
+#pragma once
 /* A stream of a CUDA device as a struct orr_device. Kernels are started and not waited for; they
  * allocate nothing, and give the same bits each time on the same kind of device. */
 #include <stddef.h>
@@ -19,5 +18,4 @@ void orr_cuda_stream_fini(struct orr_device *device);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUDA_SUMS_H
-#define ORR_CUDA_SUMS_H
+#pragma once
 /* (private to the .cu files) Sums down the columns of a matrix. They have one order, whichever
  * kernel makes them: of a strip, the rows y, y + Y, ... for each of Y threads, then over these
  * threads; then over the strips of a group, and over the groups; each from the first to the last. Y
@@ -81,4 +80,3 @@ __device__ inline void sum_groups(int64_t strips, int64_t width, int64_t first, 
 		group[0][x] += group[k][x];
 	put(to + c, add, group[0][x]);
 }
-#endif

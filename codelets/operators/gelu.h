@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_GELU_H
-#define ORR_OPERATORS_GELU_H
+#pragma once
 /* The exact form, x (1 + erf(x / sqrt(2))) / 2, not the tanh approximation. */
 #include "../elements.h"
 
@@ -31,4 +30,3 @@ ORR_ELEMENT float orr_gelu_slope(float x, float dy)
 
 	return dy * (orr_normal_below(x, density) + x * (ORR_NORMAL_DENSITY_AT_0 * density));
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_GELU_TANH_H
-#define ORR_OPERATORS_GELU_TANH_H
+#pragma once
 /* The approximation of gelu by tanh, as GPT-2 has it. */
 #include "tanh.h"
 
@@ -18,4 +17,3 @@ ORR_ELEMENT float orr_gelu_tanh_slope(float x, float dy)
 
 	return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner);
 }
-#endif

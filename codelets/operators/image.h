@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_IMAGE_H
-#define ORR_OPERATORS_IMAGE_H
+#pragma once
 /* What operators on images have in common. A tensor's rows are the pixels, row by row of the image,
  * its columns the channels. */
 #include "../call.h"
@@ -14,4 +13,3 @@ struct orr_window orr_image_window(const struct orr_instance *is, double height,
 /* For infer(): is there such an image, and does the window fit? */
 bool orr_image_check(const struct orr_instance *is, double height, double side, double stride,
 		     double padding, const char *input, char *text, size_t size);
-#endif

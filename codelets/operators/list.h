@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_LIST_H
-#define ORR_OPERATORS_LIST_H
+#pragma once
 /* Every operator, in the order of messages and lists; those that go element by element are in
  * ../formulas.h. */
 #include "../call.h"
@@ -54,4 +53,3 @@ ORR_OPERATORS(ORR_DECLARE)
 ORR_ELEMENTWISE(ORR_DECLARE_ELEMENTWISE)
 #undef ORR_DECLARE
 #undef ORR_DECLARE_ELEMENTWISE
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_RELU_H
-#define ORR_OPERATORS_RELU_H
+#pragma once
 #include "../elements.h"
 
 /* x < 0 rather than x > 0: NaN passes, so that a training that diverges shows it. */
@@ -13,4 +12,3 @@ ORR_ELEMENT float orr_relu_slope(float y, float dy)
 {
 	return y > 0.0f ? dy : 0.0f;
 }
-#endif

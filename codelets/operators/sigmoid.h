@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_SIGMOID_H
-#define ORR_OPERATORS_SIGMOID_H
+#pragma once
 #include "../elements.h"
 
 ORR_ELEMENT float orr_sigmoid_of(float x)
@@ -11,4 +10,3 @@ ORR_ELEMENT float orr_sigmoid_slope(float y, float dy)
 {
 	return dy * (y * (1.0f - y));
 }
-#endif

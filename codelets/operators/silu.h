@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_SILU_H
-#define ORR_OPERATORS_SILU_H
+#pragma once
 #include "sigmoid.h"
 
 ORR_ELEMENT float orr_silu_of(float x)
@@ -13,4 +12,3 @@ ORR_ELEMENT float orr_silu_slope(float x, float dy)
 
 	return dy * (s * (1.0f + x * (1.0f - s)));
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPERATORS_TANH_H
-#define ORR_OPERATORS_TANH_H
+#pragma once
 #include "../elements.h"
 
 /* To 2e-7 of its value: near 0, where a quotient of exponentials would keep no digits, by an odd
@@ -21,4 +20,3 @@ ORR_ELEMENT float orr_tanh_slope(float y, float dy)
 {
 	return dy * (1.0f - y * y);
 }
-#endif

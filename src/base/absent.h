@@ -1,5 +1,4 @@
-#ifndef ORR_ABSENT_H
-#define ORR_ABSENT_H
+#pragma once
 /* A function of a part that this build lacks: it returns this value, or nothing, and does no more.
  */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -9,4 +8,3 @@
 	{ \
 		return value; \
 	}
-#endif

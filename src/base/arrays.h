@@ -1,5 +1,4 @@
-#ifndef ORR_ARRAYS_H
-#define ORR_ARRAYS_H
+#pragma once
 /* Arrays that are allocated and freed together: one check for all of them, and one free. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,4 +40,3 @@ static inline void orr_arrays_free(struct orr_arrays *all)
 		free(x);
 	}
 }
-#endif

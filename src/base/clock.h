@@ -1,5 +1,4 @@
-#ifndef ORR_CLOCK_H
-#define ORR_CLOCK_H
+#pragma once
 /* Nanoseconds of the system's clocks. */
 #include <stdint.h>
 #include <time.h>
@@ -17,4 +16,3 @@ static inline int64_t orr_ns_now(clockid_t clock)
 	clock_gettime(clock, &t);
 	return orr_ns_of(t);
 }
-#endif

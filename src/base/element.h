@@ -1,5 +1,4 @@
-#ifndef ORR_ELEMENTS_H
-#define ORR_ELEMENTS_H
+#pragma once
 /* The numbers of a file of tensors, and what they are as floats. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -13,4 +12,3 @@ int64_t orr_element_bytes(enum orr_element element);
  * of each column in the row, NULL: its number. */
 void orr_element_gather(enum orr_element element, const void *row, const int64_t *index_of,
 			const int64_t *columns, int64_t n, float *to);
-#endif

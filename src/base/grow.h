@@ -1,5 +1,4 @@
-#ifndef ORR_GROW_H
-#define ORR_GROW_H
+#pragma once
 /* Arrays that get longer. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,4 +19,3 @@ static inline bool orr_grow(void *array, int n, int *room, size_t size)
 	*room = wanted;
 	return true;
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_HASH_H
-#define ORR_HASH_H
+#pragma once
 /* FNV-1a, 64 bits: to tell apart what is alike, not to find damage (checkpoint/checksum.h). */
 #include <inttypes.h>
 #include <stddef.h>
@@ -22,4 +21,3 @@ static inline void orr_hash_print(char text[24], uint64_t hash)
 {
 	(void)snprintf(text, 24, "%016" PRIx64, hash);
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_HEAP_H
-#define ORR_HEAP_H
+#pragma once
 /* A priority queue of small records: smallest (key, tie, value) first. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,4 +18,3 @@ int orr_heap_push(struct orr_heap *heap, int64_t key, int64_t tie, int64_t value
 		  struct orr_error *err);
 struct orr_heap_entry orr_heap_pop(struct orr_heap *heap); /* not from an empty one */
 void orr_heap_fini(struct orr_heap *heap);
-#endif

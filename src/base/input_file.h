@@ -1,5 +1,4 @@
-#ifndef ORR_INPUT_FILE_H
-#define ORR_INPUT_FILE_H
+#pragma once
 /* Files that are read. All that a user names, or that a file names which was read, is opened here:
  * a FIFO would be waited for and a device may never end, so both are refused at once, and what
  * comes through a pipe is written to a file first. (Checkpoints lie in folders of their own, which
@@ -31,4 +30,3 @@ int orr_input_read(char **bytes, size_t *length, const char *path, const char *c
 int orr_input_within(char **real, const char *folder, const char *path);
 
 ORR_END
-#endif

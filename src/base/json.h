@@ -1,5 +1,4 @@
-#ifndef ORR_JSON_H
-#define ORR_JSON_H
+#pragma once
 /* JSON without a check at each step: where one fails, for want of memory or since a name is no
  * UTF-8, all of the object or array is freed and becomes NULL, stays so, and is checked once, at
  * the end. Values are taken. */
@@ -56,4 +55,3 @@ static inline json_t *orr_json_integers(const int *values, int n)
 }
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_MAX_H
-#define ORR_MAX_H
+#pragma once
 /* Of two integers. */
 #include <stdint.h>
 
@@ -24,4 +23,3 @@ static inline int64_t common_divisor(int64_t a, int64_t b)
 	}
 	return a;
 }
-#endif

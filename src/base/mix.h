@@ -1,5 +1,4 @@
-#ifndef ORR_MIX_H
-#define ORR_MIX_H
+#pragma once
 /* splitmix64 (Sebastiano Vigna, public domain), one text for C and CUDA. */
 #include <stdint.h>
 
@@ -25,4 +24,3 @@ __host__ __device__
 {
 	return orr_mix(state + ORR_MIX_STEP);
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_NEAREST_H
-#define ORR_NEAREST_H
+#pragma once
 /* Suggestions for misspelt words: the word of a list that is nearest to one that is not in it. */
 #include "orrery/orrery.h"
 
@@ -23,4 +22,3 @@ void orr_nearest_try_all(struct orr_nearest *n, const char *words);
 const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n);
 
 ORR_END
-#endif

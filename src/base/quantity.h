@@ -1,5 +1,4 @@
-#ifndef ORR_QUANTITY_H
-#define ORR_QUANTITY_H
+#pragma once
 /* Durations, sizes and rates as people write them: 1.2ms, 12MB, 25GB/s. Decimal prefixes (kB, MB,
  * GB, TB = powers of 1000) and binary ones (KiB, MiB, GiB, TiB). Read and printed here and nowhere
  * else. */
@@ -42,4 +41,3 @@ const char *orr_size_text(int64_t bytes);
 const char *orr_size_exact(char *buffer, size_t size, int64_t bytes);
 
 ORR_END
-#endif

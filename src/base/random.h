@@ -1,5 +1,4 @@
-#ifndef ORR_RANDOM_H
-#define ORR_RANDOM_H
+#pragma once
 /* The generator of searches: xorshift64*, the same numbers on every machine. */
 #include <stdint.h>
 
@@ -17,4 +16,3 @@ static inline int64_t orr_random_below(uint64_t *state, int64_t range)
 {
 	return (int64_t)((orr_random(state) >> (range > INT32_MAX ? 1 : 33)) % (uint64_t)range);
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SET_H
-#define ORR_SET_H
+#pragma once
 /* A set of rows of one size, which lie one after the other: a table of their numbers by content. */
 #include <string.h>
 #include "hash.h"
@@ -15,4 +14,3 @@ static inline int *orr_set_find(int *table, size_t n_places, const void *rows, c
 		at = (at + 1) % n_places;
 	return &table[at];
 }
-#endif

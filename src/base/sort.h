@@ -1,5 +1,4 @@
-#ifndef ORR_SORT_H
-#define ORR_SORT_H
+#pragma once
 /* A stable sort of many small records by an integer. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -15,4 +14,3 @@ int orr_sort(struct orr_keyed *records, int n, struct orr_error *err);
 
 /* The order of int64_t, for qsort(). */
 int orr_compare_numbers(const void *a, const void *b);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TENSOR_HEADER_H
-#define ORR_TENSOR_HEADER_H
+#pragma once
 /* The header of a safetensors file: its length in 8 bytes, little-endian; JSON, which gives every
  * tensor's dtype, shape and place; behind it the data. Data sets and checkpoints share it. */
 #include <jansson.h>
@@ -50,4 +49,3 @@ const struct orr_tensor_entry *orr_tensor_header_find(const struct orr_tensor_he
 
 /* What is no safetensors file, and why. */
 int orr_tensor_header_fail(const char *path, const char *what, struct orr_error *err);
-#endif

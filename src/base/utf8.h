@@ -1,5 +1,4 @@
-#ifndef ORR_UTF8_H
-#define ORR_UTF8_H
+#pragma once
 /* UTF-8: all names are valid UTF-8, as they go into JSON and XML. */
 #include <stddef.h>
 #include "orrery/orrery.h"
@@ -27,4 +26,3 @@ char *orr_utf8_copy(const char *text);
 #define ORR_UTF8_REPLACEMENT "\xef\xbf\xbd"
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CHECKPOINT_WRITE_H
-#define ORR_CHECKPOINT_WRITE_H
+#pragma once
 /* Tensors to and from a checkpoint. */
 #include <jansson.h>
 #include <stdint.h>
@@ -28,4 +27,3 @@ int orr_checkpoint_check(const struct orr_checkpoint *c, const json_t *about,
 /* Read a tensor, whichever shard it is in. */
 int orr_checkpoint_read(const struct orr_checkpoint *c, const struct orr_named_tensor *tensor,
 			struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_FOLDER_H
-#define ORR_FOLDER_H
+#pragma once
 /* A folder that is open. Files and folders are opened by their names in it: a link is never
  * followed and only plain files are opened, so that nothing outside of the folder is read, written
  * or removed, and nothing waits for the other end of a pipe. Messages name the kind of file found
@@ -34,4 +33,3 @@ int orr_folder_file(const struct orr_folder *f, const char *name, int flags, int
 DIR *orr_folder_names(const struct orr_folder *f);
 /* Its names are on the disk. */
 int orr_folder_settle(const struct orr_folder *f, struct orr_error *err);
-#endif

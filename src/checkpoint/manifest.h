@@ -1,5 +1,4 @@
-#ifndef ORR_MANIFEST_H
-#define ORR_MANIFEST_H
+#pragma once
 /* The manifest of a checkpoint: JSON with the step, what its state is of, its shards with their
  * checksums, and a checksum of its own. */
 #include <jansson.h>
@@ -26,4 +25,3 @@ int orr_manifest_read(json_t **manifest, const struct orr_folder *folder, int64_
 		      struct orr_error *err);
 /* The manifest `what`. */
 int orr_manifest_fail(const struct orr_folder *folder, const char *what, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SAFETENSORS_H
-#define ORR_SAFETENSORS_H
+#pragma once
 /* Tensors by their names in a file of the safetensors format, float32 alone: the length of a JSON
  * header in 8 bytes, little-endian; the header, which gives every tensor's dtype, shape and place;
  * the data. */
@@ -52,4 +51,3 @@ const char *orr_safetensors_shared(const struct orr_tensor_file *file,
 /* Read the tensor of that name and shape into its values. */
 int orr_safetensors_read(const struct orr_tensor_file *file, const struct orr_named_tensor *tensor,
 			 struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SINK_H
-#define ORR_SINK_H
+#pragma once
 /* Files that must outlive a crash: written whole, with a checksum of what was meant to be written,
  * and on the disk when they are closed. */
 #include <stddef.h>
@@ -18,4 +17,3 @@ int orr_sink_write(struct orr_sink *sink, const void *bytes, size_t n, struct or
 int orr_sink_finish(struct orr_sink *sink, int64_t *n_bytes, char checksum[ORR_CHECKSUM],
 		    struct orr_error *err);
 void orr_sink_destroy(struct orr_sink *sink); /* NULL is fine */
-#endif

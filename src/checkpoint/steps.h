@@ -1,5 +1,4 @@
-#ifndef ORR_STEPS_H
-#define ORR_STEPS_H
+#pragma once
 /* The steps in a checkpoint folder: their names, a list of them, and how one is removed. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,4 +23,3 @@ void orr_step_remove(const struct orr_folder *folder, const char *name);
 void orr_step_drop(const struct orr_folder *folder, int64_t step);
 /* And for all that is unfinished. */
 void orr_steps_sweep(const struct orr_folder *folder);
-#endif

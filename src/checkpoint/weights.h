@@ -1,5 +1,4 @@
-#ifndef ORR_CHECKPOINT_WEIGHTS_H
-#define ORR_CHECKPOINT_WEIGHTS_H
+#pragma once
 /* The weights of a model as one safetensors file, so that a model that was begun elsewhere goes on
  * here, and back. Tensors have the names of checkpoints, "operator.weight". */
 #include <stdbool.h>
@@ -23,4 +22,3 @@ int orr_weights_open(struct orr_tensor_file *w, const char *path, const struct o
  * nearest floats to the file's. *to stays what it is where the file lacks it. */
 int orr_weights_read(const struct orr_tensor_file *w, const struct orr_graph *g, int k, int i,
 		     const struct orr_parameter_tensor *part, float *to, struct orr_error *err);
-#endif

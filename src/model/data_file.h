@@ -1,5 +1,4 @@
-#ifndef ORR_DATA_FILE_H
-#define ORR_DATA_FILE_H
+#pragma once
 /* The files that a data set can be. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,4 +37,3 @@ int orr_npy_read(struct orr_tensor_header *header, int64_t *data_at, const char 
  * their order: *index_of is the caller's. -1: no memory. */
 int orr_data_keep(int64_t **index_of, int64_t *n_kept, int64_t n_columns, const char *name,
 		  const struct orr_data_columns *wanted, int n);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_DOT_H
-#define ORR_DOT_H
+#pragma once
 /* The attributes of DOT files: ours, by operator, and Graphviz's, which are let through. Private to
  * the DOT reader. */
 #include <stdbool.h>
@@ -43,4 +42,3 @@ bool orr_attribute_is_known(char kind, const char *name);
 struct orr_op;
 const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 			       const struct orr_op *op);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_DOT_TREE_H
-#define ORR_DOT_TREE_H
+#pragma once
 /* What a DOT text says, with its lines: nodes, edges and subgraphs as Graphviz understands them.
  * Private to the DOT reader. */
 #include <stdbool.h>
@@ -90,4 +89,3 @@ int orr_dot_edge(struct orr_dot *dot, int from, int to, int attributes, struct o
 
 /* Ascending. */
 void orr_dot_sort(int *numbers, int n);
-#endif

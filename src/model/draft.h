@@ -1,5 +1,4 @@
-#ifndef ORR_DRAFT_H
-#define ORR_DRAFT_H
+#pragma once
 /* A draft: a graph as its reader found it, in the order of the file and before `repeat` is
  * unfolded. Private to the readers: they fill drafts, orr_draft_finish makes the graph. */
 #include <stdbool.h>
@@ -96,4 +95,3 @@ const char *orr_location(char *buffer, size_t size, const char *file, int line,
 /* Refuse o as the input that it is: why, after its place in the file. */
 int orr_operator_fail(const struct orr_graph *g, const struct orr_operator *o,
 		      struct orr_error *err, const char *why);
-#endif

@@ -1,7 +1,5 @@
-#ifndef ORR_OPERATOR_H
-#define ORR_OPERATOR_H
+#pragma once
 struct orr_operator;
 
 /* Free what o owns. */
 void orr_operator_fini(struct orr_operator *o);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TEXT_H
-#define ORR_TEXT_H
+#pragma once
 /* Text of files. */
 #include "orrery/orrery.h"
 
@@ -8,4 +7,3 @@
 int orr_text_check(const char **text, const char *name, struct orr_error *err);
 /* A text may hold line breaks where a message quotes it: put it on one line. Returns code. */
 int orr_text_fail(int code, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TOKENS_H
-#define ORR_TOKENS_H
+#pragma once
 /* The tokens of a DOT text, with their lines. Private to dot_parse.c. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,4 +36,3 @@ static inline bool orr_token_is(const struct orr_token *token, char other)
 {
 	return token->kind == ORR_TOKEN_OTHER && token->other == other;
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_WHOLE_H
-#define ORR_WHOLE_H
+#pragma once
 /* The tensors of a model, whether its graph was split or not: those of the unsplit graph
  * (orr_graph_whole). An operator of a graph that was split has parts of them, or copies; one of any
  * other graph has its own. */
@@ -33,4 +32,3 @@ void orr_whole_fini(struct orr_whole *whole); /* zeros are fine */
  * they lie there; of copies the first. parts: room for `most`. How many; 0: some of it is nowhere.
  */
 int orr_whole_parts(const struct orr_whole *whole, int o, int j, struct orr_whole_part *parts);
-#endif

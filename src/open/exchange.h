@@ -1,5 +1,4 @@
-#ifndef ORR_EXCHANGE_H
-#define ORR_EXCHANGE_H
+#pragma once
 /* Exchange of schedules: the CSV of PyTorch's torch.distributed.pipelining. A row is a worker, a
  * cell one job in the worker's order, as stage, pass and microbatch: 0F0 forward, 0I0 input
  * gradient, 0W0 weight gradient, 0B0 the whole backward; an empty cell is idle time. Owners of
@@ -29,4 +28,3 @@ int orr_exchange_parse(struct orr_table **out, const char *name, const char *tex
 int orr_exchange_write(FILE *file, const struct orr_timeline *t, struct orr_error *err);
 
 ORR_END
-#endif

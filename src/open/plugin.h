@@ -1,5 +1,4 @@
-#ifndef ORR_OPEN_PLUGIN_H
-#define ORR_OPEN_PLUGIN_H
+#pragma once
 /* A plug-in on its way to a schedule. */
 #include <stdbool.h>
 #include "orrery/orrery.h"
@@ -18,4 +17,3 @@ int orr_plugin_load(void **module, struct orr_schedule *schedule, const char *pa
 		    struct orr_error *err);
 
 ORR_END
-#endif

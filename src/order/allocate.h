@@ -1,5 +1,4 @@
-#ifndef ORR_ALLOCATE_H
-#define ORR_ALLOCATE_H
+#pragma once
 /* Which layers of a chain on which worker, so that the busiest worker does as little as can be,
  * each within its memory [Beaumont21, section 6]: in one piece per worker, or in any way. */
 #include <stdbool.h>
@@ -34,4 +33,3 @@ int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of,
 int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct orr_layers *layers,
 		     int n_workers, int64_t memory_bytes, int64_t most_steps,
 		     struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_BLOCK_H
-#define ORR_BLOCK_H
+#pragma once
 /* A building block: the passes of one microbatch (or of a few) laid out in cells of time, to be
  * started again every T cells [Qi24]. It is modulo scheduling: T is the initiation interval,
  * workers are the resources, the cells taken modulo T are the reservation table, and the lifespan
@@ -56,4 +55,3 @@ int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct 
  * is more, `stashes` stage stashes. *makespan_ns, if not NULL, is the time on free links. */
 int orr_block_lay_out(struct orr_block *block, int64_t stashes, int64_t *n, int64_t *makespan_ns,
 		      struct orr_error *err);
-#endif

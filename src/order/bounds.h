@@ -1,5 +1,4 @@
-#ifndef ORR_BOUNDS_H
-#define ORR_BOUNDS_H
+#pragma once
 /* What no order of a placement can beat: lower bounds on the makespan under a limit of memory, or
  * on the span where that is sought: then nothing counts that is before a worker's first job or
  * after its last one. */
@@ -51,4 +50,3 @@ int64_t orr_bounds_meet(const struct orr_way *way);
 int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const int *on,
 		    const int64_t *duration, const int64_t *head, const int64_t *tail,
 		    struct orr_error *err);
-#endif

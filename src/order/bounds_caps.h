@@ -1,5 +1,4 @@
-#ifndef ORR_BOUNDS_CAPS_H
-#define ORR_BOUNDS_CAPS_H
+#pragma once
 /* What memory makes wait for an earlier microbatch: edges that bounds add to those of the DAG.
  * Private to the bounds. */
 #include <stdint.h>
@@ -28,4 +27,3 @@ struct orr_caps {
 int orr_caps_init(struct orr_caps *caps, const struct orr_timed *timed, const int64_t *duration,
 		  struct orr_error *err);
 void orr_caps_fini(struct orr_caps *caps); /* all zeros is fine */
-#endif

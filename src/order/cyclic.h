@@ -1,5 +1,4 @@
-#ifndef ORR_CYCLIC_H
-#define ORR_CYCLIC_H
+#pragma once
 /* An order that repeats: every worker has a list of the jobs of a few microbatches, and runs it
  * again and again with the next ones. What it takes is seen in a few repetitions, so a search on
  * lists looks at far more orders than one on all jobs, and what it improves is better in each.
@@ -47,4 +46,3 @@ void orr_cyclic_take(struct orr_cyclic *c, const struct orr_again *list);
 int64_t orr_cyclic_estimate(const struct orr_cyclic *c);
 /* The whole step: n of every job. */
 void orr_cyclic_number(const struct orr_cyclic *c, int64_t *n);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_FOLD_H
-#define ORR_FOLD_H
+#pragma once
 /* The V fold: two stages a worker, down and up again; stages i and 2P-1-i are on worker i of P
  * [Qi24]. And its published blocks: four starts a worker, F of its first stage, F and B of its
  * second, B of its first, every 6 cells. d0 lies between neighbours in the forward passes of the
@@ -65,4 +64,3 @@ static inline void orr_fold_v_zb(int64_t P, int64_t i, int64_t *cell)
 	cell[2] = 6 * P - 4 + 4 * i;
 	cell[3] = 12 * P - 9 - 2 * i;
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_LOCAL_SEARCH_H
-#define ORR_LOCAL_SEARCH_H
+#pragma once
 /* An order made better by many small moves, each timed exactly. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,4 +28,3 @@ struct orr_local_search {
 int orr_local_search(struct orr_local_search *search, struct orr_error *err);
 /* Is it past this time of the monotonic clock? Never past 0. */
 bool orr_is_late(int64_t until_ns);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OFFSETS_H
-#define ORR_OFFSETS_H
+#pragma once
 /* A search over the building blocks of the V fold under a memory limit [Qi24, appendix A]. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -11,4 +10,3 @@
  * tried on it. */
 int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n,
 		       struct orr_error *err);
-#endif

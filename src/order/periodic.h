@@ -1,5 +1,4 @@
-#ifndef ORR_PERIODIC_H
-#define ORR_PERIODIC_H
+#pragma once
 /* Periodic patterns on a chain of stages, one worker each [Beaumont21]: what a stage does to one
  * microbatch starts at an offset, and every T again. A transfer over a link of half duplex is one
  * more stage, of a worker of its own that stands for the link: 2P - 1 in all. */
@@ -38,4 +37,3 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 		    struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PERMUTED_H
-#define ORR_PERMUTED_H
+#pragma once
 /* A pipeline whose microbatches have changed places: number i is the one that was order[i]. Private
  * to the search. */
 #include "orrery/orrery.h"
@@ -21,4 +20,3 @@ void orr_permuted_fini(struct orr_permuted *x);
 /* n of p's jobs, from that of the jobs of x. */
 void orr_permuted_back(const struct orr_permuted *x, int64_t *to, const int64_t *from,
 		       int n_passes);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PLACE_H
-#define ORR_PLACE_H
+#pragma once
 /* Private to the search: on which workers stages are, and the room that this leaves there. */
 #include <stdbool.h>
 #include "orrery/orrery.h"
@@ -25,4 +24,3 @@ void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p);
  * (optional) [n_workers] for stashes. */
 void orr_place_limit(struct orr_timed *t, const int *worker, struct orr_load limit,
 		     int64_t memory_bytes, const int64_t *room_bytes);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_RELATED_H
-#define ORR_RELATED_H
+#pragma once
 /* Orders of steps that are like the one at hand and easier to search: with memory for a stash more,
  * and with neighbours on one worker as one stage. They are what a search goes on from. Private to
  * the search. */
@@ -26,4 +25,3 @@ bool orr_related_can_fuse(const struct orr_pipeline *p);
  * block[n_stages] ascends by 1 from 0. */
 int orr_related_fused(const struct orr_related *related, const int *block, bool *found,
 		      struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SEARCHER_H
-#define ORR_SEARCHER_H
+#pragma once
 /* A search: the placements that it tries, with their limits and bounds, and the best order on each
  * so far. Private to the search. */
 #include <stdbool.h>
@@ -65,4 +64,3 @@ int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twi
 void orr_searched_fini(struct orr_searched *x);
 /* Nothing fits any of them: why, and what would. */
 int orr_searcher_refuse(const struct orr_searcher *o);
-#endif

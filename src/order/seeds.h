@@ -1,5 +1,4 @@
-#ifndef ORR_SEEDS_H
-#define ORR_SEEDS_H
+#pragma once
 /* Orders to start a search from: those of a list of schedules. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,4 +47,3 @@ void orr_seeds_limit(struct orr_seeds *seeds, int64_t bytes);
  * alike[n_stages]. Workers that differ keep their names. */
 int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p,
 		     struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SMALLEST_H
-#define ORR_SMALLEST_H
+#pragma once
 /* The order of one microbatch that holds least. Taking the microbatches one by one in it holds no
  * more, and no order of several holds less, since what it does with one of them would do for that
  * one alone. Private to the search. */
@@ -19,4 +18,3 @@ struct orr_smallest {
 int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 		      struct orr_error *err);
 void orr_smallest_fini(struct orr_smallest *x);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SPLIT_ONE_F_ONE_B_H
-#define ORR_SPLIT_ONE_F_ONE_B_H
+#pragma once
 /* 1F1B with the backward split, in closed form, on any stage DAG: after k forwards B, W and F take
  * turns, and W lags so far behind B that every stage holds `most` microbatches. What lags on the
  * stages near a sink fills their idle time at the end, and no weight gradient stands in the way of
@@ -35,4 +34,3 @@ static inline int split_one_f_one_b_compute(const struct orr_pipeline *p, int s,
 	(void)b, (void)d, (void)data;
 	return s % p->n_workers;
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_STARTS_H
-#define ORR_STARTS_H
+#pragma once
 /* Orders to start a search from on any placement, of which the schedules know a few. Private
  * to the search. */
 #include <stdbool.h>
@@ -39,4 +38,3 @@ int orr_rigid_visit(struct orr_starts *starts, const struct orr_timed *timed,
  * (packed.c). */
 int orr_packed_visit(struct orr_starts *starts, const struct orr_timed *timed,
 		     struct orr_error *err);
-#endif

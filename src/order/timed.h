@@ -1,5 +1,4 @@
-#ifndef ORR_TIMED_H
-#define ORR_TIMED_H
+#pragma once
 /* A timed order: the order of every worker's jobs, when each of them starts if it starts as early
  * as the order and its predecessors allow, and what the workers hold meanwhile. Blocks are laid out
  * in one, and the search moves jobs about in one. Private to this room. */
@@ -95,4 +94,3 @@ void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit);
  * taken when its last pass ends and left when F starts. Draining is filling then. Starts are void
  * until timed. Not of an exact order. */
 void orr_timed_reverse(struct orr_timed *t);
-#endif

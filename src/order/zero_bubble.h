@@ -1,5 +1,4 @@
-#ifndef ORR_ZERO_BUBBLE_H
-#define ORR_ZERO_BUBBLE_H
+#pragma once
 /* The automatic schedules of Zero Bubble Pipeline Parallelism [Qi24ZB, section 3.1]: a
  * greedy order under a limit of memory, tried with every combination of its rules; the best by
  * exact times is kept. It counts the latency of a transfer (the machine's latency_ns), and
@@ -22,4 +21,3 @@ struct orr_zero_bubble {
  * fits. */
 int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *limit, int64_t *n,
 		    struct orr_error *err);
-#endif

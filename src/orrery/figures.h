@@ -1,5 +1,4 @@
-#ifndef ORR_FIGURES_H
-#define ORR_FIGURES_H
+#pragma once
 /* The figures of a timeline: duration, idle time, memory, traffic; and those of a run. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -147,4 +146,3 @@ struct orr_moved {
 };
 
 ORR_END
-#endif

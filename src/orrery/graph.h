@@ -1,5 +1,4 @@
-#ifndef ORR_GRAPH_H
-#define ORR_GRAPH_H
+#pragma once
 /* A graph: the model in a file, operators and the tensors between them.
  *
  * Operators are numbered topologically, ties in file order, so a predecessor always has the
@@ -339,4 +338,3 @@ int orr_dataset_rows(const struct orr_dataset *data, uint64_t seed, int64_t posi
 		     int64_t *rows, struct orr_error *err);
 
 ORR_END
-#endif

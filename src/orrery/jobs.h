@@ -1,5 +1,4 @@
-#ifndef ORR_JOBS_H
-#define ORR_JOBS_H
+#pragma once
 /* Every job (s,b,d) of a step under a schedule: its worker, the owner of its parameters, its
  * position, duration and dependencies. The schedule's functions are evaluated here once and
  * checked; simulator and runtime read only the result. */
@@ -224,4 +223,3 @@ const int *orr_jobs_room(int *n, const struct orr_jobs *jobs, int j, bool after)
  */
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err);
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_MACHINE_H
-#define ORR_MACHINE_H
+#pragma once
 /* A machine: the number of workers, the memory of each, and the cost of a transfer between two. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -117,4 +116,3 @@ int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, i
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPEN_H
-#define ORR_OPEN_H
+#pragma once
 /* From a user's words to jobs: a model or a plan, a schedule and a machine, each as text, and
  * options. Call in this order:
  *
@@ -148,4 +147,3 @@ int orr_schedule_find(const struct orr_schedule **out, const char **parameters, 
 		      struct orr_error *err);
 
 ORR_END
-#endif

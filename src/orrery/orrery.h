@@ -1,5 +1,4 @@
-#ifndef ORR_ORRERY_H
-#define ORR_ORRERY_H
+#pragma once
 /* The legend. These letters, and no others, are used short everywhere:
  *
  *   s  stage, in [0, n_stages)                S stages, numbered topologically
@@ -162,4 +161,3 @@ enum orr_element {
 };
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PIPELINE_H
-#define ORR_PIPELINE_H
+#pragma once
 /* A pipeline: the DAG of stages with its costs, and the size of a step. Schedules read it: a
  * plug-in needs this header and schedule.h. */
 #include <stdbool.h>
@@ -309,4 +308,3 @@ static inline int orr_stage_after(const struct orr_pipeline *p, int s, int i)
 void orr_pipeline_note(const struct orr_pipeline *p, struct orr_graph *g, int64_t samples);
 
 ORR_END
-#endif

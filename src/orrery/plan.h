@@ -1,5 +1,4 @@
-#ifndef ORR_PLAN_H
-#define ORR_PLAN_H
+#pragma once
 /* A plan: a graph cut into stages, the workers of each, the order of every worker's jobs, and the
  * simulator's prediction. */
 #include <stdbool.h>
@@ -161,4 +160,3 @@ int orr_plan_search(struct orr_plan *plan, int restarts, int64_t seconds, struct
 json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_RUN_H
-#define ORR_RUN_H
+#pragma once
 /* A run: jobs -> StarPU tasks -> trained parameters and a measured timeline. Every job is a task;
  * our scheduling policy enforces the schedule's placement and order; parameters live on the workers
  * that w_weights names. Built without StarPU, orr_run_create returns ORR_E_UNSUPPORTED.
@@ -250,4 +249,3 @@ int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *ra
 		 struct orr_error *err);
 
 ORR_END
-#endif

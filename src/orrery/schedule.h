@@ -1,5 +1,4 @@
-#ifndef ORR_SCHEDULE_H
-#define ORR_SCHEDULE_H
+#pragma once
 /* A schedule is a plain struct of functions. Built-in ones and plug-ins are written alike.
  *
  * Functions are pure: the same arguments give the same result, so every process evaluates a
@@ -163,4 +162,3 @@ struct orr_plugin {
 	const struct orr_plugin orr_plugin = {ORR_SCHEDULE_VERSION, ORR_SIZES, &(name)}
 
 ORR_END
-#endif

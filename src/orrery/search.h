@@ -1,5 +1,4 @@
-#ifndef ORR_SEARCH_H
-#define ORR_SEARCH_H
+#pragma once
 /* Search for the shortest strict order in a given memory, with one owner per stage and a split
  * backward, with a lower bound. It starts from every schedule of a list that fits, with several
  * values of its parameters, so it is never longer than the best of those, counted with a split
@@ -76,4 +75,3 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       struct orr_error *err);
 
 ORR_END
-#endif

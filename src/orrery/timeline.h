@@ -1,5 +1,4 @@
-#ifndef ORR_TIMELINE_H
-#define ORR_TIMELINE_H
+#pragma once
 /* A timeline: worker, start and end of every job. Simulated or measured: one type for both, so that
  * report, drawing and checker have one input. */
 #include <stdbool.h>
@@ -91,4 +90,3 @@ int orr_timeline_stash(const struct orr_timeline *t, int w,
 		       void *user, struct orr_error *err);
 
 ORR_END
-#endif

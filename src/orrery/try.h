@@ -1,5 +1,4 @@
-#ifndef ORR_TRY_H
-#define ORR_TRY_H
+#pragma once
 /* A try: a schedule on a pipeline and its machine, from its jobs to its figures. */
 #include "orrery.h"
 
@@ -35,4 +34,3 @@ int orr_try_run(struct orr_try *x, struct orr_error *err);
 void orr_try_fini(struct orr_try *x); /* all zeros is fine */
 
 ORR_END
-#endif

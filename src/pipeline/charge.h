@@ -1,5 +1,4 @@
-#ifndef ORR_CHARGE_H
-#define ORR_CHARGE_H
+#pragma once
 /* What operators add to the costs of a stage. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -32,4 +31,3 @@ void orr_charge_least(struct orr_stage *stage, const struct orr_graph *g, int i,
  * caller's to free, and all else is g's. */
 int orr_charge_grow(struct orr_graph *out, const struct orr_graph *g, int b, int64_t samples,
 		    const struct orr_machine *machine, struct orr_error *err);
-#endif

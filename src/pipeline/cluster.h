@@ -1,5 +1,4 @@
-#ifndef ORR_PIPELINE_CLUSTER_H
-#define ORR_PIPELINE_CLUSTER_H
+#pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,4 +10,3 @@ int orr_cluster_compare(const void *a, const void *b);
 /* A ring all-reduce over k workers joined by links like this one; in_turn: the two directions of
  * the link take turns. */
 int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, bool in_turn);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_COST_H
-#define ORR_COST_H
+#pragma once
 /* What microbatches cost where they differ: the table is made by microbatches.h. */
 #include <stdint.h>
 
@@ -14,4 +13,3 @@ struct orr_microbatches {
 	struct orr_cost *costs;          /* [n * n_stages] of (s,b): costs[b * n_stages + s] */
 	int64_t *bytes, *gradient_bytes; /* [n * n_edges] of edge e: bytes[b * n_edges + e] */
 };
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CUT_H
-#define ORR_CUT_H
+#pragma once
 /* Cutting operators into connected stages of balanced cost, along one topological order. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -17,4 +16,3 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 	    int n_stages, int *stage_of, int *n_chosen, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_MACHINE_TEXT_H
-#define ORR_MACHINE_TEXT_H
+#pragma once
 /* What reports say of a machine whose workers differ; of others nothing. */
 #include <stddef.h>
 #include <stdio.h>
@@ -19,4 +18,3 @@ void orr_machine_write(FILE *file, const struct orr_machine *m, const char *head
 void orr_worker_json(json_t **worker, const struct orr_machine *m, int w);
 
 ORR_END
-#endif

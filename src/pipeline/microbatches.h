@@ -1,5 +1,4 @@
-#ifndef ORR_MICROBATCHES_H
-#define ORR_MICROBATCHES_H
+#pragma once
 /* Microbatches that differ: a table of their costs, see cost.h. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -29,4 +28,3 @@ void orr_microbatches_settle(struct orr_pipeline *p);
 int orr_microbatches_read(struct orr_pipeline *p, const char *path, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_NUMBERING_H
-#define ORR_NUMBERING_H
+#pragma once
 /* The numbers of stages, one order for all that prints or reads them: topological, and where that
  * leaves a choice, the order in which the graph (and so `orrery show`) lists the first operator of
  * each that computes. Inputs have no say: they go to the first stage that reads them. Pinned stages
@@ -22,4 +21,3 @@ bool orr_graph_has_pins(const struct orr_graph *g);
 int orr_graph_n_computed(const struct orr_graph *g);
 
 ORR_END
-#endif

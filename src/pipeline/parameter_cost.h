@@ -1,5 +1,4 @@
-#ifndef ORR_PARAMETER_COST_H
-#define ORR_PARAMETER_COST_H
+#pragma once
 /* Memory of a parameter during training: one formula for planner, search, simulator, report and
  * run. */
 #include <stddef.h>
@@ -39,4 +38,3 @@ const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_n
 void orr_parameter_cost_json(json_t **report, const struct orr_numerics *numerics);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PARTITION_H
-#define ORR_PARTITION_H
+#pragma once
 /* From operators to stages: which operator belongs to which stage, and what each stage costs. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,4 +42,3 @@ int orr_partition_check_latency(const struct orr_graph *g, const struct orr_mach
 				bool units, struct orr_error *err);
 
 ORR_END
-#endif

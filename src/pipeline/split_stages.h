@@ -1,5 +1,4 @@
-#ifndef ORR_SPLIT_STAGES_H
-#define ORR_SPLIT_STAGES_H
+#pragma once
 /* Stages of a graph that was split (rewrite.h), and of the graph before. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -14,4 +13,3 @@ struct orr_pipeline;
 int orr_split_partition(struct orr_pipeline **out, const struct orr_graph *g,
 			const struct orr_machine *machine, struct orr_pipeline *whole,
 			int64_t samples, struct orr_error *err);
-#endif

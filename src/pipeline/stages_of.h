@@ -1,5 +1,4 @@
-#ifndef ORR_STAGES_OF_H
-#define ORR_STAGES_OF_H
+#pragma once
 /* From the stage of every operator to a pipeline. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -14,4 +13,3 @@ void orr_stages_place_inputs(const struct orr_graph *g, int *stage_of);
 int orr_stages_of(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int *stage_of, int n_stages, int64_t samples,
 		  struct orr_error *err);
-#endif

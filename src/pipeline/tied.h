@@ -1,5 +1,4 @@
-#ifndef ORR_TIED_H
-#define ORR_TIED_H
+#pragma once
 /* Parameters that operators share, and so stages. */
 #include "orrery/orrery.h"
 
@@ -12,4 +11,3 @@ struct orr_tied;
  * first alone is charged to it: parameters and update of the others are taken off again. */
 int orr_tied_find(struct orr_tied **out, int *n_tied, struct orr_stage *stages,
 		  const struct orr_graph *g, const int *stage_of, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_ADVICE_H
-#define ORR_ADVICE_H
+#pragma once
 /* Advice on a plan: what it loses, with a number and the option to change [Separability]; and what
  * it would hold at a slower pace. */
 #include "orrery/orrery.h"
@@ -21,4 +20,3 @@ int orr_plan_periods(const struct orr_plan *plan, struct orr_star_point **points
 		     struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_CROSSING_H
-#define ORR_CROSSING_H
+#pragma once
 /* What operators send to each other, as the cuts of a graph see it: a tensor is there once the
  * operator that makes it is before the cut, and crosses to each stage that reads it, directly and
  * once. Its gradient, if it has one, comes back the same way. Data crosses no cut. */
@@ -42,4 +41,3 @@ void orr_tensors_destroy(struct orr_tensors *t); /* NULL is fine */
 bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b);
 /* What the stage between a and b reads from stages between base and a, and its gradients. */
 struct orr_sent orr_tensors_sent(const struct orr_tensors *t, int base, int a, int b);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_DIRECT_H
-#define ORR_DIRECT_H
+#pragma once
 /* The cut whose slowest stage is fastest where every two workers have a link of their own: a stage
  * sends what it makes to each stage that reads it, over as many links as the two have pairs of
  * replicas, and gradients come back beside that. What a link carries depends on two stages, so cuts
@@ -30,4 +29,3 @@ struct orr_direct_stage {
  * the same number of steps on every run. */
 int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n,
 		      double *slowest_s, bool *proven, struct orr_error *err);
-#endif

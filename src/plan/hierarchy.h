@@ -1,5 +1,4 @@
-#ifndef ORR_HIERARCHY_H
-#define ORR_HIERARCHY_H
+#pragma once
 /* The hierarchical dynamic program of [Narayanan19], section 3.1: where to cut and how often to
  * replicate so that the slowest stage is as fast as can be, level by level of the machine from the
  * innermost outwards, over the ideals of the graph. */
@@ -52,4 +51,3 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels,
 			 int i);
 void orr_hierarchy_destroy(struct orr_hierarchy *h); /* NULL is fine */
-#endif

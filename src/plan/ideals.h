@@ -1,5 +1,4 @@
-#ifndef ORR_IDEALS_H
-#define ORR_IDEALS_H
+#pragma once
 /* The places where a graph can be cut. A set of operators that holds every input of its members (an
  * ideal of the order; its last operators are an antichain) is what may run before a cut, and a
  * stage is what lies between two of them, one inside the other. On a chain these are its prefixes;
@@ -60,4 +59,3 @@ static inline bool orr_ideals_has(const struct orr_ideals *x, int ideal, int uni
 {
 	return x->bits[(size_t)ideal * (size_t)x->n_words + (size_t)unit / 64] >> (unit % 64) & 1;
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PLACEMENTS_H
-#define ORR_PLACEMENTS_H
+#pragma once
 /* Stages on any workers: the placement whose shortest order is shortest. Private to the planner. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -25,4 +24,3 @@ struct orr_places_found {
  * stages; those that look best are searched for longer. */
 int orr_places_search(int *worker, int64_t *n, struct orr_places_found *found,
 		      const struct orr_places *places, struct orr_error *err);
-#endif

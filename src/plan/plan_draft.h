@@ -1,5 +1,4 @@
-#ifndef ORR_PLAN_DRAFT_H
-#define ORR_PLAN_DRAFT_H
+#pragma once
 /* Stages on workers that were found one way or another. Private to the planner. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,4 +104,3 @@ void orr_plan_note(struct orr_plan *plan, int number);
 bool orr_plan_is_proven(const struct orr_plan *plan);
 /* Fill costs, slowest_s and one_worker_s of a plan whose stages have their workers. */
 int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PLAN_FILE_H
-#define ORR_PLAN_FILE_H
+#pragma once
 /* A plan's file, JSON, written and read. plan_jobs.c has the keys of what a worker does. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,4 +85,3 @@ int orr_plan_jobs_read(struct orr_plan_file *file, const json_t *json, int n_mic
 		       struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PLAN_ORDER_H
-#define ORR_PLAN_ORDER_H
+#pragma once
 /* From stages on workers to the order of every worker's jobs. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,4 +33,3 @@ int orr_assignment_order(struct orr_table **out, const struct orr_assignment *x,
 /* The same stages, each also after the one before it. */
 int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p,
 			 struct orr_error *err);
-#endif

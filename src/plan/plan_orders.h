@@ -1,5 +1,4 @@
-#ifndef ORR_PLAN_ORDERS_H
-#define ORR_PLAN_ORDERS_H
+#pragma once
 /* Workers that differ, in the orders in which the stages of a cut may take them. Private to the
  * planner. */
 #include <stdbool.h>
@@ -15,4 +14,3 @@ struct orr_plan_orders {
 int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine *machine,
 			 struct orr_error *err);
 void orr_plan_orders_fini(struct orr_plan_orders *orders);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_REFINE_H
-#define ORR_REFINE_H
+#pragma once
 /* Units joined inside the stages of a cut that is known, far from where it cuts: what is near stays
  * as fine as it is, so that the next cut can be better. Private to the planner. */
 #include "orrery/orrery.h"
@@ -15,4 +14,3 @@ int orr_refining_create(struct orr_refining **out, struct orr_units *u, const in
  * were. Numbers of units are not topological then. */
 int orr_refining_join(struct orr_refining *r, int n);
 void orr_refining_destroy(struct orr_refining *r); /* NULL is fine */
-#endif

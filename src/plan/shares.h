@@ -1,5 +1,4 @@
-#ifndef ORR_SHARES_H
-#define ORR_SHARES_H
+#pragma once
 /* Microbatches shared by workers that differ. Private to the planner. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,4 +36,3 @@ void orr_sharing_join(struct orr_sharing *gang, const struct orr_share *share, b
 double orr_sharing_each_s(const struct orr_sharing *gang, const struct orr_share *share, int parts);
 /* Of the first k workers, which are all that joined with `ring`. */
 int64_t orr_sharing_ring_ns(const struct orr_sharing *gang, int k, int64_t bytes);
-#endif

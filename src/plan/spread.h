@@ -1,5 +1,4 @@
-#ifndef ORR_SPREAD_H
-#define ORR_SPREAD_H
+#pragma once
 /* Operators on any workers, what they send to each other counted: a local search for the placement
  * whose busiest worker or link is least busy. Private to the planner. */
 #include <stdbool.h>
@@ -23,4 +22,3 @@ struct orr_spread_problem {
  * the same. */
 int orr_spread_improve(const struct orr_spread_problem *x, int *worker, int64_t *busiest_ns,
 		       struct orr_error *err);
-#endif

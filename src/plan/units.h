@@ -1,5 +1,4 @@
-#ifndef ORR_UNITS_H
-#define ORR_UNITS_H
+#pragma once
 /* What is put on one side of a cut together: at first an operator each, then neighbours joined,
  * where there are too many places to cut. Private to the planner. */
 #include <stdbool.h>
@@ -46,4 +45,3 @@ int orr_units_join(struct orr_units *u, int n);
 int orr_units_join_many(struct orr_units *u, int most, struct orr_error *err);
 /* Neighbours in the order of their numbers, until there are no more than most. */
 void orr_units_flatten(struct orr_units *u, int most);
-#endif

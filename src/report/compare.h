@@ -1,5 +1,4 @@
-#ifndef ORR_COMPARE_H
-#define ORR_COMPARE_H
+#pragma once
 /* Comparison of schedules over cuts of a model on one machine: the figures of each, or the reason
  * why it does not fit. */
 #include <stdbool.h>
@@ -125,4 +124,3 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 		       struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_COMPARED_H
-#define ORR_COMPARED_H
+#pragma once
 /* What compare writes: a table for people, one JSON object, or a CSV of all rows. */
 #include <jansson.h>
 #include <stdbool.h>
@@ -37,4 +36,3 @@ int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared
 		     struct orr_error *err);
 
 ORR_END
-#endif

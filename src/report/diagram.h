@@ -1,5 +1,4 @@
-#ifndef ORR_DIAGRAM_H
-#define ORR_DIAGRAM_H
+#pragma once
 /* Timelines, drawn: text for a terminal, SVG for a paper, Chrome trace JSON for Perfetto. One row a
  * worker. Simulated and measured ones alike. */
 #include <stdbool.h>
@@ -21,4 +20,3 @@ int orr_diagram_trace(FILE *file, const struct orr_timeline *const *timelines,
 		      const char *const *names, int n_timelines, struct orr_error *err);
 
 ORR_END
-#endif

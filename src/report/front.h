@@ -1,5 +1,4 @@
-#ifndef ORR_FRONT_H
-#define ORR_FRONT_H
+#pragma once
 /* Memory against makespan: in which memories `auto` is to be tried. Private to the comparison. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,4 +21,3 @@ struct orr_front {
 /* In bytes where stages have stashes of a size, unless workers have memories of their own. The
  * first limit is the least in which auto finds an order. */
 int orr_front_visit(const struct orr_front *front, struct orr_error *err);
-#endif

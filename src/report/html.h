@@ -1,5 +1,4 @@
-#ifndef ORR_HTML_H
-#define ORR_HTML_H
+#pragma once
 /* A report to look at: one HTML file with everything in it, which asks for nothing over a network.
  * Timelines with what each job waited for, memory, idle time by cause, the critical path, tables,
  * losses. */
@@ -27,4 +26,3 @@ struct orr_page {
 int orr_html_write(FILE *file, const struct orr_page *page, struct orr_error *err);
 
 ORR_END
-#endif

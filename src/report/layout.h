@@ -1,5 +1,4 @@
-#ifndef ORR_LAYOUT_H
-#define ORR_LAYOUT_H
+#pragma once
 /* A timeline ready to be drawn: the boxes of each worker, in the order of time, and a time axis.
  * Text, SVG and trace draw from this, so that simulated and measured timelines look alike. */
 #include <stdint.h>
@@ -49,4 +48,3 @@ const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cel
 
 /* The end of every writer: flush, and say so if the file did not take everything. */
 int orr_layout_finish(FILE *file, const char *what, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_MEMBERS_H
-#define ORR_MEMBERS_H
+#pragma once
 /* The operators of stages, by name. */
 #include <stddef.h>
 #include "orrery/orrery.h"
@@ -16,4 +15,3 @@ int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct
 void orr_members_fini(struct orr_members *m); /* all zero is fine */
 /* "a, b, c", or "first .. last (n)" of a long list, truncated to size. Returns buffer. */
 const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s);
-#endif

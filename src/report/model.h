@@ -1,5 +1,4 @@
-#ifndef ORR_MODEL_H
-#define ORR_MODEL_H
+#pragma once
 /* Reports of a model before it is scheduled: text for people, and the JSON object of `show --json`.
  */
 #include <stdio.h>
@@ -16,4 +15,3 @@ int orr_graph_report_write(FILE *file, const struct orr_graph *g, struct orr_err
 json_t *orr_graph_report_json(const struct orr_graph *g, struct orr_error *err);
 
 ORR_END
-#endif

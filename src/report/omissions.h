@@ -1,5 +1,4 @@
-#ifndef ORR_OMISSIONS_H
-#define ORR_OMISSIONS_H
+#pragma once
 /* What a schedule's CSV cannot say of the jobs that it is written from: it has rows of stage, pass
  * and microbatch, and nothing else. */
 #include <stdbool.h>
@@ -19,4 +18,3 @@ struct orr_omissions {
 void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *jobs);
 
 ORR_END
-#endif

@@ -1,5 +1,3 @@
-#ifndef ORR_PAGE_H
-#define ORR_PAGE_H
+#pragma once
 /* page.html, which the build makes a string of. */
 extern const char orr_page_html[];
-#endif

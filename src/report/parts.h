@@ -1,5 +1,4 @@
-#ifndef ORR_PARTS_H
-#define ORR_PARTS_H
+#pragma once
 /* What a stage is a part of, where the graph was split. */
 #include <stddef.h>
 #include <stdio.h>
@@ -17,4 +16,3 @@ json_t *orr_part_json(const struct orr_pipeline *p, int s);
  * groups, and what their workers exchange. */
 void orr_groups_write(FILE *file, const struct orr_jobs *jobs);
 json_t *orr_groups_json(const struct orr_jobs *jobs);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PLANNED_H
-#define ORR_PLANNED_H
+#pragma once
 /* What plan says of a plan: text for people, and the JSON object that is the plan's file. */
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,4 +22,3 @@ json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_pla
 			 bool embed, char *(*name_options)(char *line), struct orr_error *err);
 
 ORR_END
-#endif

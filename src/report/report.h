@@ -1,5 +1,4 @@
-#ifndef ORR_REPORT_H
-#define ORR_REPORT_H
+#pragma once
 /* Reports of a timeline: text for people, and the JSON object of `simulate --json`. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,4 +28,3 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 			int64_t samples, bool embed, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_STAGES_H
-#define ORR_STAGES_H
+#pragma once
 /* The list of stages, with operators, workers and costs, as text and as JSON. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,4 +36,3 @@ const char *orr_stages_unit(const struct orr_pipeline *p);
 const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n);
 
 ORR_END
-#endif

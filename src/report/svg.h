@@ -1,5 +1,4 @@
-#ifndef ORR_SVG_H
-#define ORR_SVG_H
+#pragma once
 /* (private to the SVG drawing) Its sizes, and what its upper half, the jobs, and its lower half,
  * the stashes, have in common. */
 #include <stdbool.h>
@@ -50,4 +49,3 @@ void orr_svg_write_rows(const struct svg *svg, double top, double pitch, double 
 int orr_svg_write_titles(const struct svg *svg, struct orr_error *err);
 /* The curves and their heading. */
 int orr_svg_write_memory(const struct svg *svg, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TEXT_TABLE_H
-#define ORR_TEXT_TABLE_H
+#pragma once
 /* A table as text, whose columns are as wide as what they hold. Private to the reports. */
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,4 +23,3 @@ struct orr_rows {
 	void *user;
 };
 void orr_rows_write(FILE *file, const struct orr_rows *rows);
-#endif

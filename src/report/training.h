@@ -1,5 +1,4 @@
-#ifndef ORR_TRAINING_H
-#define ORR_TRAINING_H
+#pragma once
 /* What train says at its end: text for people, and the JSON object of `train --json`. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,4 +68,3 @@ int orr_training_write(FILE *file, const struct orr_training *r, int columns, bo
 json_t *orr_training_json(const struct orr_training *r, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_UNTESTED_H
-#define ORR_UNTESTED_H
+#pragma once
 /* What a simulation says nothing about, because sizes or links are missing: a limit that no
  * operator's size is held against, or traffic that takes no time. */
 #include <stddef.h>
@@ -26,4 +25,3 @@ const char *orr_untested_print(char *buffer, size_t size, const struct orr_untes
 void orr_untested_json(json_t **report, const struct orr_untested *list, int n);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_REWRITE_H
-#define ORR_REWRITE_H
+#pragma once
 /* Rewrites: from a graph to a graph, after reading and before partition. */
 #include "orrery/orrery.h"
 
@@ -21,4 +20,3 @@ int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *spl
 struct orr_graph *orr_graph_unsplit(struct orr_graph *split);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_REWRITING_H
-#define ORR_REWRITING_H
+#pragma once
 /* A split under way: the operators before it, and how the output of each lies on workers of the
  * graph that is being made. Private to rewrite/. */
 #include <stdbool.h>
@@ -70,5 +69,3 @@ int orr_rewriting_prune(struct orr_draft *draft, const struct orr_graph *g, stru
 /* (split_text.c) Every operator's choice but the division: what file and text say. */
 int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *g,
 		      const char *splits, struct orr_error *err);
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_ACTION_H
-#define ORR_ACTION_H
+#pragma once
 /* What stands in one cell of a schedule CSV. Private to exchange_read.c. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,4 +26,3 @@ const char *orr_action_word(enum orr_action_kind kind);
  * 0 with why filled in: the error and the expected text. */
 int orr_action_parse(struct orr_action actions[ORR_MOST_TOGETHER], const char *cell, size_t length,
 		     char *why, size_t size);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_ASYNC_H
-#define ORR_ASYNC_H
+#pragma once
 /* The order of an asynchronous schedule: rounds of B microbatches one after the other without a
  * flush, as PipeDream runs them [Narayanan19]. It is a modulo schedule: the same jobs in the same
  * order over and over, one period apart, and a round begins before the previous one has ended.
@@ -40,4 +39,3 @@ void orr_async_destroy(struct orr_async *async); /* NULL is fine */
 int64_t orr_async_before(const struct orr_jobs *jobs, int s, enum orr_pass d, int64_t n);
 
 ORR_END
-#endif

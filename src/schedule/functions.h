@@ -1,5 +1,4 @@
-#ifndef ORR_FUNCTIONS_H
-#define ORR_FUNCTIONS_H
+#pragma once
 #include "orrery/orrery.h"
 
 struct orr_groups;
@@ -11,4 +10,3 @@ struct orr_schedule;
 int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 		      const struct orr_schedule *schedule, const int *home, struct orr_error *err);
 void orr_groups_destroy(struct orr_groups *groups); /* NULL is fine */
-#endif

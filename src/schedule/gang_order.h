@@ -1,5 +1,4 @@
-#ifndef ORR_GANG_ORDER_H
-#define ORR_GANG_ORDER_H
+#pragma once
 /* Jobs that are on other workers than the schedule gives, or on several, and stages that gather a
  * minibatch. Private to the evaluation of a schedule. */
 #include <stdint.h>
@@ -14,4 +13,3 @@ int orr_gangs_settle(struct orr_jobs *jobs, struct orr_error *err);
 /* Refuse what gathers without a flush, or under a cap that lets it never start. */
 int orr_gathers_check(const struct orr_jobs *jobs, const struct orr_schedule *schedule,
 		      struct orr_error *err);
-#endif

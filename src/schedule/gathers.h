@@ -1,5 +1,4 @@
-#ifndef ORR_GATHERS_H
-#define ORR_GATHERS_H
+#pragma once
 #include "orrery/orrery.h"
 
 ORR_BEGIN
@@ -11,4 +10,3 @@ struct orr_jobs;
 int orr_gathers_check_trained(const struct orr_jobs *jobs, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PARAMETER_VALUES_H
-#define ORR_PARAMETER_VALUES_H
+#pragma once
 /* The values of a schedule's parameters. */
 #include "orrery/schedule.h"
 
@@ -13,4 +12,3 @@ int orr_parameters_default(struct orr_value *values, const struct orr_schedule *
 int orr_parameter_parse(struct orr_value *value, const struct orr_parameter *parameter, char *text,
 			const char *place, struct orr_error *err);
 void orr_value_fini(struct orr_value *value);
-#endif

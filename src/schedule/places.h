@@ -1,5 +1,4 @@
-#ifndef ORR_PLACES_H
-#define ORR_PLACES_H
+#pragma once
 /* Places for what belongs to others, each taken by one job after the other. A worker has places for
  * parameters of other owners that its jobs read, and for weight gradients that its jobs make for
  * other owners; they take them in turn, in the order of all jobs. An owner has places for gradients
@@ -22,4 +21,3 @@ enum orr_place {
  * before the one in its place can leave gets no place. */
 int orr_places_find(int *before, const struct orr_jobs *jobs, int n, enum orr_place place,
 		    const int *rank_of, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_ROOM_H
-#define ORR_ROOM_H
+#pragma once
 /* A strict order made greedy in its memory, and a greedy one made strict. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -28,4 +27,3 @@ int orr_jobs_fix(struct orr_jobs *jobs, const int64_t *start_ns, struct orr_erro
 void orr_room_destroy(struct orr_room *room); /* NULL is fine */
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TABLE_H
-#define ORR_TABLE_H
+#pragma once
 /* A schedule as data: the worker and the order of every job, as a CSV or a plan gives them. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,4 +37,3 @@ void orr_table_destroy(struct orr_table *table); /* NULL is fine */
 void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table);
 
 ORR_END
-#endif

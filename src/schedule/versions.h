@@ -1,5 +1,4 @@
-#ifndef ORR_VERSIONS_H
-#define ORR_VERSIONS_H
+#pragma once
 /* Weight versions of an asynchronous schedule [Narayanan19, section 3.3]: the version of its
  * stage's parameters that each pass reads, the version that each update makes and from which
  * microbatches, and how long a version is held. All of it follows from the order of n, so every
@@ -80,4 +79,3 @@ const char *orr_sync_name(enum orr_sync sync);
 int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_DIRECT_SCHEDULES_H
-#define ORR_DIRECT_SCHEDULES_H
+#pragma once
 /* The built-in schedules, in the order in which they are listed: all but auto, whose search starts
  * from them. X(name) of orr_schedule_name. */
 #include "orrery/schedule.h"
@@ -38,4 +37,3 @@
 
 #define ORR_DECLARE_SCHEDULE(name) extern const struct orr_schedule orr_schedule_##name;
 ORR_DIRECT_SCHEDULES(ORR_DECLARE_SCHEDULE)
-#endif

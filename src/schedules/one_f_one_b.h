@@ -1,5 +1,4 @@
-#ifndef ORR_ONE_F_ONE_B_H
-#define ORR_ONE_F_ONE_B_H
+#pragma once
 /* The order of 1F1B in closed form, on any stage DAG. It extends every dependency, so no placement
  * of it can deadlock.
  *
@@ -18,4 +17,3 @@ static inline int64_t one_f_one_b(const struct orr_pipeline *p, int s, int64_t b
 	 */
 	return (2 * n + (d == ORR_PASS_F)) * p->n_stages + s;
 }
-#endif

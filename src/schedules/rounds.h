@@ -1,5 +1,4 @@
-#ifndef ORR_ROUNDS_H
-#define ORR_ROUNDS_H
+#pragma once
 /* Rounds: stages go round the workers of a ring, and a worker runs its share of round c, then of
  * round c + 1. Two orders of the work of one worker:
  *
@@ -43,4 +42,3 @@ static inline int64_t rounds_breadth_first(const struct rounds *o, int c, int64_
 
 	return d == ORR_PASS_F ? c * m + b : (2 * v - 1 - c) * m + b;
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SCHEDULES_V_FOLD_H
-#define ORR_SCHEDULES_V_FOLD_H
+#pragma once
 /* What the schedules on a V fold share. They lay stages out in a row by number, which suits every
  * DAG, since stages are numbered topologically; squeezing lets branches run side by side. */
 #include "order/fold.h"
@@ -27,4 +26,3 @@ static inline int v_fold_compute(const struct orr_pipeline *p, int s, int b, enu
 	(void)data;
 	return s < p->n_workers ? s : p->n_stages - 1 - s;
 }
-#endif

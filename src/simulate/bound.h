@@ -1,5 +1,4 @@
-#ifndef ORR_BOUND_H
-#define ORR_BOUND_H
+#pragma once
 /* What no order of the jobs on their workers can beat. Private to this room. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -12,4 +11,3 @@ struct orr_bound {
 };
 
 int orr_bound_find(struct orr_bound *out, const struct orr_jobs *jobs, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_FOOTPRINT_H
-#define ORR_FOOTPRINT_H
+#pragma once
 /* Peak memory of a rank, or of a single worker, predicted from the jobs and a timeline: what it
  * owns, what it holds of others at a time, and what lives as long as a microbatch. Not included:
  * the data set, scratch, and the memory of libraries. */
@@ -38,4 +37,3 @@ int orr_footprint_predict(struct orr_footprint *footprint, const struct orr_time
 			  const int *rank_of, int n_ranks, struct orr_error *err);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_FOREIGN_H
-#define ORR_FOREIGN_H
+#pragma once
 /* What jobs of a simulation have of other owners, in the places that there are for it
  * (schedule/places.h): the parameters that they read, and their gradients on the way to the owner,
  * which adds them up in the order of microbatches. Private to simulate.c. */
@@ -28,4 +27,3 @@ void orr_foreign_fini(struct orr_foreign *x);
 int orr_foreign_waits(const struct orr_foreign *x, int j);
 /* The job that takes the place after j; -1: none. */
 int orr_foreign_after(const struct orr_foreign *x, enum orr_place place, int j);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_GAPS_H
-#define ORR_GAPS_H
+#pragma once
 /* The engine's time between jobs, in a measured step. */
 #include "orrery/orrery.h"
 #include "orrery/timeline.h"
@@ -9,4 +8,3 @@
  * two, in ns. gaps: room for all jobs and updates of t. None without a flush. */
 int orr_timeline_gaps(int64_t *gaps, int *n_gaps, const struct orr_timeline *t,
 		      struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_IDLE_H
-#define ORR_IDLE_H
+#pragma once
 /* Why workers are idle, and the critical path of a timeline.
  *
  * A worker is idle before a job because the last thing that the job waits for has yet to come: a
@@ -75,4 +74,3 @@ struct orr_path_part {
 /* *parts is the caller's to free, in the order of time. */
 int orr_idle_path(struct orr_path_part **parts, int *n, const struct orr_idle *idle,
 		  struct orr_error *err);
-#endif

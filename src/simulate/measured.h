@@ -1,5 +1,4 @@
-#ifndef ORR_MEASURED_H
-#define ORR_MEASURED_H
+#pragma once
 /* A step that ran elsewhere, as a timeline beside the simulated one. */
 #include "orrery/orrery.h"
 
@@ -16,4 +15,3 @@ int orr_measured_read(struct orr_timeline **out, const struct orr_jobs *jobs, co
 		      struct orr_error *err);
 
 ORR_END
-#endif

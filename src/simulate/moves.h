@@ -1,5 +1,4 @@
-#ifndef ORR_MOVES_H
-#define ORR_MOVES_H
+#pragma once
 /* What moves where links are not free, from a job to one that waits for it, and what that one waits
  * for. A stage that gathers reads the activations of a whole minibatch, which move to each of its
  * workers once, and sends back for each of them the sum of the gradients that its jobs have made on
@@ -28,4 +27,3 @@ struct orr_transfer orr_moves_weight_gradient(const struct orr_jobs *jobs, int j
 struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j);
 /* The parameters of this version, of which each owner of s has updated a part, to all of them. */
 struct orr_transfer orr_moves_gather(const struct orr_jobs *jobs, int s, int version);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_NETWORK_H
-#define ORR_NETWORK_H
+#pragma once
 /* The links of a simulation. A link here is one direction: from any worker to any other. It carries
  * one thing at a time, in the order in which things were asked for; of those asked for at one
  * instant the lowest n comes first, then the lowest job. A thing is
@@ -60,4 +59,3 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 int orr_network_start(struct orr_network *net, int64_t now_ns,
 		      int (*started)(void *user, int index, int64_t free_ns), void *user);
 void orr_network_release(struct orr_network *net, int index);
-#endif

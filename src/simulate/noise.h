@@ -1,5 +1,4 @@
-#ifndef ORR_NOISE_H
-#define ORR_NOISE_H
+#pragma once
 /* Noise: durations that differ from run to run. Each sample simulates the jobs once, every duration
  * times a drawn factor, and the makespans of many samples say what an order is worth where
  * durations are not what was measured. */
@@ -83,4 +82,3 @@ json_t *orr_noise_json(const struct orr_noise *noise);
 json_t *orr_noisy_json(const struct orr_noisy *noisy);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SIMULATE_H
-#define ORR_SIMULATE_H
+#pragma once
 /* The simulator: jobs on their pipeline's machine -> timeline. Exact and deterministic; ties are
  * broken by n, then by job. */
 #include "orrery/orrery.h"
@@ -24,4 +23,3 @@ struct orr_timeline;
 int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err);
 
 ORR_END
-#endif

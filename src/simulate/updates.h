@@ -1,5 +1,4 @@
-#ifndef ORR_UPDATES_H
-#define ORR_UPDATES_H
+#pragma once
 /* The updates of a simulation: which there are, what they wait for, and what waits for them.
  * Private to simulate.c. */
 #include <stdbool.h>
@@ -42,4 +41,3 @@ bool orr_updates_complete(struct orr_updates *updates, int set);
 bool orr_updates_end(struct orr_updates *updates, int u);
 /* One more sum of gradients is with the owners of stage s: may they update? */
 bool orr_updates_sum(struct orr_updates *updates, int s);
-#endif

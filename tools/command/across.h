@@ -1,5 +1,4 @@
-#ifndef ORR_ACROSS_H
-#define ORR_ACROSS_H
+#pragma once
 /* What every rank of a training has sent, received and held, as rank 0 reports it. */
 #include "orrery/orrery.h"
 
@@ -16,4 +15,3 @@ int across_gather(struct orr_training_rank **out, struct orr_run *run,
 /* From the predicted timeline; options as for the run. */
 int across_predict(struct orr_training_rank *ranks, int n_ranks, const struct orr_timeline *t,
 		   const struct orr_run_options *options, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TOOLS_CHECKPOINTS_H
-#define ORR_TOOLS_CHECKPOINTS_H
+#pragma once
 /* The checkpoints of a training: which one it goes on from, when it writes one, and what it says
  * where one cannot be read or written. */
 #include <stdbool.h>
@@ -47,4 +46,3 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 		      struct session *s);
 /* Refuse an end without a checkpoint of the last step. */
 int checkpoints_check(const struct checkpoints_end *r, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_COMMAND_H
-#define ORR_COMMAND_H
+#pragma once
 /* The commands of `orrery`: one function each, in cmd_<verb>.c, listed in orrery.c. Each returns
  * the exit code: 0 done, 1 the run failed, 2 the input or the options are wrong. */
 #include <stddef.h>
@@ -24,4 +23,3 @@ int command_status(int code);
 int command_end(int code, const struct orr_error *err);
 /* What was printed must have arrived: the exit code, or 1 where it has not. */
 int command_flush(int status);
-#endif

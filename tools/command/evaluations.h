@@ -1,5 +1,4 @@
-#ifndef ORR_TOOLS_EVALUATIONS_H
-#define ORR_TOOLS_EVALUATIONS_H
+#pragma once
 /* Evaluations on the test rows while a model trains, and the best of them, whose checkpoint is
  * kept: in the folder "best" of the folder of checkpoints, as a checkpoint like any other. */
 #include <stdbool.h>
@@ -38,4 +37,3 @@ int evaluations_take(struct evaluations *e, struct orr_run *run, struct progress
  * another one afterwards. rate: of orr_run_load. All ranks. */
 int evaluations_resume(struct evaluations *e, struct orr_run *run, const struct orr_checkpoint *c,
 		       double *rate, struct orr_error *err);
-#endif

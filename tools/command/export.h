@@ -1,5 +1,4 @@
-#ifndef ORR_EXPORT_H
-#define ORR_EXPORT_H
+#pragma once
 /* A schedule as CSV, and the parts that the format cannot express: a line on standard error, or
  * with --strict-csv a refusal, and beside FILE.csv the list of its stages, FILE.stages.json. A CSV
  * of another name has none. */
@@ -21,4 +20,3 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 			  struct orr_error *err);
 /* Both files, and the line where there are losses. csv may be NULL. */
 int export_write(const char *csv, const struct orr_timeline *t, struct orr_error *err);
-#endif

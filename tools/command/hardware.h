@@ -1,5 +1,4 @@
-#ifndef ORR_TOOLS_HARDWARE_H
-#define ORR_TOOLS_HARDWARE_H
+#pragma once
 /* The hardware of a run's workers. */
 #include "orrery/run.h"
 #include "runtime/devices/devices.h"
@@ -13,4 +12,3 @@ int hardware_workers(const struct orr_run_options *o, const char **why);
 /* A build for devices that found none, and was not told to use CPU cores, says so on standard
  * error. */
 void hardware_tell(const struct orr_run_options *o);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPTION_ROWS_H
-#define ORR_OPTION_ROWS_H
+#pragma once
 /* A row an option: which verbs have it, how it is read and where to. */
 #include <stddef.h>
 #include "options.h"
@@ -51,4 +50,3 @@ extern const struct rule option_rules[]; /* each for the verbs that have both op
 extern const int n_option_rules;
 extern const char *const option_groups[]; /* headings; the first is none */
 extern const int n_option_groups;
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TOOLS_OPTIONS_H
-#define ORR_TOOLS_OPTIONS_H
+#pragma once
 /* What a command line says. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,4 +78,3 @@ struct options {
 	bool links;                 /* profile them, and no model */
 	bool dot, operators, table; /* of show, show and schedules */
 };
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPTIONS_READ_H
-#define ORR_OPTIONS_READ_H
+#pragma once
 /* Every option is a row of option_rows.c, from which it is found among the words, read, listed by
  * --help, and so written into the man page and the completions. What is wrong is refused in one
  * line on standard error, under mpirun by rank 0, with exit code 2. */
@@ -14,4 +13,3 @@ struct options options_read(enum verb verb, const char *works_on, const char *ab
 const struct orr_noise *options_noise(const struct options *o);
 
 void options_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OUTPUT_H
-#define ORR_OUTPUT_H
+#pragma once
 /* What a command writes: JSON on standard output, and files. */
 #include <jansson.h>
 #include <stdbool.h>
@@ -37,4 +36,3 @@ int output_json(json_t *json, struct orr_error *err);
 int output_columns(void);
 /* A terminal that wants colour: standard output is one and NO_COLOR is not set. */
 int output_wants_colour(void);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OUTPUT_FILE_H
-#define ORR_OUTPUT_FILE_H
+#pragma once
 /* The files that a command writes. Each is written beside its place and renamed into it once it is
  * whole, so a run that fails or is killed leaves the old file as it was (a hard link of it keeps
  * the old contents). A symbolic link stays, and its target is replaced. `-` is standard output, and
@@ -44,4 +43,3 @@ int output_close(struct output_stream *s, int code, struct orr_error *err);
 #define OUTPUT_JSON_DIGITS JSON_REAL_PRECISION(15)
 /* For output_file(): json_t *json. */
 int output_write_json(FILE *file, const void *json, struct orr_error *err);
-#endif

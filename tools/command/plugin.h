@@ -1,5 +1,4 @@
-#ifndef ORR_PLUGIN_H
-#define ORR_PLUGIN_H
+#pragma once
 /* A plug-in may do anything: crash, end the process, never answer. So a child does first what the
  * command is about to do with it: it loads and unloads the plug-in and, for each pipeline, calls
  * every function for every job. What it does instead of returning is said in a line that names the
@@ -20,4 +19,3 @@ void plugin_loaded(struct orr_choice *choice);
 /* Where one was loaded, end the process with status, without its destructors, which the child has
  * run: here they could hang, or end with another status. Else nothing. */
 void plugin_end(int status);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PROGRESS_H
-#define ORR_PROGRESS_H
+#pragma once
 /* How a training goes, on standard error: a bar on a terminal, ten plain lines elsewhere. */
 #include <jansson.h>
 #include <stdbool.h>
@@ -77,4 +76,3 @@ void progress_tell(const char *what, int64_t done, int64_t all);
 /* And a search that has taken a second: the best so far and its bound; units: of the study. */
 struct orr_observer progress_search(bool units);
 void progress_search_end(void);
-#endif

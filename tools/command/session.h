@@ -1,5 +1,4 @@
-#ifndef ORR_SESSION_H
-#define ORR_SESSION_H
+#pragma once
 /* The processes of one command: one alone, or the ranks that mpirun has started. Each finds out for
  * itself, then all agree; rank 0 speaks for all of them, and they end together. */
 #include <stdbool.h>
@@ -38,4 +37,3 @@ void session_say(const struct session *s, const char *format, ...)
 int session_end(struct session *s, int code);
 /* The same for options that are wrong, which every rank has seen, before or after session_join. */
 void session_refuse(const struct orr_error *err) __attribute__((noreturn));
-#endif

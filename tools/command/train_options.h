@@ -1,5 +1,4 @@
-#ifndef ORR_TRAIN_OPTIONS_H
-#define ORR_TRAIN_OPTIONS_H
+#pragma once
 /* What the options of train mean together. */
 #include "options.h"
 
@@ -11,4 +10,3 @@ int train_options_check(struct options *o, struct orr_error *err);
 int train_options_workers(struct options *o, const struct session *session);
 /* Fill in options from a plan or the schedule's file, and check those that depend on them. */
 int train_options_settle(struct options *o, struct orr_opened *x, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_WORK_H
-#define ORR_WORK_H
+#pragma once
 /* The steps of orrery/open.h in the command: plug-ins are tried first, and searches show
  * themselves. */
 #include "orrery/open.h"
@@ -17,4 +16,3 @@ int work_init(struct orr_opened *x, const struct options *options, struct orr_er
  * than they are wanted for. */
 void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
 			enum orr_precision precision);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_ALONE_H
-#define ORR_ALONE_H
+#pragma once
 /* A core or device to compute on apart from StarPU, in the calling thread. */
 #include "codelets/device.h"
 #include "devices.h"
@@ -14,4 +13,3 @@ struct orr_alone {
 int orr_alone_init(struct orr_alone *alone, enum orr_hardware hardware,
 		   enum orr_precision precision, struct orr_error *err);
 void orr_alone_fini(struct orr_alone *alone);
-#endif

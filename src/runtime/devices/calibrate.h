@@ -1,5 +1,4 @@
-#ifndef ORR_CALIBRATE_H
-#define ORR_CALIBRATE_H
+#pragma once
 /* What StarPU measures of a host the first time: how fast its memories are for one another. Ranks
  * on one host would do so at the same time, in each other's way: one does, and the others take
  * that. */
@@ -15,4 +14,3 @@ void orr_calibrate_apart(int rank, int n_local);
  * have their own. Without orr_calibrate_apart both do nothing. */
 int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err);
 void orr_calibrate_others(void);
-#endif

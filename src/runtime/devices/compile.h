@@ -1,5 +1,4 @@
-#ifndef ORR_COMPILE_H
-#define ORR_COMPILE_H
+#pragma once
 /* From a stage's operators to the program that computes it. */
 #include "orrery/orrery.h"
 #include "codelets/program.h"
@@ -21,4 +20,3 @@ int64_t orr_program_n_ids(const struct orr_operator *o, int i);
  * whole numbers below the number of its scores. The runtime must ask before it gathers data. */
 int orr_program_check_data(const struct orr_graph *g, const struct orr_dataset *data,
 			   struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_COMPILE_NOTES_H
-#define ORR_COMPILE_NOTES_H
+#pragma once
 /* (private to compile.c) What is known of the operators of a graph while a stage of it is compiled.
  */
 #include "codelets/program_layout.h"
@@ -76,4 +75,3 @@ int orr_compile_study(struct orr_compiler *c, struct orr_error *err);
 /* Mark the outputs of stage `from` that stage `to` reads. Gradients go back as the pipeline says:
  * zeros where nothing before has parameters. */
 void orr_compile_mark_edge(struct orr_compiler *c, int from, int to);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_DEVICES_H
-#define ORR_DEVICES_H
+#pragma once
 /* The CPU cores and CUDA devices that serve the workers of a run. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,4 +34,3 @@ int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most);
 
 ORR_END
-#endif

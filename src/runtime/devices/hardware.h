@@ -1,5 +1,4 @@
-#ifndef ORR_HARDWARE_H
-#define ORR_HARDWARE_H
+#pragma once
 /* The CPU cores or CUDA devices of this rank: which of them StarPU takes, and what it does with
  * them. */
 #include <starpu.h>
@@ -41,4 +40,3 @@ struct orr_copies {
 /* The copies since the last call: add them up, or forget them. */
 void orr_hardware_count(struct orr_copies *copies, bool add);
 int orr_hardware_moved(const struct orr_copies *copies, struct orr_moved *moved, int most);
-#endif

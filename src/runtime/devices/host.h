@@ -1,5 +1,4 @@
-#ifndef ORR_HOST_H
-#define ORR_HOST_H
+#pragma once
 /* A host as hwloc sees it, and which of its cores and devices belong to which of the ranks that run
  * there. Pure: it asks the topology that it is given and nothing else, so that ranks that see the
  * same host agree without a word. */
@@ -29,4 +28,3 @@ int orr_host_numa_of(hwloc_topology_t topology, const char *bus);
 
 /* The host that this process runs on, PCI devices included; NULL: hwloc cannot. */
 hwloc_topology_t orr_host_load(void);
-#endif

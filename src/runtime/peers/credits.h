@@ -1,5 +1,4 @@
-#ifndef ORR_CREDITS_H
-#define ORR_CREDITS_H
+#pragma once
 /* How many blocks of memory the jobs of a worker may hold at once for other ranks: `prefetch` and
  * one more. */
 #include <starpu.h>
@@ -21,4 +20,3 @@ starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j); /*
  * of block before. */
 int orr_credit_take(const struct orr_credits *credits, int j, starpu_data_handle_t block,
 		    enum starpu_data_access_mode mode, struct orr_error *err);
-#endif

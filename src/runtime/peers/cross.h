@@ -1,5 +1,4 @@
-#ifndef ORR_CROSS_H
-#define ORR_CROSS_H
+#pragma once
 /* The messages of a job: what it takes from jobs of other ranks, and what it has for them. */
 #include "credits.h"
 #include "messages.h"
@@ -77,4 +76,3 @@ int orr_cross_priority(const struct orr_cross *cross, int reader);
 /* A message of the slot's step, without priority; at: its number among those of the tag. */
 struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, int tag, int64_t at,
 				     starpu_data_handle_t handle, int other);
-#endif

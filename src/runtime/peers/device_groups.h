@@ -1,5 +1,4 @@
-#ifndef ORR_DEVICE_GROUPS_H
-#define ORR_DEVICE_GROUPS_H
+#pragma once
 /* Which devices add up the gradients of a stage by NCCL, and the groups of them. */
 #include "runtime/tasks/slots.h"
 
@@ -21,4 +20,3 @@ int orr_device_groups_find(struct orr_slots *slots, const struct orr_policy *pol
 			   const int *devices, int n, const int *member_of, struct orr_nccl **group,
 			   struct orr_error *err);
 void orr_device_groups_fini(struct orr_slots *slots);
-#endif

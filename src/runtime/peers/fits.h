@@ -1,5 +1,4 @@
-#ifndef ORR_FITS_H
-#define ORR_FITS_H
+#pragma once
 /* MPI counts the bytes of a message in an int: what crosses between ranks must stay below 2 GiB a
  * piece. */
 #include "runtime/tasks/work.h"
@@ -10,4 +9,3 @@ int orr_fits(int64_t floats, const char *what, int s, const char *cure, struct o
 
 /* All that jobs send to jobs and owners of other ranks. Every rank finds the same. */
 int orr_fits_check(const struct orr_work *work, struct orr_error *err);
-#endif

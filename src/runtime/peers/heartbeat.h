@@ -1,5 +1,4 @@
-#ifndef ORR_HEARTBEAT_H
-#define ORR_HEARTBEAT_H
+#pragma once
 /* Private to ranks_mpi.c, heartbeat.c and messages_mpi.c. */
 #include "orrery/run.h"
 
@@ -9,4 +8,3 @@ int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 void orr_heartbeat_stop(void);
 /* This rank has failed; does not return. */
 void orr_heartbeat_fail(int status, const char *message) __attribute__((noreturn));
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_LINKS_H
-#define ORR_LINKS_H
+#pragma once
 /* Latency and bandwidth between ranks, measured by sending messages there and back. */
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -26,4 +25,3 @@ int orr_links_measure(struct orr_links *out, struct orr_error *err);
 void orr_links_fini(struct orr_links *links);
 
 ORR_END
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_MESSAGES_H
-#define ORR_MESSAGES_H
+#pragma once
 /* What orrery/run.h has for StarPU's data. */
 #include <starpu.h>
 #include "orrery/run.h"
@@ -27,4 +26,3 @@ int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err);
 /* Wait until all data has gone or come, and tell what this rank has sent and received since the
  * start. */
 void orr_ranks_count_data(struct orr_traffic *traffic);
-#endif

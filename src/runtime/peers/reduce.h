@@ -1,5 +1,4 @@
-#ifndef ORR_REDUCE_H
-#define ORR_REDUCE_H
+#pragma once
 /* (sum.h's) All-reduce of gradients by NCCL, in place, of stages whose owners are on several CUDA
  * devices; or, where each of them updates a part of the parameters, the sum of its part, and all
  * parameters afterwards. */
@@ -54,4 +53,3 @@ void orr_reduce_starts_anew(struct orr_reduce *reduce);
 
 /* The run gives up: end what waits for members that will not come. */
 void orr_reduce_abort(struct orr_reduce *reduce);
-#endif

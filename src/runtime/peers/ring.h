@@ -1,5 +1,4 @@
-#ifndef ORR_RING_H
-#define ORR_RING_H
+#pragma once
 /* (sum.h's) All-reduce of gradients between ranks, round a ring of the stage's owners; or, where
  * each of them updates a part of the parameters, the sums of the parts, and the parameters
  * afterwards. */
@@ -27,4 +26,3 @@ int orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q, 
 /* After update q of them, each of its part: all get all parameters. */
 int orr_ring_gather(struct orr_ring *ring, struct orr_slot *slot, int s, int q,
 		    struct orr_error *err);
-#endif

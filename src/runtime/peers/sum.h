@@ -1,5 +1,4 @@
-#ifndef ORR_SUM_H
-#define ORR_SUM_H
+#pragma once
 /* The sum of the gradients of a stage's owners, and of the operators that share parameters: the way
  * is chosen for each stage when the run is made. Of owners on one rank the update adds up the
  * gradients itself; between ranks they go round a ring; among CUDA devices NCCL adds them up. All
@@ -43,4 +42,3 @@ void orr_sum_drop(const struct orr_sum *sum, int i);
 /* After update q of the owners of s: where each has updated a part of the parameters, all get all
  * of them. */
 int orr_sum_gather(struct orr_sum *sum, struct orr_slot *slot, int s, int q, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TIES_H
-#define ORR_TIES_H
+#pragma once
 /* Sums of the gradients of operators that share parameters. Every operator has a copy of its own,
  * in every owner of its stage; all start alike, and stay alike since each update takes the same
  * gradient: that of the first operator by its owners, then of the second, and so on, wherever they
@@ -60,4 +59,3 @@ void orr_ties_fini(struct orr_ties *ties);
  * all their gradients have been submitted. */
 int orr_ties_submit(struct orr_ties *ties, struct orr_slot *slot, int s, int q,
 		    struct orr_error *err);
-#endif

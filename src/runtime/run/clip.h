@@ -1,5 +1,4 @@
-#ifndef ORR_CLIP_H
-#define ORR_CLIP_H
+#pragma once
 /* The norm of a step's gradients: of all that are trained, those that are shared counted once. The
  * squares of every tensor are summed by the first owner of its stage, and the tensors in the order
  * of the graph on every rank, so that neither schedule nor cut nor place shows in its bits. */
@@ -25,4 +24,3 @@ bool orr_clip_counts(const struct orr_clip *clip, int s);
 void orr_clip_count(const struct orr_clip *clip, int s, struct orr_codelet_arg *arg);
 /* Collective, once all those tasks have ended: the norm, and the factor of the gradients. */
 int orr_clip_judge(struct orr_clip *clip, double *norm, double *scale, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_FINITE_H
-#define ORR_FINITE_H
+#pragma once
 /* Divergence: losses and gradients that are not finite; and the step after which all ranks stop.
  * All of this is collective, and all ranks get the same result. */
 #include <stdatomic.h>
@@ -27,4 +26,3 @@ int orr_finite_check(const struct orr_slots *slots, const struct orr_slot *slot,
 /* Before any update of the slot's step: is all of it finite, on every rank? */
 int orr_finite_judge(const struct orr_slots *slots, const struct orr_slot *slot, bool *finite,
 		     struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_GATHER_H
-#define ORR_GATHER_H
+#pragma once
 /* The end of a step: its times and metrics, on rank 0 those of all ranks. */
 #include "runtime/tasks/slots.h"
 
@@ -20,4 +19,3 @@ void orr_gather_fini(struct orr_gather *gather);
  * so that its timeline becomes the last one. */
 int orr_gather_end(struct orr_gather *gather, struct orr_slot *slot, bool whole,
 		   struct orr_error *err);
-#endif

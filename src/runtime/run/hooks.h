@@ -1,5 +1,4 @@
-#ifndef ORR_RUN_HOOKS_H
-#define ORR_RUN_HOOKS_H
+#pragma once
 /* (private to the runtime and its tests) A run under conditions that no user asks for. Zeros: none
  * of them. */
 #include <starpu.h>
@@ -31,4 +30,3 @@ struct orr_profile;
 int orr_profile_run(struct orr_profile *out, struct orr_pipeline *operators,
 		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
 		    bool apart, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_OPTIONS_H
-#define ORR_OPTIONS_H
+#pragma once
 /* (private to the runtime) What the options say to the optimizer's kernels. */
 #include "codelets/optimizer.h"
 #include "orrery/run.h"
@@ -7,4 +6,3 @@
 /* The learning rate of a step, from 0; pure. */
 double orr_run_rate(const struct orr_run_options *options, int64_t step);
 struct orr_rule orr_run_rule(const struct orr_run_options *options);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PARTS_H
-#define ORR_PARTS_H
+#pragma once
 /* (private to this room and to tests) The parts of a run; each belongs to the file of its header.
  */
 #include "clip.h"
@@ -40,4 +39,3 @@ struct orr_run {
 
 /* (state.c) Are its parameters whole? Refuses if not. */
 int orr_run_check_whole(const struct orr_run *run, struct orr_error *err);
-#endif

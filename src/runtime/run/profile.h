@@ -1,5 +1,4 @@
-#ifndef ORR_PROFILE_H
-#define ORR_PROFILE_H
+#pragma once
 /* Durations of operators on this machine: alone, or while the whole model runs. Without StarPU and
  * oneDNN both return ORR_E_UNSUPPORTED. */
 #include <stdint.h>
@@ -41,4 +40,3 @@ int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
 void orr_profile_fini(struct orr_profile *profile);
 
 ORR_END
-#endif

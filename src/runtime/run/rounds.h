@@ -1,5 +1,4 @@
-#ifndef ORR_ROUNDS_H
-#define ORR_ROUNDS_H
+#pragma once
 /* Training under a schedule without a flush (schedule/async.h): rounds overlap. All jobs are
  * submitted in the order of n, wave after wave. */
 #include "orrery/run.h"
@@ -11,4 +10,3 @@ int orr_rounds_check(const struct orr_jobs *jobs, int batch, struct orr_error *e
 int orr_rounds_train(struct orr_run *run, int64_t n,
 		     void (*visit)(void *user, const struct orr_step *step), void *user,
 		     struct orr_error *err);
-#endif

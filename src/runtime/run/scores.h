@@ -1,5 +1,4 @@
-#ifndef ORR_SCORES_H
-#define ORR_SCORES_H
+#pragma once
 /* From what losses saw to the scores that are told. */
 #include "orrery/run.h"
 #include "runtime/tasks/slots.h"
@@ -23,4 +22,3 @@ struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n);
  * elsewhere. */
 struct orr_scores orr_scores_of_slot(struct orr_scoring *x, const struct orr_slot *slot, int first,
 				     int end, int64_t n);
-#endif

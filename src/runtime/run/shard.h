@@ -1,5 +1,4 @@
-#ifndef ORR_RUN_SHARD_H
-#define ORR_RUN_SHARD_H
+#pragma once
 /* What a rank writes of a checkpoint: tensors of the unsplit model. Of one that lies in parts on
  * several ranks they take turns: the others send theirs to one, which puts it together by itself
  * and writes it before the next. */
@@ -16,4 +15,3 @@ int orr_shard_room(float **state, const struct orr_run *run, const struct orr_ow
 /* The part of o goes into the whole state, or comes out of it. */
 void orr_shard_copy(const struct orr_run *run, const struct orr_owned *o, float *whole, float *part,
 		    bool into);
-#endif

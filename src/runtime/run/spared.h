@@ -1,5 +1,4 @@
-#ifndef ORR_SPARED_H
-#define ORR_SPARED_H
+#pragma once
 /* The parameters that weight decay leaves alone: biases and what norms learn; and running means. */
 #include "codelets/optimizer.h"
 #include "runtime/tasks/work.h"
@@ -14,4 +13,3 @@ int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool
 		    struct orr_error *err);
 /* Those of stage s. */
 const struct orr_exempt *orr_spared_of(const struct orr_spared *spared, int s, int *n);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_START_H
-#define ORR_START_H
+#pragma once
 /* StarPU, started for a run: once at a time in a process. */
 #include "codelets/codelets.h"
 #include "hooks.h"
@@ -24,4 +23,3 @@ int orr_session_start(struct orr_session *session, const struct orr_work *work,
 		      struct orr_error *err);
 /* Ends StarPU: no handle may be left. */
 void orr_session_stop(struct orr_session *session);
-#endif

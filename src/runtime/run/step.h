@@ -1,5 +1,4 @@
-#ifndef ORR_STEP_H
-#define ORR_STEP_H
+#pragma once
 /* The tasks of a step, job by job. */
 #include "parts.h"
 
@@ -12,4 +11,3 @@ int orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64
 /* update q of the step by all owners of s that are here, which add up their gradients first. */
 int orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q,
 			    struct orr_error *err);
-#endif

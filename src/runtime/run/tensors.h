@@ -1,5 +1,4 @@
-#ifndef ORR_TENSORS_H
-#define ORR_TENSORS_H
+#pragma once
 /* The tensors of a checkpoint: those of the unsplit model by its names, and what the optimizer
  * keeps of each. Where they lie on this rank, which may have a part of one. */
 #include <stdbool.h>
@@ -32,4 +31,3 @@ void orr_tensors_drop_names(struct orr_named_tensor *tensors, int n);
  * false: they are not here. */
 bool orr_tensors_find(float *values[ORR_MOST_KEPT], int n, const struct orr_floats *floats, int k,
 		      int i);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_VERSION_BUFFERS_H
-#define ORR_VERSION_BUFFERS_H
+#pragma once
 /* Versions of parameters (schedule/versions.h) in buffers, in a schedule without a flush. The
  * submitting thread alone says which version lies in which buffer, so tasks need no counts of
  * readers: a buffer is written again when the last microbatch that reads its content has been
@@ -44,4 +43,3 @@ void orr_version_buffers_measure(struct orr_version_buffers *buffers, const stru
 /* Fill stages[n_stages] with the measurements of all ranks. Collective. */
 int orr_version_buffers_report(const struct orr_version_buffers *buffers,
 			       struct orr_run_versions *stages, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_COMPAT_H
-#define ORR_COMPAT_H
+#pragma once
 /* What differs between the versions of StarPU, and nothing else. */
 #include <stdbool.h>
 #include <starpu.h>
@@ -31,4 +30,3 @@ static inline bool orr_give_back(starpu_data_handle_t handle, unsigned node)
 	return !allocated || !starpu_data_evict_from_node(handle, node);
 #endif
 }
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_DATA_H
-#define ORR_DATA_H
+#pragma once
 /* The data handles of a run: parameters and what belongs to them, and the tensors of a microbatch.
  * A handle is registered once and used in every step; the memory of a temporary one is allocated by
  * its writer and freed after its last reader. Handles are NULL where this rank has no use for
@@ -113,4 +112,3 @@ void orr_data_release(starpu_data_handle_t handle);
 /* What main memory has been given or shown of what owners keep goes to their own memory, and its
  * copies go. Nothing is in flight. */
 int orr_data_settle(const struct orr_data *data, struct orr_error *err);
-#endif

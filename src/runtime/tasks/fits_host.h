@@ -1,5 +1,4 @@
-#ifndef ORR_FITS_HOST_H
-#define ORR_FITS_HOST_H
+#pragma once
 /* Does a rank's part of the work fit its host? Asked before anything is allocated: Linux gives
  * memory that it does not have, and ends the process when it is written. */
 #include "work.h"
@@ -18,4 +17,3 @@ int64_t orr_group_bytes(const char *groups, const char *root);
  * more, so what passes may still not fit. */
 int orr_fits_host(const struct orr_work *work, int n_state, int64_t host_bytes,
 		  struct orr_error *err);
-#endif

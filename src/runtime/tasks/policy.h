@@ -1,5 +1,4 @@
-#ifndef ORR_POLICY_H
-#define ORR_POLICY_H
+#pragma once
 /* The scheduling policy: w_compute says which worker runs a task, n in which order.
  *
  * Workers of a schedule are logical: worker w is served by one of the StarPU workers at hand, which
@@ -75,4 +74,3 @@ void orr_policy_begin(struct orr_policy *p, int w, int64_t turn);
 
 /* Give tasks out in any order from now on, so that what was submitted can drain. */
 void orr_policy_release(struct orr_policy *p);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_PREFETCH_H
-#define ORR_PREFETCH_H
+#pragma once
 /* Parameters of other owners, where memories differ: those of a worker's next jobs move to its
  * memory while the job before them runs, and their copies there go once none of these reads them.
  */
@@ -31,4 +30,3 @@ bool orr_prefetch_copies(const struct orr_prefetch *prefetch);
 void orr_prefetch_drop(void *prefetch, const struct orr_queued *queued);
 /* Nothing is in flight: give back all. */
 void orr_prefetch_settle(struct orr_prefetch *prefetch);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SAMPLES_H
-#define ORR_SAMPLES_H
+#pragma once
 /* The columns of the data that a step's tasks read, in main memory. */
 #include <stdint.h>
 #include <starpu.h>
@@ -25,4 +24,3 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 /* The columns that a stage reads of n rows, input after input. */
 int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
 		     const int64_t *rows, int64_t n, float *to, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_SIMULATED_H
-#define ORR_SIMULATED_H
+#pragma once
 /* A StarPU for SimGrid simulates devices, their links and the time. It calls no codelet's function
  * (a task takes as long as its performance model says), and a thread that waits must wait for
  * simulated ones, by StarPU's own calls and clock. In every other StarPU these are the system's. */
@@ -47,5 +46,4 @@ static inline int orr_condition_wait(starpu_pthread_cond_t *condition,
 {
 	return starpu_pthread_cond_timedwait(condition, mutex, deadline);
 }
-#endif
 #endif

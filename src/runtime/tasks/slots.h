@@ -1,5 +1,4 @@
-#ifndef ORR_SLOTS_H
-#define ORR_SLOTS_H
+#pragma once
 /* Steps in flight, or rounds of a schedule without a flush. A slot has all that the tasks of a step
  * need, used again by every step that takes the slot. */
 #include "data.h"
@@ -90,4 +89,3 @@ int orr_slots_adds_up(const struct orr_slots *slots, const struct orr_device_gro
 /* A timeline with the places of all updates. */
 int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,
 		       struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_STALL_H
-#define ORR_STALL_H
+#pragma once
 /* Waiting for steps in flight, and giving up: a report of which worker waits for which job. */
 #include "slots.h"
 
@@ -16,4 +15,3 @@ int orr_stall_all(const struct orr_slots *slots, struct orr_error *err);
  * that were submitted can run to their end, since the sequence extends every dependency and every
  * worker's order. */
 int orr_stall_throttle(const struct orr_slots *slots, struct orr_error *err);
-#endif

@@ -1,5 +1,4 @@
-#ifndef ORR_TASK_H
-#define ORR_TASK_H
+#pragma once
 /* One task of a step. */
 #include <stdatomic.h>
 #include <starpu.h>
@@ -66,4 +65,3 @@ int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
 int orr_task_submit_add(struct orr_submitter *submitter, struct orr_task *t,
 			starpu_data_handle_t from, starpu_data_handle_t to,
 			enum starpu_data_access_mode mode, struct orr_error *err);
-#endif

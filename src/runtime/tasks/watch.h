@@ -1,5 +1,4 @@
-#ifndef ORR_WATCH_H
-#define ORR_WATCH_H
+#pragma once
 /* Tasks in flight: counted by the threads that run them, waited for by the one that submits. */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,4 +44,3 @@ bool orr_watch_wait(struct orr_watch *watch, const struct orr_flight *flight, in
 
 /* CLOCK_MONOTONIC, or where the devices are simulated, the time there. */
 int64_t orr_now_ns(void);
-#endif

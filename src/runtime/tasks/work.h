@@ -1,5 +1,4 @@
-#ifndef ORR_WORK_H
-#define ORR_WORK_H
+#pragma once
 /* The work of a step, and this rank's share of it: jobs, the programs that compute them, and the
  * rank of every worker. Complete before StarPU starts, and constant from then on.
  *
@@ -139,4 +138,3 @@ static inline int64_t orr_work_edge_at(const struct orr_work *work, int e, int b
 {
 	return (int64_t)e * work->pipeline->n_microbatches + b;
 }
-#endif
