@@ -195,14 +195,16 @@ set_up() {
 	use_starpu
 }
 
-# build_tree FOLDER [MESON OPTION]...: configured anew where the options, or StarPU, changed since this
-# script configured it. A folder that somebody configured by hand is compiled as it is; `targets` says what of it, else all.
+# build_tree FOLDER [MESON OPTION]...: configured anew where StarPU, or the options, changed since this script configured
+# it; with `any` set, other options serve as well. A folder that somebody configured by hand is compiled as it is; `targets`
+# says what of it, else all.
 build_tree() {
-	local folder=$1 stamp
+	local folder=$1 stamp before
 	shift
-	stamp="$* ${CC:-} $(pkg-config --modversion starpu-1.4 2>/dev/null || true) ${PKG_CONFIG_PATH:-}"
-	if [ ! -f "$folder/build.ninja" ] ||
-		{ [ -f "$folder/set-up-as" ] && [ "$(cat "$folder/set-up-as")" != "$stamp" ]; }; then
+	stamp="${CC:-} $(pkg-config --modversion starpu-1.4 2>/dev/null || true) ${PKG_CONFIG_PATH:-} | $*"
+	before=$(cat "$folder/set-up-as" 2>/dev/null || echo "$stamp")
+	[ -z "${any:-}" ] || before="${before%|*}| $*"
+	if [ ! -f "$folder/build.ninja" ] || [ "$before" != "$stamp" ]; then
 		rm -rf "$folder"
 		step "configuring $(basename "$folder")${*:+ ($*)}" \
 			'what Meson says above names what it lacks.' meson setup "$folder" "$tree" "$@"

@@ -357,8 +357,8 @@ const struct row option_rows[] = {
 	{"trace", "FILE", 0, OUTPUT, SIMULATE | TRAIN, 0, TEXT(output.trace), 0,
 	 "the timeline as Chrome trace JSON, for Perfetto; of a training, with the prediction"},
 	{"html", "FILE", 0, OUTPUT, SIMULATE | TRAIN, 0, TEXT(output.html), 0,
-	 "all of it as a page to look at, in one file; of a training, with the prediction and the "
-	 "losses"},
+	 "all of it as a page in one file: hover over a gap to see why the worker waits; of a "
+	 "training, with the prediction and the losses"},
 	{"html", "FILE", 0, OUTPUT, COMPARE, 0, TEXT(output.html), 0,
 	 "all rows as a page to look at, sorted by any column"},
 	{"html", "FILE", 0, OUTPUT, PLAN, 0, TEXT(output.html), 0,
