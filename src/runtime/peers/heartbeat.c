@@ -14,7 +14,8 @@
 
 #define TICK_NS 50000000 /* the thread looks around so often */
 #define BEAT_NS INT64_C(500000000)
-#define SILENCE_S 15                    /* of a rank that hangs */
+#define SILENCE_S 15 /* of a rank that hangs */
+#define FIRST_S 25   /* of one that has not begun: as long as its start may take */
 #define SAID_LAST_NS INT64_C(150000000) /* what a rank said before it died may come so late */
 #define GONE_NS INT64_C(900000000)      /* mpirun waits for a second; the living beat meanwhile */
 
@@ -34,8 +35,8 @@ static struct {
 	atomic_bool stops, fails;
 	struct beat failure; /* set before fails */
 	MPI_Request *sends;  /* [n_ranks] the last beat to each */
-	int64_t *heard_ns;   /* [n_ranks] */
-	int64_t beaten_ns, looked_ns;
+	int64_t *heard_ns;   /* [n_ranks] 0: not yet */
+	int64_t begun_ns, beaten_ns, looked_ns;
 	atomic_llong woken_ns; /* 0: not, or it was looked into */
 	bool over;
 	struct sigaction old_action;
@@ -113,13 +114,17 @@ static void beat(void)
 	}
 }
 
-/* Who was away itself, as when the whole machine was suspended, has not listened in that time. */
+/* Who was away itself, as when the machine was suspended or is busy, has not listened in that time:
+ * a silence is as long as the looks at it. */
 static void forgive(int64_t now)
 {
-	int64_t away_ns = heart.looked_ns ? now - heart.looked_ns - BEAT_NS : 0;
+	int64_t away_ns = heart.looked_ns ? now - heart.looked_ns - 2 * TICK_NS : 0;
 
+	if (away_ns > 0)
+		heart.begun_ns += away_ns;
 	for (int k = 0; k < heart.n_ranks && away_ns > 0; k++)
-		heart.heard_ns[k] += away_ns;
+		if (heart.heard_ns[k])
+			heart.heard_ns[k] += away_ns;
 	heart.looked_ns = now;
 }
 
@@ -128,17 +133,17 @@ static void look_for_silence(int64_t now)
 	for (int k = 0; k < heart.n_ranks; k++) {
 		/* Where rank 0 is silent, one of the others speaks, and ends the rest before they
 		 * do. */
-		int64_t limit_s = SILENCE_S + (heart.rank < 3 ? heart.rank : 3) * 4;
+		int64_t limit_s = (heart.heard_ns[k] ? SILENCE_S : FIRST_S) +
+				  (heart.rank < 3 ? heart.rank : 3) * 4;
+		int64_t silent_ns = now - (heart.heard_ns[k] ? heart.heard_ns[k] : heart.begun_ns);
 		char text[160];
 
-		if (!listens_to(k))
-			continue;
-		if (now - heart.heard_ns[k] < limit_s * 1000000000)
+		if (!listens_to(k) || silent_ns < limit_s * 1000000000)
 			continue;
 		snprintf(text, sizeof(text),
 			 "rank %d hangs, or cannot be reached: it has said nothing for %lld s; all "
 			 "ranks end",
-			 k, (long long)(now - heart.heard_ns[k]) / 1000000000);
+			 k, (long long)silent_ns / 1000000000);
 		end_all(1, text);
 	}
 }
@@ -215,10 +220,9 @@ int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 	heart.heard_ns = calloc((size_t)heart.n_ranks, sizeof(*heart.heard_ns));
 	if (!heart.sends || !heart.heard_ns)
 		return orr_fail(err, ORR_E_NOMEM, "ranks: no memory for %d ranks", heart.n_ranks);
-	for (int k = 0; k < heart.n_ranks; k++) {
+	for (int k = 0; k < heart.n_ranks; k++)
 		heart.sends[k] = MPI_REQUEST_NULL;
-		heart.heard_ns[k] = orr_ns_now(CLOCK_MONOTONIC);
-	}
+	heart.begun_ns = orr_ns_now(CLOCK_MONOTONIC);
 	sigaction(SIGCONT, &action, &heart.old_action);
 	if (pthread_create(&heart.thread, NULL, live, NULL))
 		return orr_fail(err, ORR_E_RUNTIME, "ranks: no thread for the heartbeat");
