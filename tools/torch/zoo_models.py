@@ -72,28 +72,28 @@ class Finds(Around):
         return named + F.l1_loss(found.pred_boxes, boxes)
 
 
-def words(n: int) -> Tensor:
-    return torch.randint(2, WORDS - 1, (n, LENGTH))
+def words(n: int, length: int = LENGTH) -> Tensor:
+    return torch.randint(2, WORDS - 1, (n, length))
 
 
-def reads(model: nn.Module, n: int) -> Made:
-    return Reads(model), {"tokens": words(n), "following": words(n)}
+def reads(model: nn.Module, n: int, length: int = LENGTH) -> Made:
+    return Reads(model), {"tokens": words(n, length), "following": words(n, length)}
 
 
-def tags(model: nn.Module, n: int) -> Made:
-    return Classifies(model), {"data": words(n), "labels": torch.randint(CLASSES, (n,))}
+def tags(model: nn.Module, n: int, length: int = LENGTH) -> Made:
+    return Classifies(model), {"data": words(n, length), "labels": torch.randint(CLASSES, (n,))}
 
 
 def images(model: nn.Module, n: int, side: int = SIDE) -> Made:
     return Classifies(model), {"data": torch.randn(n, 3, side, side), "labels": torch.randint(CLASSES, (n,))}
 
 
-def translates(model: nn.Module, n: int) -> Made:
-    return Translates(model), {"data": words(n), "tokens": words(n), "following": words(n)}
+def translates(model: nn.Module, n: int, length: int = LENGTH) -> Made:
+    return Translates(model), {"data": words(n, length), "tokens": words(n, length), "following": words(n, length)}
 
 
-def pairs(model: nn.Module, n: int) -> Made:
-    return Pairs(model), {"pixels": torch.randn(n, 3, 32, 32), "tokens": words(n)}
+def pairs(model: nn.Module, n: int, side: int = 32, length: int = LENGTH) -> Made:
+    return Pairs(model), {"pixels": torch.randn(n, 3, side, side), "tokens": words(n, length)}
 
 
 WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -107,12 +107,12 @@ SEQ = {"vocab_size": WORDS, "d_model": 32, "encoder_layers": 2, "decoder_layers"
 STILL = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
 
 
-def causal(config: Any) -> Callable[[int], Made]:
-    return lambda n: reads(hf.AutoModelForCausalLM.from_config(config()), n)
+def causal(config: Any, length: int = LENGTH) -> Callable[[int], Made]:
+    return lambda n: reads(hf.AutoModelForCausalLM.from_config(config()), n, length)
 
 
-def tagged(config: Any) -> Callable[[int], Made]:
-    return lambda n: tags(hf.AutoModelForSequenceClassification.from_config(config()), n)
+def tagged(config: Any, length: int = LENGTH) -> Callable[[int], Made]:
+    return lambda n: tags(hf.AutoModelForSequenceClassification.from_config(config()), n, length)
 
 
 def seen(config: Any, side: int = SIDE) -> Callable[[int], Made]:
@@ -246,4 +246,26 @@ MODELS: dict[str, Callable[[int], Made]] = {
     "torchvision swin_t": lambda n: images(torchvision.models.SwinTransformer([4, 4], 16, [2, 2], [2, 2], [4, 4],
         stochastic_depth_prob=0.0, num_classes=CLASSES), n),
     "torchvision efficientnet_b0": built("efficientnet_b0", dropout=0.0, stochastic_depth_prob=0.0),
+}  # fmt: skip
+
+# most of whose time is in operators of more than 1 ms on a core
+LONG = 64
+BROAD = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048}
+TEXTS = BROAD | {"vocab_size": 4096, "max_position_embeddings": LONG, "pad_token_id": 0}
+SEEN = BROAD | {"image_size": 160, "patch_size": 16}
+LARGE: dict[str, Callable[[int], Made]] = {
+    "hf gpt2, 512 wide": causal(lambda: hf.GPT2Config(**GPT2 | {"n_embd": 512, "n_head": 8, "n_layer": 4,
+        "n_positions": LONG, "vocab_size": 4096, "bos_token_id": 1, "eos_token_id": 1}), LONG),
+    "hf llama, 512 wide": causal(lambda: hf.LlamaConfig(**TEXTS, num_key_value_heads=4), LONG),
+    "hf bert, 512 wide": tagged(lambda: hf.BertConfig(**BERT | TEXTS), LONG),
+    "hf t5, 512 wide": lambda n: translates(hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=4096, d_model=512,
+        d_kv=64, d_ff=2048, num_layers=3, num_heads=8, dropout_rate=0.0, decoder_start_token_id=0)), n, LONG),
+    "hf vit, 512 wide": seen(lambda: hf.ViTConfig(**SEEN, num_labels=CLASSES), 160),
+    "hf clip, 512 wide": lambda n: pairs(hf.CLIPModel(hf.CLIPConfig(text_config=TEXTS | {"eos_token_id": WORDS - 1},
+        vision_config=SEEN, projection_dim=128)), n, 160, LONG),
+    "timm mixer s16": drawn("mixer_s16_224", 224),
+    "timm convnext nano": drawn("convnext_nano", 128),
+    "torchvision resnet18, 128": built("resnet18", 128),
+    "torchvision swin_t, 96 wide": lambda n: images(torchvision.models.SwinTransformer([4, 4], 96, [2, 2, 4], [3, 6, 12],
+        [7, 7], stochastic_depth_prob=0.0, num_classes=CLASSES), n, 112),
 }  # fmt: skip

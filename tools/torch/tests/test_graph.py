@@ -11,7 +11,7 @@ import torch
 from orrery_torch import command
 from orrery_torch.costs import study
 from orrery_torch.costs.costs import Calls
-from orrery_torch.costs.measure import Clock
+from orrery_torch.costs.measure import Clock, shared_out
 from orrery_torch.costs.price import price
 from small_models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
 from torch import Tensor, nn
@@ -198,6 +198,14 @@ def test_measured_durations_are_of_what_computes() -> None:
     assert took["head"]["F"] > 0 and took["head"]["B"] > 0
     assert took["fixed.0"]["F"] > 0 and took["fixed.0"]["B"] == took["fixed.0"]["W"] == 0
     assert took["encoder.0"]["B"] == 0 < took["encoder.0"]["W"]  # its input is data
+
+
+def test_operators_take_together_what_they_take_in_one_stage() -> None:
+    own = shared_out(10.0, [9.0, 0.0, 5.0, 0.5])
+    assert sum(own) == pytest.approx(10.0) and 9.0 - own[0] == pytest.approx(5.0 - own[2])
+    assert own[1] == 0.0 < own[3] < own[2]  # around each is more than the last took
+    assert shared_out(14.0, [4.0, 3.0]) == pytest.approx([8.0, 6.0])
+    assert shared_out(0.0, [4.0, 0.0]) == [0.0, 0.0]
 
 
 def test_what_a_job_takes_beside_decides_the_cut(tmp_path: Path) -> None:

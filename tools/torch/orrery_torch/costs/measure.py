@@ -16,6 +16,7 @@ from ..run.stage import Pass, Ready
 from ..trace.trace import Inputs, Trace, say
 
 STOLEN = 1.25  # wall over processor time from which other work is said to be in the way
+LEAST = 0.1  # of what an operator took by itself: its part of a stage
 
 
 class Clock:
@@ -84,10 +85,11 @@ class Alone:
             ones = [torch.ones_like(t) for t in self.outputs]
             torch.autograd.grad(self.outputs, of, ones, retain_graph=True, allow_unused=True)
 
-    def times(self, clock: Clock) -> tuple[float, float, float]:
-        forward = clock.seconds(self.forward)
-        first = clock.seconds(lambda: self.gradients(self.leaves))
-        return forward, first, clock.seconds(lambda: self.gradients(self.leaves + self.trained))
+    def ones(self) -> Values:
+        return {}
+
+    def backward(self, _: Values, split: bool) -> None:
+        self.gradients(self.leaves if split else self.leaves + self.trained)
 
 
 def counted(run: Callable[[], None]) -> int:
@@ -97,32 +99,64 @@ def counted(run: Callable[[], None]) -> int:
 
 
 class AsRun:
-    """One operator as a Runner runs it: a stage of its own, with what Python does around it."""
+    """Operators as a Runner runs them: a stage of their own, with what Python does around it."""
 
-    def __init__(self, calls: Calls, part: Part, values: Values) -> None:
-        ready, stage = Ready(calls, [part]), Stage(0, [part], False, part.reads, part.gives)
-        inputs = {n: changed(self._leaf, values[n]) for n in part.reads}
-        self.trained = ready.trained
-        self.run = Pass(stage, [ready], {}, inputs)
+    def __init__(self, calls: Calls, parts: list[Part], values: Values) -> None:
+        ready = Ready(calls, parts)
+        stage = Stage(0, parts, False, ready.reads, ready.gives)
+        self.run = Pass(stage, [ready], {}, {n: changed(self._leaf, values[n]) for n in ready.reads})
 
     @staticmethod
     def _leaf(t: Tensor) -> Tensor:
         return t.detach().requires_grad_(t.requires_grad)
 
-    def times(self, clock: Clock) -> tuple[float, float, float]:
-        """Of F, B, and of both backward passes at once."""
-        forward = clock.seconds(self.run.forward)
-        [link] = self.run.links
-        ones = {n: torch.ones_like(t) for n, t in link.outputs}
-        kept = [(p, p.grad) for p in self.trained]
-        for p in self.trained:
-            p.grad = torch.zeros_like(p)  # as after the first microbatch
-        first = clock.seconds(lambda: self.run.backward(dict(ones), True))
-        both = clock.seconds(lambda: self.run.backward(dict(ones), False))
-        for p, grad in kept:
-            p.grad = grad
-        self.run.links = []
-        return forward, first, both
+    def forward(self) -> None:
+        self.run.forward()
+
+    def ones(self) -> Values:
+        """Gradients of what it gives."""
+        return {n: torch.ones_like(t) for n, t in self.run.links[0].outputs}
+
+    def backward(self, ones: Values, split: bool) -> None:
+        self.run.backward(ones, split)
+        if not split:
+            self.run.links = []
+
+
+Turn = tuple[list[float], list[float], list[float]]
+
+
+def turn(clock: Clock, runs: list[AsRun | Alone]) -> Turn:
+    """Seconds of F, of B and of both backward passes at once: each over all operators in their order, as in a step, so
+    that a cache has of an operator what the others have left there."""
+    forward = [clock.seconds(run.forward) for run in runs]
+    backward: list[list[float]] = [[], []]
+    for split, taken in zip((True, False), backward):
+        for run in reversed(runs):
+            ones = run.ones()
+            taken.append(clock.seconds(lambda: run.backward(ones, split)))
+        taken.reverse()
+    return forward, backward[0], backward[1]
+
+
+def medians(turns: list[Turn]) -> list[list[float]]:
+    """Of each pass, of each operator."""
+    return [[statistics.median(taken) for taken in zip(*each)] for each in zip(*turns)]
+
+
+def shared_out(total: float, taken: list[float]) -> list[float]:
+    """What each operator has of the time of all in one stage: what it took by itself, less what Python did around it
+    there, which is the same for all; but a part of it at least."""
+
+    def less(around: float) -> list[float]:
+        return [max(t - around, LEAST * t) for t in taken]
+
+    low, high = 0.0, max(taken)
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(less(middle)) > total else (low, middle)
+    own = less(low)
+    return [t * total / sum(own) if t else 0.0 for t in own]
 
 
 class Meter:
@@ -164,28 +198,37 @@ class Meter:
         cost.gives = [list(t.shape) for n in part.gives for t in tensors_in(self.values[n])]
         return cost
 
-    def passes(self, part: Part, cost: Cost, warmup: int, repeats: int) -> None:
-        """The FLOP of its passes and, with repeats, the medians of their seconds."""
-        alone = Alone(self.calls, part, self.values)
-        self._count(alone, cost)
-        if repeats == 0:
-            return
+    def seconds(self, alone: list[Alone], costs: list[Cost], warmup: int, repeats: int) -> None:
+        """Of their passes, the medians of turns of each by itself and of all in one stage."""
+        runs = [self._as_run(each) for each in alone]
+        whole: list[AsRun | Alone] = [AsRun(self.calls, [each.part for each in alone], self.values)]
+        trained = {id(p): p for each in alone for p in each.trained}.values()
+        kept = [(p, p.grad) for p in trained]
+        for p in trained:
+            p.grad = torch.zeros_like(p)  # as after the first microbatch
+        turns = [(turn(self.clock, runs), turn(self.clock, whole)) for _ in range(warmup + repeats)]
+        for p, grad in kept:
+            p.grad = grad
+        each, [[f], _, [b]] = (medians(list(own)) for own in zip(*turns[warmup:]))
+        reached = [bool(a.outputs and (a.leaves or a.trained)) for a in alone]
+        back = shared_out(b, [t if r else 0.0 for t, r in zip(each[2], reached)])
+        for a, cost, forward, first, both, own in zip(alone, costs, shared_out(f, each[0]), *each[1:], back):
+            cost.seconds["F"] = forward
+            # B and W are the whole backward together
+            part = 0.0 if not a.leaves else min(first / both, 1.0) if a.trained and both else 1.0
+            cost.seconds["B"], cost.seconds["W"] = part * own, own - part * own
+
+    def _as_run(self, alone: Alone) -> AsRun | Alone:
         try:
-            run: AsRun | Alone = AsRun(self.calls, part, self.values)
-            run.times(self.clock)
+            run = AsRun(self.calls, [alone.part], self.values)
+            run.forward()
         except ValueError:  # several tensors at once, which a Runner refuses
-            run = alone
-        times = [run.times(self.clock) for _ in range(warmup + repeats)][warmup:]
-        forward, first, both = (statistics.median(each) for each in zip(*times))
-        reached = bool(alone.outputs)
-        cost.seconds["F"] = forward
-        cost.seconds["B"] = first if reached and alone.leaves else 0.0
-        # what W adds to B, so that they are the whole backward together
-        more = both - cost.seconds["B"]
-        cost.seconds["W"] = max(more, 0.0) if reached and alone.trained else 0.0
+            return alone
+        run.run.links = []
+        return run
 
     @staticmethod
-    def _count(alone: Alone, cost: Cost) -> None:
+    def count(alone: Alone, cost: Cost) -> None:
         """Products, convolutions and attention as PyTorch counts them; where there are none, one
         for each number that goes in or comes out, and none of a view."""
         trace, leaves, trained = alone.calls.trace, alone.leaves, alone.trained
@@ -213,8 +256,12 @@ def measure(
     state = [(b, b.clone()) for b in trace.model.buffers()]
     with torch.random.fork_rng(), torch.enable_grad():
         costs = [meter.sizes(part) for part in parts]
-        for part, cost in zip(parts, costs):
-            meter.passes(part, cost, warmup, repeats)
+        meter.kept.clear()
+        alone = [Alone(meter.calls, part, meter.values) for part in parts]
+        for each, cost in zip(alone, costs):
+            meter.count(each, cost)
+        if repeats:
+            meter.seconds(alone, costs, warmup, repeats)
     with torch.no_grad():
         for buffer, before in state:  # running means, which every forward moves
             buffer.copy_(before)

@@ -46,6 +46,12 @@ def whole(m: int) -> dict[str, Any]:
     return planned([["a", "b", "sum"]], [order, []], m)
 
 
+def twice(m: int) -> dict[str, Any]:
+    """The same, in two stages."""
+    order = [job + str(b) for b in range(m) for job in ("0F", "1F", "1B", "0B")]
+    return planned([["a"], ["b", "sum"]], [order, []], m)
+
+
 def halves(m: int) -> dict[str, Any]:
     """A stage each, under 1F1B."""
     steady = [job for b in range(1, m) for job in (f"0F{b}", f"0B{b - 1}")]
@@ -54,7 +60,7 @@ def halves(m: int) -> dict[str, Any]:
 
 
 def taken(plan: dict[str, Any]) -> float:
-    """By its steps, of the processor, on worker 0. A busy machine makes some dearer, none cheaper."""
+    """By a step, of the processor. A busy machine makes some dearer, none cheaper."""
     m = plan["microbatches"]
     runner, batch = Runner(plan, Two(), (torch.ones(1, 8),)), (torch.ones(m, 8),)
     busy = []
@@ -62,15 +68,18 @@ def taken(plan: dict[str, Any]) -> float:
         start = time.process_time()
         runner.step(batch)
         busy.append(time.process_time() - start)
-    return statistics.quantiles(busy, n=4)[0]
+    both = torch.tensor(statistics.quantiles(busy, n=4)[0])
+    dist.all_reduce(both)
+    return both.item()
 
 
 def measured() -> float:
-    """A microbatch is F and B of all on worker 0, or of the first half, with a message each way."""
-    work, half = (
-        (taken(plan(MANY)) - taken(plan(FEW))) / (MANY - FEW) for plan in (whole, halves)
+    """A microbatch is two jobs, or four, or four with a message for each: a job without and one with its message."""
+    two, four, sent = (
+        (taken(plan(MANY)) - taken(plan(FEW))) / (MANY - FEW) for plan in (whole, twice, halves)
     )
-    return max((half - work / 2) / 2, 0.0)
+    jobs = four - two  # two of them
+    return max((sent - two + jobs) / 4, 0.0)
 
 
 @functools.cache
