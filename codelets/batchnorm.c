@@ -1,10 +1,12 @@
 /* Normalisation down the columns: of a batch over all of its rows, and of each sample in groups of
- * columns. Sums are kept in double, from the first row to the last. */
+ * columns. Sums are kept in double, from the first row to the last. Of a batch, rows may be
+ * bfloat16. */
 #include "kernels.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "device.h"
 #include "loops.h"
 #include "shapes.h"
 #include "vector.h"
@@ -91,72 +93,159 @@ static void fill(double *to, double value)
 
 /* ---- of a batch ---- */
 
-static void batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			      const float *x, const float *gain, const float *bias, float *y,
-			      float *normal, float *moments)
+/* Columns of a row that go together: their sums stay in the first cache. */
+#define WIDE 256
+
+/* In double, which has room for squares of floats around any mean. */
+ORR_VECTOR static void add_moments(int64_t count, const float *restrict x, double *restrict sums,
+				   double *restrict squares)
 {
-	for (int64_t first = 0; first < width; first += BLOCK) {
-		double means[BLOCK], factors[BLOCK];
-		int64_t count = block_of(width, first);
-
-		sum_columns(n, width, count, x + first, means);
-		for (int64_t c = 0; c < count; c++)
-			means[c] /= (double)n;
-		column_squares(n, width, count, x + first, means, factors);
-		for (int64_t c = 0; c < count; c++) {
-			double variance = factors[c] / (double)n;
-
-			moments[first + c] = (float)means[c];
-			moments[width + first + c] = (float)variance;
-			factors[c] = 1.0 / sqrt(variance + epsilon);
-		}
-		normalise_columns(n, width, count, x + first, means, factors, gain + first,
-				  bias + first, y + first, normal + first);
+	for (int64_t c = 0; c < count; c++) {
+		sums[c] += (double)x[c];
+		squares[c] += (double)x[c] * (double)x[c];
 	}
 }
 
-ORR_VECTOR static void evaluate(int64_t n, int64_t stride, int64_t count, const float *restrict x,
-				const float *restrict means, const double *restrict factors,
-				const float *restrict bias, float *restrict y)
+/* Of dy, and of dy along x. */
+ORR_VECTOR static void add_slopes(int64_t count, const float *restrict x, const float *restrict dy,
+				  const float *restrict means, double *restrict sums,
+				  double *restrict along)
 {
-	for (int64_t r = 0; r < n; r++, x += stride, y += stride)
-		for (int64_t c = 0; c < count; c++)
-			y[c] = (float)(((double)x[c] - (double)means[c]) * factors[c] +
-				       (double)bias[c]);
+	for (int64_t c = 0; c < count; c++) {
+		sums[c] += (double)dy[c];
+		along[c] += (double)dy[c] * (double)(x[c] - means[c]);
+	}
 }
 
-static void batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			       const float *x, const float *gain, const float *bias,
-			       const float *moments, float *y)
+ORR_VECTOR static void normalise(int64_t count, const float *restrict x,
+				 const float *restrict means, const float *restrict factors,
+				 const float *restrict bias, float *restrict y)
 {
-	for (int64_t first = 0; first < width; first += BLOCK) {
-		double factors[BLOCK];
-		int64_t count = block_of(width, first);
+	for (int64_t c = 0; c < count; c++)
+		y[c] = (x[c] - means[c]) * factors[c] + bias[c];
+}
 
-		for (int64_t c = 0; c < count; c++)
-			factors[c] = (double)gain[first + c] /
-				     sqrt((double)moments[width + first + c] + epsilon);
-		evaluate(n, width, count, x + first, moments + first, factors, bias + first,
-			 y + first);
+ORR_VECTOR static void input_slopes(int64_t count, const float *restrict x,
+				    const float *restrict dy, const float *restrict means,
+				    const float *restrict factors,
+				    const float *restrict mean_slopes, const float *restrict along,
+				    float *restrict dx)
+{
+	for (int64_t c = 0; c < count; c++)
+		dx[c] = factors[c] * (dy[c] - mean_slopes[c] - (x[c] - means[c]) * along[c]);
+}
+
+/* `count` activations from place `at` on, as floats, which may lie in room. */
+static const float *floats_at(const struct orr_device *d, int64_t count, const float *x, int64_t at,
+			      float *room)
+{
+	if (!d->halves)
+		return x + at;
+	orr_from_bf16(count, (const uint16_t *)x + at, room);
+	return room;
+}
+
+/* Those that were made in room, unless they were made in their place. */
+static void keep(const struct orr_device *d, int64_t count, const float *room, float *y, int64_t at)
+{
+	if (d->halves)
+		orr_to_bf16(count, room, (uint16_t *)y + at);
+}
+
+static int64_t wide_of(int64_t width, int64_t first)
+{
+	return width - first < WIDE ? width - first : WIDE;
+}
+
+static double factor_of(double variance, double epsilon)
+{
+	return 1.0 / sqrt(variance + epsilon);
+}
+
+static void batchnorm_moments(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			      float *moments)
+{
+	for (int64_t first = 0; first < width; first += WIDE) {
+		double sums[WIDE] = {0}, squares[WIDE] = {0};
+		int64_t count = wide_of(width, first);
+		float room[WIDE];
+
+		for (int64_t r = 0; r < n; r++)
+			add_moments(count, floats_at(d, count, x, r * width + first, room), sums,
+				    squares);
+		for (int64_t c = 0; c < count; c++) {
+			double mean = sums[c] / (double)n;
+			double variance = squares[c] / (double)n - mean * mean;
+
+			moments[first + c] = (float)mean;
+			moments[width + first + c] = variance < 0 ? 0.0f : (float)variance;
+		}
+	}
+}
+
+static void batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+		      const float *x, const float *gain, const float *bias, const float *moments,
+		      float *y)
+{
+	for (int64_t first = 0; first < width; first += WIDE) {
+		int64_t count = wide_of(width, first);
+		float factors[WIDE], room[WIDE], made[WIDE];
+
+		for (int64_t c = first; c < first + count; c++)
+			factors[c - first] =
+				(float)((double)gain[c] *
+					factor_of((double)moments[width + c], epsilon));
+		for (int64_t r = 0, at = first; r < n; r++, at += width) {
+			normalise(count, floats_at(d, count, x, at, room), moments + first, factors,
+				  bias + first, d->halves ? made : y + at);
+			keep(d, count, made, y, at);
+		}
+	}
+}
+
+static void batchnorm_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			     const float *x, const float *moments, const float *dy, float *slopes)
+{
+	for (int64_t first = 0; first < width; first += WIDE) {
+		double sums[WIDE] = {0}, along[WIDE] = {0};
+		int64_t count = wide_of(width, first);
+		float room[WIDE], room_dy[WIDE];
+
+		for (int64_t r = 0, at = first; r < n; r++, at += width)
+			add_slopes(count, floats_at(d, count, x, at, room),
+				   floats_at(d, count, dy, at, room_dy), moments + first, sums,
+				   along);
+		for (int64_t c = 0; c < count; c++) {
+			double variance = (double)moments[width + first + c];
+
+			slopes[first + c] = (float)(along[c] * factor_of(variance, epsilon));
+			slopes[width + first + c] = (float)sums[c];
+		}
 	}
 }
 
 static void batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			    const float *normal, const float *moments, const float *gain,
-			    const float *dy, float *dx)
+			    const float *x, const float *moments, const float *gain,
+			    const float *dy, const float *slopes, float *dx)
 {
-	for (int64_t first = 0; first < width; first += BLOCK) {
-		double means[BLOCK], along[BLOCK], factors[BLOCK];
-		int64_t count = block_of(width, first);
+	for (int64_t first = 0; first < width; first += WIDE) {
+		float factors[WIDE], means[WIDE], along[WIDE], room[WIDE], room_dy[WIDE],
+			made[WIDE];
+		int64_t count = wide_of(width, first);
 
-		column_slopes(n, width, count, dy + first, normal + first, means, along);
-		for (int64_t c = 0; c < count; c++) {
-			means[c] *= (double)gain[first + c] / (double)n;
-			along[c] *= (double)gain[first + c] / (double)n;
-			factors[c] = 1.0 / sqrt((double)moments[width + first + c] + epsilon);
+		for (int64_t c = 0, k = first; c < count; c++, k++) {
+			double factor = factor_of((double)moments[width + k], epsilon);
+
+			factors[c] = (float)((double)gain[k] * factor);
+			means[c] = (float)((double)slopes[width + k] / (double)n);
+			along[c] = (float)((double)slopes[k] / (double)n * factor);
 		}
-		column_input_slopes(n, width, count, dy + first, normal + first, gain + first,
-				    factors, means, along, dx + first);
+		for (int64_t r = 0, at = first; r < n; r++, at += width) {
+			input_slopes(count, floats_at(d, count, x, at, room),
+				     floats_at(d, count, dy, at, room_dy), moments + first, factors,
+				     means, along, d->halves ? made : dx + at);
+			keep(d, count, made, dx, at);
+		}
 	}
 }
 
@@ -279,7 +368,8 @@ static void groupnorm_input(struct orr_device *d, int64_t n, const struct orr_no
 const struct orr_column_norm_kernels orr_column_norms_cpu = {
 	.groupnorm_forward = groupnorm_forward,
 	.groupnorm_input = groupnorm_input,
-	.batchnorm_forward = batchnorm_forward,
-	.batchnorm_evaluate = batchnorm_evaluate,
+	.batchnorm_moments = batchnorm_moments,
+	.batchnorm = batchnorm,
+	.batchnorm_slopes = batchnorm_slopes,
 	.batchnorm_input = batchnorm_input,
 };

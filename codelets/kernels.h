@@ -107,17 +107,20 @@ struct orr_column_norm_kernels {
 				  float *normal);
 	void (*groupnorm_input)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
 				const float *normal, const float *gain, const float *dy, float *dx);
-	/* Each column over all of n rows; moments: the columns' means and then their variances,
-	 * divided by n. evaluate: by moments that are given. Gradients as of groupnorm. */
-	void (*batchnorm_forward)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				  const float *x, const float *gain, const float *bias, float *y,
-				  float *normal, float *moments);
-	void (*batchnorm_evaluate)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				   const float *x, const float *gain, const float *bias,
-				   const float *moments, float *y);
+	/* Each column over all of n rows, which are activations; moments: the columns' means and
+	 * then their variances, divided by n. slopes: the gradients of the gains, then those of the
+	 * biases, which input reads. */
+	void (*batchnorm_moments)(struct orr_device *d, int64_t n, int64_t width, const float *x,
+				  float *moments);
+	void (*batchnorm)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			  const float *x, const float *gain, const float *bias,
+			  const float *moments, float *y);
+	void (*batchnorm_slopes)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				 const float *x, const float *moments, const float *dy,
+				 float *slopes);
 	void (*batchnorm_input)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				const float *normal, const float *moments, const float *gain,
-				const float *dy, float *dx);
+				const float *x, const float *moments, const float *gain,
+				const float *dy, const float *slopes, float *dx);
 };
 extern const struct orr_column_norm_kernels orr_column_norms_cpu, orr_column_norms_cuda;
 

@@ -129,6 +129,7 @@ struct orr_instance {
 		parameters[ORR_MOST_PARAMETER_TENSORS]; /* one behind the other in memory */
 	int64_t saved;   /* floats of its own that the forward leaves to the backward */
 	int64_t rounded; /* bfloat16 that round() makes of its parameters */
+	bool floats;     /* of an op with `halves`: this one's kernels take floats alone */
 	int64_t forward_flops, backward_flops, weight_flops;
 	struct orr_portion portion; /* of a part of a split operator: which rows (0) or columns (1)
 				       it outputs */

@@ -85,7 +85,7 @@ ORR_ELEMENT float orr_bag_share(const struct orr_bag *b, const float *ids)
 }
 
 /* Rows that go to experts: of each of n samples `rows` in `groups` groups, and of a group each
- * expert takes `places` [Lepikhin21]. A row chooses `top` experts, 1 or 2. */
+ * expert takes `places` [Lepikhin21]. A row chooses `top` experts. */
 struct orr_routing {
 	int64_t n, rows, experts, top, groups, places;
 };
@@ -97,44 +97,44 @@ struct orr_routed {
 	float weight;
 };
 
-/* The largest score's number but for that of `not_this`, the first of equal ones. */
+/* The largest score's number but for those of n choices before, the first of equal ones. */
 ORR_ELEMENT int64_t orr_routing_best(const struct orr_routing *r, const float *scores,
-				     int64_t not_this)
+				     const struct orr_routed *chosen, int64_t n)
 {
-	int64_t best = not_this == 0 ? 1 : 0;
+	int64_t best = -1, k;
 
-	for (int64_t i = best + 1; i < r->experts; i++)
-		if (i != not_this && scores[i] > scores[best])
+	for (int64_t i = 0; i < r->experts; i++) {
+		for (k = 0; k < n && (int64_t)chosen[k].expert != i;)
+			k++;
+		if (k == n && (best < 0 || scores[i] > scores[best]))
 			best = i;
+	}
 	return best;
 }
 
-/* What a row chooses, without places: of one expert the weight is its probability [Fedus22], of two
- * their probabilities as if there were no others. */
+/* What a row chooses, without places: of one expert the weight is its probability [Fedus22], of
+ * several their probabilities as if there were no others. */
 ORR_ELEMENT void orr_routing_choose(const struct orr_routing *r, const float *scores,
 				    struct orr_routed *to)
 {
-	int64_t best = orr_routing_best(r, scores, -1), second;
 	float sum = 0;
 
-	to[0].expert = (float)best;
-	to[0].place = -1.0f;
-	if (r->top > 1) {
-		second = orr_routing_best(r, scores, best);
-		sum = orr_exp_of(scores[second] - scores[best]);
-		to[0].weight = 1.0f / (1.0f + sum);
-		to[1].expert = (float)second;
-		to[1].place = -1.0f;
-		to[1].weight = sum / (1.0f + sum);
-		return;
+	for (int64_t j = 0; j < r->top; j++) {
+		int64_t best = orr_routing_best(r, scores, to, j);
+
+		to[j].expert = (float)best;
+		to[j].place = -1.0f;
+		to[j].weight = orr_exp_of(scores[best] - scores[(int64_t)to[0].expert]);
+		sum += r->top > 1 ? to[j].weight : 0.0f;
 	}
-	for (int64_t i = 0; i < r->experts; i++)
-		sum += orr_exp_of(scores[i] - scores[best]);
-	to[0].weight = 1.0f / sum;
+	for (int64_t i = 0; i < r->experts && r->top == 1; i++)
+		sum += orr_exp_of(scores[i] - scores[(int64_t)to[0].expert]);
+	for (int64_t j = 0; j < r->top; j++)
+		to[j].weight /= sum;
 }
 
-/* Places for what a group's rows choose of an expert: first choices come before second ones, each
- * in the order of rows. */
+/* Places for what a group's rows choose of an expert: first choices come before second ones and
+ * so on, each in the order of rows. */
 ORR_ELEMENT void orr_routing_queue(const struct orr_routing *r, int64_t expert,
 				   struct orr_routed *group)
 {
@@ -162,19 +162,17 @@ ORR_ELEMENT void orr_routing_slopes(const struct orr_routing *r, const float *sc
 				    const struct orr_routed *at, const struct orr_routed *slope,
 				    float *dx)
 {
-	int64_t best = (int64_t)at[0].expert;
-	float along = slope[0].weight * at[0].weight;
+	int64_t first = (int64_t)at[0].expert;
+	float along = 0;
 
+	for (int64_t j = 0; j < r->top; j++)
+		along += slope[j].weight * at[j].weight;
 	for (int64_t i = 0; i < r->experts; i++)
 		dx[i] = r->top > 1 ? 0.0f
-				   : -along * at[0].weight * orr_exp_of(scores[i] - scores[best]);
-	if (r->top > 1) {
-		along = at[0].weight * at[1].weight * (slope[0].weight - slope[1].weight);
-		dx[(int64_t)at[1].expert] = -along;
-		dx[best] = along;
-	} else {
-		dx[best] = along * (1.0f - at[0].weight);
-	}
+				   : -along * at[0].weight * orr_exp_of(scores[i] - scores[first]);
+	for (int64_t j = 0; j < r->top; j++)
+		dx[(int64_t)at[j].expert] = r->top > 1 ? at[j].weight * (slope[j].weight - along)
+						       : along * (1.0f - at[0].weight);
 }
 
 /* The row of the expert's, in its sample, that a choice of `row` of all has; -1: it is not of this

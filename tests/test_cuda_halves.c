@@ -242,6 +242,50 @@ START_TEST(norms_take_them)
 }
 END_TEST
 
+/* Around means that are large beside what is left of the rows, too. */
+START_TEST(norms_of_batches_take_them)
+{
+	int64_t n = shapes[_i / 2].out, width = shapes[_i / 2].in, cells = n * width;
+	const struct orr_column_norm_kernels *on_cuda;
+	struct tensor *x, *dy, *gain, *bias, *moments, *slopes, *y, *dx, *hx, *hdy, *hy, *hdx;
+
+	start(ORR_PRECISION_BF16, n, width, width);
+	on_cuda = cuda.kernels->column_norms;
+	x = filled(cells, 0, 1), dy = filled(cells, 0, 2), gain = filled(width, 0, 3);
+	bias = filled(width, 0, 4), moments = empty(2 * width, 0), slopes = empty(2 * width, 0);
+	y = empty(cells, 0), dx = empty(cells, 0);
+	for (int64_t i = 0; i < cells && _i % 2; i++)
+		x->on_cpu[i] += 40;
+	CHECK_CUDA(cudaMemcpy(x->on_cuda, x->on_cpu, (size_t)cells * sizeof(float),
+			      cudaMemcpyHostToDevice));
+	hx = halved(x, cells, 0), hdy = halved(dy, cells, 0);
+	hy = empty(cells / 2, 0), hdx = empty(cells / 2, 0);
+	orr_round_bf16(cells, x->on_cpu, x->on_cpu), orr_round_bf16(cells, dy->on_cpu, dy->on_cpu);
+	cuda.halves = true;
+	on_cuda->batchnorm_moments(&cuda, n, width, hx->on_cuda, moments->on_cuda);
+	on_cuda->batchnorm(&cuda, n, width, 1e-3, hx->on_cuda, gain->on_cuda, bias->on_cuda,
+			   moments->on_cuda, hy->on_cuda);
+	on_cuda->batchnorm_slopes(&cuda, n, width, 1e-3, hx->on_cuda, moments->on_cuda,
+				  hdy->on_cuda, slopes->on_cuda);
+	on_cuda->batchnorm_input(&cuda, n, width, 1e-3, hx->on_cuda, moments->on_cuda,
+				 gain->on_cuda, hdy->on_cuda, slopes->on_cuda, hdx->on_cuda);
+	cuda.halves = false;
+	orr_column_norms_cpu.batchnorm_moments(&cpu, n, width, x->on_cpu, moments->on_cpu);
+	orr_column_norms_cpu.batchnorm(&cpu, n, width, 1e-3, x->on_cpu, gain->on_cpu, bias->on_cpu,
+				       moments->on_cpu, y->on_cpu);
+	orr_column_norms_cpu.batchnorm_slopes(&cpu, n, width, 1e-3, x->on_cpu, moments->on_cpu,
+					      dy->on_cpu, slopes->on_cpu);
+	orr_column_norms_cpu.batchnorm_input(&cpu, n, width, 1e-3, x->on_cpu, moments->on_cpu,
+					     gain->on_cpu, dy->on_cpu, slopes->on_cpu, dx->on_cpu);
+	check_close(moments, 1e-6, "moments");
+	check_halves(hy, y, cells, "y");
+	check_close(slopes, 1e-5, "slopes");
+	check_halves(hdx, dx, cells, "dx");
+	free_tensors();
+	stop();
+}
+END_TEST
+
 /* On tensor cores where a head is of tiles of 16, and else not. */
 static const struct {
 	struct orr_attention a;
@@ -322,6 +366,7 @@ int main(void)
 		EACH(elementwise_kernels_take_them, 8),
 		EACH(products_take_them, N_OF(shapes)),
 		EACH(norms_take_them, 4 * N_OF(shapes)),
+		EACH(norms_of_batches_take_them, 2 * N_OF(shapes)),
 		EACH(attention_takes_them, N_OF(attentions)),
 	};
 	int failed, n = 0;

@@ -89,18 +89,29 @@ void staged_wait(struct orr_device *device)
 	"]; c [op=linear, features=1024]; d [op=" act "]; e [op=linear, features=8]; " \
 	"y [op=input, columns=\"64:72\"]; l [op=mse]; x -> a -> b -> c -> d -> e -> l; y -> l }"
 
+/* Of images of 4 x 4 pixels; a convolution of windows adds up what its pixels' gradients are in
+ * floats, and one in groups takes floats. */
+#define IMAGES \
+	"digraph { x [op=input, columns=\"0:48\", rows=16]; a [op=conv2d, features=16, kernel=3, " \
+	"padding=1]; b [op=batchnorm]; c [op=relu]; d [op=conv2d, features=24, kernel=1, " \
+	"bias=false]; e [op=batchnorm]; f [op=conv2d, features=8, kernel=2, stride=2]; " \
+	"s [op=conv2d, features=8, kernel=1, stride=2]; t [op=add]; h [op=linear, features=8]; " \
+	"y [op=input, columns=\"28:60\", rows=4]; l [op=mse]; y -> l; " \
+	"x -> a -> b -> c -> d -> e -> f -> t -> h -> l; c -> s -> t }"
 /* Of a sample: values that linear layers make of data, and that losses read. A linear's output is
  * rounded in a pass, and its gradient made floats; of scores the other way round. Of what is added
- * to floats the gradient is rounded. */
+ * to floats the gradient is rounded; so is that of what windows of several pixels see, from floats
+ * of their output's. */
 static const struct {
 	const char *name, *graph;
-	int64_t made, scores, added;
+	int64_t made, scores, added, windows;
 } models[] = {
-	{"a block of a transformer", BLOCK, 5 * 16, 5 * 8, 0},
-	{"a block on sums of floats", FLOATS, 2 * 5 * 16, 5 * 8, 2 * 5 * 16},
-	{"relu", MLP("relu"), 2048, 8, 0},
-	{"silu", MLP("silu"), 2048, 8, 0},
-	{"tanh", MLP("tanh"), 2048, 8, 0},
+	{"a block of a transformer", BLOCK, 5 * 16, 5 * 8, 0, 0},
+	{"a block on sums of floats", FLOATS, 2 * 5 * 16, 5 * 8, 2 * 5 * 16, 0},
+	{"relu", MLP("relu"), 2048, 8, 0, 0},
+	{"silu", MLP("silu"), 2048, 8, 0, 0},
+	{"tanh", MLP("tanh"), 2048, 8, 0, 0},
+	{"images", IMAGES, 16 * 16, 4 * 8, 16 * 24 + 16 * 16, 2 * 4 * 8},
 };
 
 /* The gradient of a step from the same parameters. */
@@ -150,8 +161,9 @@ START_TEST(a_step_converts_what_comes_from_data_and_goes_to_a_loss)
 	ck_assert_msg(passes.narrowed == made + scores + N * models[_i].added,
 		      "%s: %lld values are rounded in a pass", models[_i].name,
 		      (long long)passes.narrowed);
-	ck_assert_msg(passes.widened == made + scores, "%s: %lld are made floats in a pass",
-		      models[_i].name, (long long)passes.widened);
+	ck_assert_msg(passes.widened == made + scores + N * models[_i].windows,
+		      "%s: %lld are made floats in a pass", models[_i].name,
+		      (long long)passes.widened);
 }
 END_TEST
 

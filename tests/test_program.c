@@ -141,6 +141,8 @@ static const struct {
 	{"experts", NULL, 0, 0, 0, EXPERTS("top=1, capacity=1", "capacity=1", "groups=1")},
 	{"experts of which two take a row", NULL, 0, 0, 0,
 	 EXPERTS("top=2, capacity=0.8, groups=2", "capacity=0.8, groups=2", "groups=2")},
+	{"experts of which three take a row", NULL, 0, 0, 0,
+	 EXPERTS("top=3, capacity=0.7", "capacity=0.7", "groups=1")},
 	/* rows of 8 and 16 columns, which kernels of a device take as bfloat16 */
 	{"a block of rows of 16", NULL, 0, 0, 0,
 	 "digraph { x [op=input, columns=\"0:12\", rows=3]; t [op=input, columns=\"20:26\", "

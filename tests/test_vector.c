@@ -179,12 +179,13 @@ static void images(void)
 		print("groupnorm", y, 2 * WIDTH);
 	orr_column_norms_cpu.groupnorm_input(&cpu, 1, &groups, z, gain, b, y),
 		print("groupnorm input", y, 2 * WIDTH);
-	orr_column_norms_cpu.batchnorm_forward(&cpu, N, WIDTH, 1e-5, a, gain, bias, y, z, moments);
+	orr_column_norms_cpu.batchnorm_moments(&cpu, N, WIDTH, a, moments);
+	orr_column_norms_cpu.batchnorm(&cpu, N, WIDTH, 1e-5, a, gain, bias, moments, y);
 	print("batchnorm", y, COUNT), print("its moments", moments, 2 * WIDTH);
-	orr_column_norms_cpu.batchnorm_input(&cpu, N, WIDTH, 1e-5, z, moments, gain, b, y),
-		print("its slope", y, COUNT);
-	orr_column_norms_cpu.batchnorm_evaluate(&cpu, N, WIDTH, 1e-5, a, gain, bias, moments, y);
-	print("batchnorm evaluated", y, COUNT);
+	orr_column_norms_cpu.batchnorm_slopes(&cpu, N, WIDTH, 1e-5, a, moments, b, z),
+		print("its slopes", z, 2 * WIDTH);
+	orr_column_norms_cpu.batchnorm_input(&cpu, N, WIDTH, 1e-5, a, moments, gain, b, z, y),
+		print("its input's", y, COUNT);
 	orr_losses_cpu.softmax_cross_entropy(&cpu, 1, &k, a, classes, y, &metrics),
 		print("rows", y, COUNT);
 	orr_losses_cpu.bce(&cpu, N, WIDTH, a, b, z, &metrics), print("bce", z, COUNT);

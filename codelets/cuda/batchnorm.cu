@@ -1,28 +1,72 @@
 /* Normalisation down the columns: of a batch over all of its rows, by sums of strips of them, and
- * of a sample's groups, a block each. Added up in double, as on a CPU. */
+ * of a sample's groups, a block each. A thread adds up its own few rows of a batch in float, and
+ * all else is added in double. */
+#include "halves.h"
 #include "rows.h"
 
 #include "../shapes.h"
 
 /* ---- of a batch ---- */
 
-/* Two sums of each column: of a strip, then of all. */
+/* Two sums of each column of a strip. */
 struct sums {
-	double *strips[2], *all[2];
+	double *strips[2];
 };
 
 size_t orr_cuda_batchnorm_bytes(int64_t n, int64_t width)
 {
-	return 2 * orr_cuda_aligned((orr_strips(n) + 1) * width, sizeof(double));
+	return 2 * orr_cuda_aligned(orr_strips(n) * width, sizeof(double));
 }
 
 static struct sums sums_of(const struct orr_device *d, int64_t n, int64_t width)
 {
 	double *at = reinterpret_cast<double *>(orr_cuda_workspace(d));
-	int64_t strips = orr_strips(n) * width;
 
-	return {{at, at + strips}, {at + 2 * strips, at + 2 * strips + width}};
+	return {{at, at + orr_strips(n) * width}};
 }
+
+template <class A> __device__ inline float at_of(const A *x, int64_t at)
+{
+	float v;
+
+	orr_load<1>(&v, x + at);
+	return v;
+}
+
+/* What a thread adds up of its rows, and what that is in double. Of x and its square: of what they
+ * differ from the thread's first row, so that little is lost where they hardly differ. */
+template <class A> struct of_moments {
+	const A *x;
+	__device__ float2 operator()(int64_t at, int64_t first, int64_t) const
+	{
+		float v = at_of(x, at) - at_of(x, first);
+
+		return make_float2(v, v * v);
+	}
+	__device__ double2 whole(float2 sum, int64_t first, int64_t m) const
+	{
+		double mean = (double)sum.x / (double)m, all = mean + (double)at_of(x, first);
+
+		return make_double2((double)m * all,
+				    (double)sum.y - (double)sum.x * mean + (double)m * all * all);
+	}
+};
+
+/* Of dy, and of dy along x. */
+template <class A> struct of_slopes {
+	const A *x, *dy;
+	const float *means;
+	__device__ float2 operator()(int64_t at, int64_t, int64_t c) const
+	{
+		float v = at_of(dy, at);
+
+		return make_float2(v, v * (at_of(x, at) - means[c]));
+	}
+	__device__ double2 whole(float2 sum, int64_t, int64_t) const
+	{
+		return make_double2((double)sum.x, (double)sum.y);
+	}
+};
 
 /* Strip blockIdx.y of 32 columns: its rows in turn to the block's, and these from the first to the
  * last. */
@@ -32,14 +76,18 @@ __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
 {
 	__shared__ double2 all[ORR_TILE_Y][ORR_TILE_X];
 	int64_t c = (int64_t)blockIdx.x * ORR_TILE_X + threadIdx.x, begin = blockIdx.y * rows;
-	int64_t end = begin + rows < n ? begin + rows : n;
+	int64_t end = begin + rows < n ? begin + rows : n, m = 0;
+	int64_t first = (begin + threadIdx.y) * width + c;
+	float2 own = make_float2(0, 0);
 	double2 sum = make_double2(0, 0);
 
-	for (int64_t r = begin + threadIdx.y; r < end && c < width; r += ORR_TILE_Y) {
-		double2 v = f(r * width + c, c);
+	for (int64_t r = begin + threadIdx.y; r < end && c < width; r += ORR_TILE_Y, m++) {
+		float2 v = f(r * width + c, first, c);
 
-		sum.x += v.x, sum.y += v.y;
+		own.x += v.x, own.y += v.y;
 	}
+	if (m)
+		sum = f.whole(own, first, m);
 	all[threadIdx.y][threadIdx.x] = sum;
 	__syncthreads();
 	if (threadIdx.y || c >= width)
@@ -50,97 +98,160 @@ __global__ void __launch_bounds__(ORR_TILE_X *ORR_TILE_Y)
 	to.strips[1][blockIdx.y * width + c] = sum.y;
 }
 
-/* Of what f(cell, its column) gives, two sums a column; then g(column, their means). */
+/* Of what f adds up, two sums a column; then g(column, they). */
 template <class F, class G>
-static void mean_columns(struct orr_device *d, int64_t n, int64_t width, struct sums sums, F f, G g)
+static void sum_columns(struct orr_device *d, int64_t n, int64_t width, F f, G g)
 {
+	struct sums sums = sums_of(d, n, width);
 	int64_t strips = orr_strips(n);
 	dim3 grid((unsigned)orr_ceil(width, ORR_TILE_X), (unsigned)strips);
 	dim3 tile(ORR_TILE_X, ORR_TILE_Y);
 	const auto add = sum_strips<F>;
 
 	ORR_LAUNCH(add, grid, tile, 0, d->cuda->stream, n, width, orr_strip_rows(n), f, sums);
-	orr_each(d, "means of columns", width, [=] __device__(int64_t c) {
+	orr_each(d, "sums of columns", width, [=] __device__(int64_t c) {
 		double a = 0, b = 0;
 
 		for (int64_t k = 0; k < strips; k++) {
 			a += sums.strips[0][k * width + c];
 			b += sums.strips[1][k * width + c];
 		}
-		g(c, a / (double)n, b / (double)n);
+		g(c, a, b);
 	});
 }
 
-/* f(cell, its column) */
+/* Of n rows of a width, eight values of a row at once where that divides it. */
 template <class F>
-static void all_cells(struct orr_device *d, const char *name, int64_t n, int64_t width, F f)
+static void all_cells(struct orr_device *d, const char *name, int64_t n, int64_t width, F f,
+		      uintptr_t together)
 {
-	orr_each(d, name, n * width, [=] __device__(int64_t i) { f(i, i % width); });
+	start_halves(d, name, width % ORR_EIGHT ? 0 : n * width, n * width, f, together);
 }
 
-static void start_batchnorm_forward(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				    const float *x, const float *gain, const float *bias, float *y,
-				    float *normal, float *moments)
+template <class A>
+static void find_moments(struct orr_device *d, int64_t n, int64_t width, const A *x, float *moments)
 {
-	struct sums s = sums_of(d, n, width);
-	double *means = s.all[0], *factors = s.all[1];
+	sum_columns(d, n, width, of_moments<A>{x}, [=] __device__(int64_t c, double a, double b) {
+		double mean = a / (double)n, variance = b / (double)n - mean * mean;
 
-	mean_columns(
-		d, n, width, s,
-		[=] __device__(int64_t at, int64_t) { return make_double2((double)x[at], 0); },
-		[=] __device__(int64_t c, double mean, double) {
-			means[c] = mean;
-			moments[c] = (float)mean;
-		});
-	mean_columns(
-		d, n, width, s,
-		[=] __device__(int64_t at, int64_t c) {
-			double difference = (double)x[at] - means[c];
-
-			return make_double2(difference * difference, 0);
-		},
-		[=] __device__(int64_t c, double variance, double) {
-			factors[c] = 1.0 / sqrt(variance + epsilon);
-			moments[width + c] = (float)variance;
-		});
-	all_cells(d, "batchnorm", n, width, [=] __device__(int64_t at, int64_t c) {
-		normal[at] = (float)(((double)x[at] - means[c]) * factors[c]);
-		y[at] = normal[at] * gain[c] + bias[c];
+		moments[c] = (float)mean;
+		moments[width + c] = variance < 0 ? 0.0f : (float)variance;
 	});
 }
 
-static void start_batchnorm_evaluate(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				     const float *x, const float *gain, const float *bias,
-				     const float *moments, float *y)
-{
-	all_cells(d, "batchnorm's evaluation", n, width, [=] __device__(int64_t at, int64_t c) {
-		double factor = (double)gain[c] / sqrt((double)moments[width + c] + epsilon);
+template <class A> struct normalised {
+	const A *x;
+	const float *gain, *bias, *moments;
+	int64_t width;
+	float epsilon;
+	A *y;
 
-		y[at] = (float)(((double)x[at] - (double)moments[c]) * factor + (double)bias[c]);
+	template <int V> __device__ void operator()(int64_t at) const
+	{
+		int64_t c = at % width;
+		float v[V];
+
+		orr_load<V>(v, x + at);
+		for (int k = 0; k < V; k++, c++)
+			v[k] = (v[k] - moments[c]) *
+				       (gain[c] / sqrtf(moments[width + c] + epsilon)) +
+			       bias[c];
+		orr_store<V>(y + at, v);
+	}
+};
+
+/* dx = gain factor (dy - its mean - normal, times its mean along dy), each of its column. */
+template <class A> struct input_slopes {
+	const A *x, *dy;
+	const float *moments, *gain, *slopes;
+	int64_t width;
+	float epsilon, share;
+	A *dx;
+
+	template <int V> __device__ void operator()(int64_t at) const
+	{
+		int64_t c = at % width;
+		float u[V], v[V];
+
+		orr_load<V>(u, x + at);
+		orr_load<V>(v, dy + at);
+		for (int k = 0; k < V; k++, c++) {
+			float factor = 1.0f / sqrtf(moments[width + c] + epsilon);
+			float normal = (u[k] - moments[c]) * factor;
+
+			v[k] = gain[c] * factor *
+			       (v[k] - share * (slopes[width + c] + normal * slopes[c]));
+		}
+		orr_store<V>(dx + at, v);
+	}
+};
+
+template <class A>
+static void find_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon, const A *x,
+			const float *moments, const A *dy, float *slopes)
+{
+	sum_columns(d, n, width, of_slopes<A>{x, dy, moments},
+		    [=] __device__(int64_t c, double sum, double along) {
+			    slopes[c] = (float)(along / sqrt((double)moments[width + c] + epsilon));
+			    slopes[width + c] = (float)sum;
+		    });
+}
+
+/* f(a number of the type that activations have) */
+template <class F> static void typed(const struct orr_device *d, F f)
+{
+	if (d->halves)
+		f(uint16_t());
+	else
+		f(float());
+}
+
+template <class A> static const A *as(A, const float *x)
+{
+	return reinterpret_cast<const A *>(x);
+}
+template <class A> static A *as(A, float *x)
+{
+	return reinterpret_cast<A *>(x);
+}
+
+static void start_batchnorm_moments(struct orr_device *d, int64_t n, int64_t width, const float *x,
+				    float *moments)
+{
+	typed(d, [=](auto a) { find_moments(d, n, width, as(a, x), moments); });
+}
+
+static void start_batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			    const float *x, const float *gain, const float *bias,
+			    const float *moments, float *y)
+{
+	typed(d, [=](auto a) {
+		all_cells(d, "batchnorm", n, width,
+			  normalised<decltype(a)>{as(a, x), gain, bias, moments, width,
+						  (float)epsilon, as(a, y)},
+			  orr_address(x) | orr_address(y));
+	});
+}
+
+static void start_batchnorm_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+				   const float *x, const float *moments, const float *dy,
+				   float *slopes)
+{
+	typed(d, [=](auto a) {
+		find_slopes(d, n, width, epsilon, as(a, x), moments, as(a, dy), slopes);
 	});
 }
 
 static void start_batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				  const float *normal, const float *moments, const float *gain,
-				  const float *dy, float *dx)
+				  const float *x, const float *moments, const float *gain,
+				  const float *dy, const float *slopes, float *dx)
 {
-	struct sums s = sums_of(d, n, width);
-	double *means = s.all[0], *along = s.all[1];
-
-	mean_columns(
-		d, n, width, s,
-		[=] __device__(int64_t at, int64_t) {
-			return make_double2((double)dy[at], (double)dy[at] * (double)normal[at]);
-		},
-		[=] __device__(int64_t c, double mean, double mean_along) {
-			means[c] = (double)gain[c] * mean;
-			along[c] = (double)gain[c] * mean_along;
-		});
-	all_cells(d, "batchnorm backward", n, width, [=] __device__(int64_t at, int64_t c) {
-		double factor = 1.0 / sqrt((double)moments[width + c] + epsilon);
-
-		dx[at] = (float)(factor * ((double)gain[c] * (double)dy[at] - means[c] -
-					   (double)normal[at] * along[c]));
+	typed(d, [=](auto a) {
+		all_cells(d, "batchnorm backward", n, width,
+			  input_slopes<decltype(a)>{as(a, x), as(a, dy), moments, gain, slopes,
+						    width, (float)epsilon, 1.0f / (float)n,
+						    as(a, dx)},
+			  orr_address(x) | orr_address(dy) | orr_address(dx));
 	});
 }
 
@@ -247,7 +358,8 @@ static void start_groupnorm_input(struct orr_device *d, int64_t n, const struct 
 const struct orr_column_norm_kernels orr_column_norms_cuda = {
 	.groupnorm_forward = start_groupnorm_forward,
 	.groupnorm_input = start_groupnorm_input,
-	.batchnorm_forward = start_batchnorm_forward,
-	.batchnorm_evaluate = start_batchnorm_evaluate,
+	.batchnorm_moments = start_batchnorm_moments,
+	.batchnorm = start_batchnorm,
+	.batchnorm_slopes = start_batchnorm_slopes,
 	.batchnorm_input = start_batchnorm_input,
 };

@@ -1,6 +1,6 @@
 /* batchnorm: each column, over all rows of a microbatch, to mean 0 and variance 1, times gain, plus
- * bias; in evaluation by the running means of mean and variance, which are parameters. It keeps the
- * rows before gain and bias, and the columns' means and variances. */
+ * bias; in evaluation by the running means of mean and variance, which are parameters. It keeps
+ * the columns' means and variances, from which its passes find the rows again. */
 #include "list.h"
 
 enum { EPSILON, MOMENTUM };
@@ -29,72 +29,106 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	orr_instance_add(is, orr_parameter_vector("bias", columns, 0));
 	orr_instance_add(is, running(is, "mean", 0));
 	orr_instance_add(is, running(is, "variance", 1));
-	is->saved = orr_shape_floats(is->output) + 2 * columns;
+	is->saved = 2 * columns;
 	return true;
 }
 
-/* What it keeps behind the rows. */
-static float *moments_of(const struct orr_call *c)
+/* Behind what kernels need there is room for the gradients of gains and biases. */
+static size_t kernel_bytes(const struct orr_instance *is, const struct orr_device *d, int64_t n)
 {
-	return orr_call_saved(c) + c->n * orr_shape_floats(c->is->output);
+	int64_t columns = is->inputs[0].columns;
+	size_t bytes =
+		d->kernels->workspace_bytes(d->precision, n * is->inputs[0].rows, columns, columns);
+
+	return (bytes + 255) / 256 * 256;
+}
+
+static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
+{
+	return kernel_bytes(is, d, n) + (size_t)(2 * is->inputs[0].columns) * sizeof(float);
 }
 
 static void forward(const struct orr_call *c)
 {
 	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
-	const float *gain = c->parameters, *bias = gain + columns;
-	double epsilon = c->is->values[EPSILON];
+	const struct orr_column_norm_kernels *norms = c->kernels->column_norms;
+	const float *x = orr_call_input(c, 0), *gain = c->parameters, *bias = gain + columns;
+	const float *moments = bias + columns;
 
-	if (c->device->microbatch.evaluation)
-		c->kernels->column_norms->batchnorm_evaluate(c->device, rows, columns, epsilon,
-							     orr_call_input(c, 0), gain, bias,
-							     bias + columns, orr_call_output(c));
-	else
-		c->kernels->column_norms->batchnorm_forward(
-			c->device, rows, columns, epsilon, orr_call_input(c, 0), gain, bias,
-			orr_call_output(c), orr_call_saved(c), moments_of(c));
+	if (!c->device->microbatch.evaluation) {
+		moments = orr_call_saved(c);
+		norms->batchnorm_moments(c->device, rows, columns, x, orr_call_saved(c));
+	}
+	norms->batchnorm(c->device, rows, columns, c->is->values[EPSILON], x, gain, bias, moments,
+			 orr_call_output(c));
 	/* what is kept is kept for each sample, and there is one mean for all of them */
 	if (c->n > 1)
 		c->kernels->elements->zero(c->device, (c->n - 1) * 2 * columns,
-					   moments_of(c) + 2 * columns);
+					   orr_call_saved(c) + 2 * columns);
+}
+
+/* Gradients of gains and biases, to `slopes`; and that of the input, unless dx is NULL. */
+static void find_slopes(const struct orr_call *c, float *slopes, float *dx)
+{
+	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
+	const struct orr_column_norm_kernels *norms = c->kernels->column_norms;
+	const float *x = orr_call_input(c, 0), *dy = orr_call_gradient(c);
+	double epsilon = c->is->values[EPSILON];
+
+	norms->batchnorm_slopes(c->device, rows, columns, epsilon, x, orr_call_saved(c), dy,
+				slopes);
+	if (dx)
+		norms->batchnorm_input(c->device, rows, columns, epsilon, x, orr_call_saved(c),
+				       c->parameters, dy, slopes, dx);
 }
 
 static void backward(const struct orr_call *c)
 {
-	c->kernels->column_norms->batchnorm_input(
-		c->device, orr_call_rows(c, 0), c->is->output.columns, c->is->values[EPSILON],
-		orr_call_saved(c), moments_of(c), c->parameters, orr_call_gradient(c),
-		orr_call_input_gradient(c, 0));
+	char *at = (char *)c->device->workspace + kernel_bytes(c->is, c->device, c->n);
+
+	find_slopes(c, (float *)(void *)at, orr_call_input_gradient(c, 0));
 }
 
 /* In place of a gradient the running means have the microbatch's mean and unbiased variance, times
  * its share of the minibatch, so that they add up to the mean over the minibatch. */
-static void weight(const struct orr_call *c, float *gradient, float *apart)
+static void weight_and_input(const struct orr_call *c, float *gradient, float *apart, float *dx)
 {
 	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
-	struct orr_norm norm = {rows, columns, true, 0};
-	float *to = (apart ? apart : gradient) + 2 * columns, share = (float)c->n * c->share;
-	const float *moments = moments_of(c);
+	float *to = apart ? apart : gradient, share = (float)c->n * c->share;
+	const float *moments = orr_call_saved(c);
 	double unbiased = rows > 1 ? (double)rows / (double)(rows - 1) : 1.0;
 
-	c->kernels->norms->layernorm_weight(c->device, &norm, orr_call_saved(c),
-					    orr_call_gradient(c), apart, gradient,
-					    gradient + columns);
-	c->kernels->elements->scale(c->device, columns, share, moments, to);
+	find_slopes(c, to, dx);
+	c->device->halves = false; /* these are no activations */
+	c->kernels->elements->scale(c->device, columns, share, moments, to + 2 * columns);
 	c->kernels->elements->scale(c->device, columns, (float)((double)share * unbiased),
-				    moments + columns, to + columns);
+				    moments + columns, to + 3 * columns);
 	if (apart)
-		c->kernels->elements->sum(c->device, 2 * columns, gradient + 2 * columns, to,
-					  gradient + 2 * columns);
+		c->kernels->elements->sum(c->device, 4 * columns, gradient, apart, gradient);
+}
+
+static void weight(const struct orr_call *c, float *gradient, float *apart)
+{
+	weight_and_input(c, gradient, apart, NULL);
+}
+
+static void both(const struct orr_call *c, float *gradient, float *apart)
+{
+	weight_and_input(c, gradient, apart, orr_call_input_gradient(c, 0));
 }
 
 const struct orr_op orr_op_batchnorm = {
 	.name = "batchnorm",
 	ORR_READS(1, 1),
+	.halves = true,
 	.attributes = attributes,
+	.backward_reads = ORR_READS_INPUTS,
+	.weight_reads = ORR_READS_INPUTS,
 	.flops = {8, 9, 3}, /* as layernorm */
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
 	.weight = weight,
+	.both = both,
+	.workspace = workspace,
 };

@@ -1,7 +1,8 @@
 /* conv2d: each feature at each place is the product of what the window sees there, of the channels
  * of the feature's group, and its weights [channels][row][column]. What the window sees is unfolded
  * into the rows of a matrix, for a few samples at a time, and the rest is linear's products; the
- * weights are turned for them, so that a pixel's channels lie beside each other. */
+ * weights are turned for them, so that a pixel's channels lie beside each other, unless the window
+ * is one pixel. */
 #include <math.h>
 #include "image.h"
 #include "list.h"
@@ -76,6 +77,9 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 				     .dims = {features, channels / groups, kernel, kernel}});
 	if (v[BIAS] > 0)
 		orr_instance_add(is, orr_parameter_vector("bias", features, 0));
+	if (kernel == 1 && groups == 1)
+		is->rounded = orr_linear_rounded(channels, features, v[BIAS] > 0);
+	is->floats = groups > 1; /* whose columns lie apart */
 	is->forward_flops = 2 * s.places * features * s.seen;
 	is->backward_flops = is->weight_flops = is->forward_flops;
 	return true;
@@ -92,11 +96,13 @@ static int64_t share_of(const struct shape *s, const struct orr_device *d, int64
 
 /* The workspace: that of the products, then these, each at a multiple of 16 bytes. */
 struct room {
-	const float *x, *dy; /* what is read of them */
-	float *unfolded;     /* of a share of the samples */
-	float *features;     /* of a group, and of a share */
-	float *weights;      /* turned, or their gradient */
-	float *apart;        /* gradient of a group */
+	const float *x, *dy;  /* what is read of them */
+	const float *weights; /* as products read them */
+	float *unfolded;      /* of a share of the samples */
+	float *features;      /* of a group, and of a share */
+	float *turned;        /* weights, or their gradient */
+	float *apart;         /* gradient of a group */
+	float *image;         /* of a share, in floats */
 };
 
 static int64_t quads(int64_t floats)
@@ -116,8 +122,10 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 {
 	struct shape s = shape_of(is);
 	int64_t share = share_of(&s, d, n), weights = s.features * s.seen;
-	int64_t floats = quads(share * s.places * s.seen) + quads(share * s.places * s.features) +
-			 quads(s.groups * weights) + weights + s.features;
+	int64_t floats =
+		quads(share * s.places * s.seen) + quads(share * s.places * s.features) +
+		quads(s.groups * weights) + quads(weights + s.features) +
+		(d->precision == ORR_PRECISION_BF16 ? share * orr_window_image(&s.window) : 0);
 
 	return product_bytes(&s, d, share) + (size_t)floats * sizeof(float);
 }
@@ -128,18 +136,11 @@ static struct room room_of(const struct orr_call *c, const struct shape *s, int6
 	struct room room = {.unfolded = (float *)(void *)at};
 
 	room.features = room.unfolded + quads(share * s->places * s->seen);
-	room.weights = room.features + quads(share * s->places * s->features);
-	room.apart = room.weights + quads(s->groups * s->features * s->seen);
+	room.turned = room.features + quads(share * s->places * s->features);
+	room.apart = room.turned + quads(s->groups * s->features * s->seen);
+	room.image = room.apart + quads(s->features * s->seen + s->features);
+	room.weights = s->window.side > 1 ? room.turned : c->parameters;
 	return room;
-}
-
-static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
-{
-	struct shape s = shape_of(is);
-
-	if (d->kernels->linear->prepare)
-		d->kernels->linear->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features,
-					    is->values[BIAS] > 0);
 }
 
 /* A window of one pixel at a time that sees all channels: the image itself is the matrix. */
@@ -150,21 +151,48 @@ static bool is_plain(const struct shape *s)
 	return w->side == 1 && w->stride == 1 && !w->padding && s->groups == 1;
 }
 
+static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
+{
+	struct shape s = shape_of(is);
+	bool halves = d->halves;
+
+	for (int i = 0; i < (halves && !is_plain(&s) ? 2 : 1) && d->kernels->linear->prepare; i++) {
+		d->kernels->linear->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features,
+					    is->values[BIAS] > 0);
+		d->halves = false; /* as part_backward() has it */
+	}
+	d->halves = halves;
+}
+
+/* Floats whose place so many activations take. */
+static int64_t stored(const struct orr_call *c, int64_t values)
+{
+	return orr_stored_floats(values, c->halves);
+}
+
 /* Group g of a share of n samples, from sample `first` on. */
 struct part {
 	int64_t first, n, g;
 };
+
+/* Of a window of one pixel the weights are a linear's, and rounded as its are. */
+static const void *rounded(const struct orr_call *c)
+{
+	return c->is->rounded ? c->rounded : NULL;
+}
 
 /* What the window sees. */
 static const float *unfold(const struct orr_call *c, const struct shape *s, struct part p,
 			   const struct room *room)
 {
 	struct orr_window w = s->window;
-	const float *x = room->x + p.first * orr_window_image(&w);
+	const float *x = room->x + p.first * stored(c, orr_window_image(&w));
 
 	if (is_plain(s))
 		return x;
 	w.first = p.g * w.count;
+	w.count = stored(c, w.count); /* two bfloat16 are moved as a float */
+	w.channels = stored(c, w.channels);
 	c->kernels->images->unfold(c->device, p.n, &w, x, room->unfolded);
 	return room->unfolded;
 }
@@ -174,7 +202,7 @@ static const float *gradient_of(const struct orr_call *c, const struct shape *s,
 				const struct room *room)
 {
 	int64_t all = s->groups * s->features;
-	const float *dy = room->dy + p.first * s->places * all;
+	const float *dy = room->dy + p.first * s->places * stored(c, all);
 
 	if (s->groups == 1)
 		return dy;
@@ -188,10 +216,10 @@ static void part_forward(const struct orr_call *c, const struct shape *s, struct
 {
 	int64_t rows = p.n * s->places, all = s->groups * s->features, weights = all * s->seen;
 	const float *bias = c->is->n_parameters > 1 ? c->parameters + weights : NULL;
-	float *y = orr_call_output(c) + p.first * s->places * all;
+	float *y = orr_call_output(c) + p.first * s->places * stored(c, all);
 
 	c->kernels->linear->forward(c->device, rows, s->seen, s->features, unfold(c, s, p, room),
-				    room->weights + p.g * s->features * s->seen, NULL,
+				    room->weights + p.g * s->features * s->seen, rounded(c),
 				    bias ? bias + p.g * s->features : NULL,
 				    s->groups == 1 ? y : room->features);
 	if (s->groups > 1)
@@ -199,19 +227,32 @@ static void part_forward(const struct orr_call *c, const struct shape *s, struct
 				      y + p.g * s->features, all);
 }
 
+/* What several places say of a pixel is added up in floats, and rounded once. */
 static void part_backward(const struct orr_call *c, const struct shape *s, struct part p,
 			  const struct room *room)
 {
 	struct orr_window w = s->window;
-	float *dx = orr_call_input_gradient(c, 0) + p.first * orr_window_image(&w);
+	bool plain = is_plain(s), halves = c->halves && !plain;
+	int64_t rows = p.n * s->places, pixels = p.n * orr_window_image(&w);
+	float *dx = orr_call_input_gradient(c, 0) + p.first * stored(c, orr_window_image(&w));
+	const float *dy = gradient_of(c, s, p, room);
 
-	c->kernels->linear->input(c->device, p.n * s->places, s->seen, s->features,
-				  gradient_of(c, s, p, room),
-				  room->weights + p.g * s->features * s->seen, NULL,
-				  is_plain(s) ? dx : room->unfolded);
+	if (halves) {
+		c->kernels->elements->widen(c->device, rows * s->features, dy, room->features);
+		dy = room->features;
+		c->device->halves = false;
+	}
+	c->kernels->linear->input(c->device, rows, s->seen, s->features, dy,
+				  room->weights + p.g * s->features * s->seen, rounded(c),
+				  plain ? dx : room->unfolded);
 	w.first = p.g * w.count;
-	if (!is_plain(s))
-		c->kernels->images->fold(c->device, p.n, &w, room->unfolded, dx);
+	if (!plain)
+		c->kernels->images->fold(c->device, p.n, &w, room->unfolded,
+					 halves ? room->image : dx);
+	if (halves) {
+		c->kernels->elements->narrow(c->device, pixels, pixels, room->image, false, dx);
+		c->device->halves = true;
+	}
 }
 
 /* Weights and their gradient turn from [channels][pixels] to [pixels][channels] and back. */
@@ -229,7 +270,8 @@ static void each_part(const struct orr_call *c, const struct shape *s, const str
 		      void (*f)(const struct orr_call *, const struct shape *, struct part,
 				const struct room *))
 {
-	turn(c, s, false, c->parameters, room->weights);
+	if (room->weights == room->turned)
+		turn(c, s, false, c->parameters, room->turned);
 	for (int64_t first = 0; first < c->n; first += share)
 		for (int64_t g = 0; g < s->groups; g++)
 			f(c, s,
@@ -264,7 +306,7 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 	int64_t share = share_of(&s, c->device, c->n), weights = s.groups * s.features * s.seen;
 	int64_t all = orr_instance_parameter_floats(c->is);
 	struct room room = room_of(c, &s, share);
-	float *to = apart ? apart : gradient;
+	float *to = apart ? apart : gradient, *sum = s.window.side > 1 ? room.turned : to;
 
 	room.x = orr_call_input(c, 0);
 	room.dy = orr_call_gradient(c);
@@ -277,9 +319,11 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 			c->kernels->linear->weight(c->device, p.n * s.places, s.seen, s.features, x,
 						   gradient_of(c, &s, p, &room),
 						   first ? room.apart : NULL,
-						   room.weights + g * s.features * s.seen, bias);
+						   sum + g * s.features * s.seen, bias);
 		}
-	turn(c, &s, true, room.weights, to);
+	c->device->halves = false; /* these are no activations */
+	if (sum != to)
+		turn(c, &s, true, sum, to);
 	if (apart)
 		c->kernels->elements->sum(c->device, all, gradient, apart, gradient);
 }
@@ -287,6 +331,7 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 const struct orr_op orr_op_conv2d = {
 	.name = "conv2d",
 	.kept = ORR_OUTPUT_HALF,
+	.halves = true,
 	ORR_READS(1, 1),
 	.attributes = attributes,
 	.weight_reads = ORR_READS_INPUTS,
@@ -295,5 +340,6 @@ const struct orr_op orr_op_conv2d = {
 	.backward = backward,
 	.weight = weight,
 	.workspace = workspace,
+	.round = orr_linear_round,
 	.prepare = prepare,
 };

@@ -19,7 +19,7 @@ enum { GROUPS, EXPERTS, CAPACITY, TOP, EXPERT = TOP };
 
 static const struct orr_attribute route_attributes[] = {
 	ORR_QUEUES,
-	[TOP] = ORR_COUNT("top", 1, 2, 1),
+	[TOP] = ORR_COUNT("top", 1, 1 << 16, 1),
 	{0},
 };
 static const struct orr_attribute dispatch_attributes[] = {
@@ -94,8 +94,8 @@ static bool infer_route(struct orr_instance *is, const char *const *inputs, char
 	if (!groups_fit(is, r.rows, inputs[0], text, size))
 		return false;
 	if (r.top > r.experts)
-		return orr_refuse(text, size, "route cannot choose %lld of %lld experts: top=1",
-				  (long long)r.top, (long long)r.experts);
+		return orr_refuse(text, size, "route cannot choose %lld of %lld experts: top=%lld",
+				  (long long)r.top, (long long)r.experts, (long long)r.experts);
 	return is->inputs[0].columns == r.experts ||
 	       orr_refuse(text, size,
 			  "route reads a score for each of %lld experts, and %.60s has %lld "
@@ -126,8 +126,7 @@ static bool is_route(const struct orr_instance *is, int i, int64_t rows, const c
 {
 	const struct orr_shape *route = &is->inputs[i];
 
-	return (route->rows == rows &&
-		(route->columns == CHOICE || route->columns == 2 * CHOICE)) ||
+	return (route->rows == rows && route->columns % CHOICE == 0) ||
 	       orr_refuse(text, size,
 			  "%s reads a route of %lld rows, and %.60s has %lld rows of %lld columns",
 			  is->op->name, (long long)rows, inputs[i], (long long)route->rows,

@@ -16,6 +16,11 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
+int64_t orr_linear_rounded(int64_t in, int64_t out, bool bias)
+{
+	return out * orr_rounded_columns(in) + (bias ? orr_rounded_columns(out) : 0);
+}
+
 /* Uniform in +-sqrt(6 / width of the input): keeps the variance through a relu (He 2015). */
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
@@ -30,8 +35,7 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 							   .dims = {out, in}});
 	if (is->values[BIAS] > 0)
 		orr_instance_add(is, orr_parameter_vector("bias", out, 0));
-	is->rounded = out * orr_rounded_columns(in) +
-		      (is->values[BIAS] > 0 ? orr_rounded_columns(out) : 0);
+	is->rounded = orr_linear_rounded(in, out, is->values[BIAS] > 0);
 	is->forward_flops = is->backward_flops = is->weight_flops = products;
 	return true;
 }
@@ -81,16 +85,15 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 }
 
 /* The bias is for products that write bfloat16. */
-static int round_weights(const struct orr_instance *is, const float *parameters, uint16_t *to,
-			 struct orr_rounding *pieces)
+int orr_linear_round(const struct orr_instance *is, const float *parameters, uint16_t *to,
+		     struct orr_rounding *pieces)
 {
 	int64_t in = is->inputs[0].columns, out = is->output.columns;
-	bool has = is->values[BIAS] > 0;
 
 	pieces[0] = (struct orr_rounding){parameters, to, out, in};
 	pieces[1] = (struct orr_rounding){parameters + in * out, to + out * orr_rounded_columns(in),
 					  1, out};
-	return has ? 2 : 1;
+	return is->rounded ? is->n_parameters : 0;
 }
 
 static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t n)
@@ -126,7 +129,7 @@ const struct orr_op orr_op_linear = {
 	.weight = weight,
 	.apart = apart,
 	.workspace = workspace,
-	.round = round_weights,
+	.round = orr_linear_round,
 	.prepare = prepare,
 	ORR_DIVIDED(divisions),
 };

@@ -53,3 +53,9 @@ ORR_OPERATORS(ORR_DECLARE)
 ORR_ELEMENTWISE(ORR_DECLARE_ELEMENTWISE)
 #undef ORR_DECLARE
 #undef ORR_DECLARE_ELEMENTWISE
+
+/* (linear.c) Weights [out][in] and perhaps a bias, rounded: how many bfloat16, and a round(), which
+ * does nothing where is->rounded is 0. */
+int64_t orr_linear_rounded(int64_t in, int64_t out, bool bias);
+int orr_linear_round(const struct orr_instance *is, const float *parameters, uint16_t *to,
+		     struct orr_rounding *pieces);

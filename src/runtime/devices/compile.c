@@ -400,7 +400,8 @@ static bool is_mixed(const struct orr_compiler *c, const struct orr_operator *o)
 /* May kernels that take bfloat16 compute it? */
 static bool has_halves(const struct orr_compiler *c, const struct orr_operator *o)
 {
-	bool halves = o->half && o->width / o->rows % 8 == 0 && o->instance->op->halves;
+	bool halves = o->half && o->width / o->rows % 8 == 0 && o->instance->op->halves &&
+		      !o->instance->floats;
 
 	if (o->instance->op->in_place)
 		return c->graph->operators[o->inputs[0]].half;

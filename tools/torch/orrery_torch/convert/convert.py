@@ -135,7 +135,7 @@ INSTEAD = dict.fromkeys(
     "rows or classes that data chooses; of rows, Orrery has the first and the last",
 ) | {
     "cumsum": "no operator of Orrery is like it; positions that count from 0 are arange",
-    "topk": "experts that data chooses; Orrery's route chooses 1 or 2, and convert() makes none",
+    "topk": "experts that data chooses; convert() makes no route",
 }
 
 
