@@ -107,7 +107,7 @@ def finder(tree, names, tests):
     """The first of these tests that fails, or None. Exit code 77: it was skipped."""
     for test in (tests[name] for name in names):
         if not (passes(tree, 'ninja', '-C', 'build', *test['needs']) and
-                passes(test['workdir'] or tree / 'build', *test['cmd'], env=test['env'], seconds=test['timeout'])):
+                passes(test['workdir'] or tree / 'build', *test['cmd'], env=test['env'], seconds=4 * test['timeout'])):
             return test['name']
     return None
 
