@@ -55,10 +55,10 @@ def faults(line):
 
 
 def draw(tree, folder, random_of):
-    """A file, the number of a line, and the line with a fault. Comments, messages and what lies outside of functions have none."""
+    """A file, the number of a line, and the line with a fault. None is in comments, messages, sizes of text or outside of functions."""
     paths = sorted((tree / folder).rglob('*.c'))
     lines = [(path, i) for path in paths for i, line in enumerate(path.read_text(encoding='utf-8').split('\n'))
-             if line.startswith('\t') and not re.search(r'"|/\*|^\s*\*|assert\(', line) and any(faults(line))]
+             if line.startswith('\t') and not re.search(r'"|/\*|^\s*\*|assert\(|^\s*char \w+\[', line) and any(faults(line))]
     path, i = random_of.choice(lines)
     line = path.read_text(encoding='utf-8').split('\n')[i]
     start, end, text = random_of.choice(list(faults(line)))

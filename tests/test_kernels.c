@@ -43,39 +43,48 @@ static const struct {
 	{2, 140000, 3},                 /* a row of its weights is more than that */
 };
 
-START_TEST(linear_agrees_with_plain_loops)
+static double as_it_is(double x)
 {
-	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
+	return x;
+}
+
+/* The products of shape `which` on d, whose factors are read as `read` has them. */
+static void check_linear(struct orr_device *d, int which, double (*read)(double x))
+{
+	int64_t n = shapes[which].n, in = shapes[which].in, out = shapes[which].out;
 	float *x = filled(n * in, 1), *w = filled(out * in, 2), *bias = filled(out, 3);
 	float *dy = filled(n * out, 4), *y = filled(n * out, 0), *dx = filled(n * in, 0);
 	float *dw = filled(out * in, 0), *dbias = filled(out, 0);
 
-	cpu.workspace = filled(n * out, 0);
-	orr_linear_cpu.forward(&cpu, n, in, out, x, w, NULL, bias, y);
-	orr_linear_cpu.input(&cpu, n, in, out, dy, w, NULL, dx);
-	orr_linear_cpu.weight(&cpu, n, in, out, x, dy, NULL, dw, dbias);
+	d->workspace = malloc(d->kernels->workspace_bytes(d->precision, n, in, out));
+	d->kernels->linear->forward(d, n, in, out, x, w, NULL, bias, y);
+	d->kernels->linear->input(d, n, in, out, dy, w, NULL, dx);
+	d->kernels->linear->weight(d, n, in, out, x, dy, NULL, dw, dbias);
 	for (int64_t i = 0; i < n * out; i++) {
 		double sum = (double)bias[i % out];
 
 		for (int64_t k = 0; k < in; k++)
-			sum += (double)x[i / out * in + k] * (double)w[i % out * in + k];
+			sum += read((double)x[i / out * in + k]) *
+			       read((double)w[i % out * in + k]);
 		check_near((double)y[i], sum, (double)in, "y", i);
 	}
 	for (int64_t i = 0; i < n * in; i++) {
 		double sum = 0;
 
 		for (int64_t k = 0; k < out; k++)
-			sum += (double)dy[i / in * out + k] * (double)w[k * in + i % in];
+			sum += read((double)dy[i / in * out + k]) *
+			       read((double)w[k * in + i % in]);
 		check_near((double)dx[i], sum, (double)out, "dx", i);
 	}
 	for (int64_t i = 0; i < out * in; i++) {
 		double sum = 0;
 
 		for (int64_t r = 0; r < n; r++)
-			sum += (double)dy[r * out + i / in] * (double)x[r * in + i % in];
+			sum += read((double)dy[r * out + i / in]) *
+			       read((double)x[r * in + i % in]);
 		check_near((double)dw[i], sum, (double)n, "dw", i);
 	}
-	for (int64_t i = 0; i < out; i++) {
+	for (int64_t i = 0; i < out; i++) { /* no product: dy as it is */
 		double sum = 0;
 
 		for (int64_t r = 0; r < n; r++)
@@ -83,7 +92,14 @@ START_TEST(linear_agrees_with_plain_loops)
 		check_near((double)dbias[i], sum, (double)n, "dbias", i);
 	}
 	free(x), free(w), free(bias), free(dy), free(y), free(dx), free(dw), free(dbias);
-	free(cpu.workspace);
+	free(d->workspace);
+}
+
+START_TEST(linear_agrees_with_plain_loops)
+{
+	struct orr_device d = orr_device_cpu(ORR_PRECISION_FP32);
+
+	check_linear(&d, _i, as_it_is);
 }
 END_TEST
 
@@ -628,49 +644,9 @@ END_TEST
 
 START_TEST(bf16_products_are_those_of_rounded_factors)
 {
-	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
-	float *x = filled(n * in, 1), *w = filled(out * in, 2), *bias = filled(out, 3);
-	float *dy = filled(n * out, 4), *y = filled(n * out, 0), *dx = filled(n * in, 0);
-	float *dw = filled(out * in, 0), *dbias = filled(out, 0);
 	struct orr_device d = orr_device_cpu(ORR_PRECISION_BF16);
 
-	d.workspace = malloc(d.kernels->workspace_bytes(d.precision, n, in, out));
-	d.kernels->linear->forward(&d, n, in, out, x, w, NULL, bias, y);
-	d.kernels->linear->input(&d, n, in, out, dy, w, NULL, dx);
-	d.kernels->linear->weight(&d, n, in, out, x, dy, NULL, dw, dbias);
-	for (int64_t i = 0; i < n * out; i++) {
-		double sum = (double)bias[i % out];
-
-		for (int64_t k = 0; k < in; k++)
-			sum += round_to_bf16((double)x[i / out * in + k]) *
-			       round_to_bf16((double)w[i % out * in + k]);
-		check_near((double)y[i], sum, (double)in, "y", i);
-	}
-	for (int64_t i = 0; i < n * in; i++) {
-		double sum = 0;
-
-		for (int64_t k = 0; k < out; k++)
-			sum += round_to_bf16((double)dy[i / in * out + k]) *
-			       round_to_bf16((double)w[k * in + i % in]);
-		check_near((double)dx[i], sum, (double)out, "dx", i);
-	}
-	for (int64_t i = 0; i < out * in; i++) {
-		double sum = 0;
-
-		for (int64_t r = 0; r < n; r++)
-			sum += round_to_bf16((double)dy[r * out + i / in]) *
-			       round_to_bf16((double)x[r * in + i % in]);
-		check_near((double)dw[i], sum, (double)n, "dw", i);
-	}
-	for (int64_t i = 0; i < out; i++) { /* no product: dy as it is */
-		double sum = 0;
-
-		for (int64_t r = 0; r < n; r++)
-			sum += (double)dy[r * out + i];
-		check_near((double)dbias[i], sum, (double)n, "dbias", i);
-	}
-	free(x), free(w), free(bias), free(dy), free(y), free(dx), free(dw), free(dbias);
-	free(d.workspace);
+	check_linear(&d, _i, round_to_bf16);
 }
 END_TEST
 
