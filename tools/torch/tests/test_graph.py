@@ -4,6 +4,7 @@ import json
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import orrery_torch
 import pytest
@@ -198,6 +199,41 @@ def test_measured_durations_are_of_what_computes() -> None:
     assert took["head"]["F"] > 0 and took["head"]["B"] > 0
     assert took["fixed.0"]["F"] > 0 and took["fixed.0"]["B"] == took["fixed.0"]["W"] == 0
     assert took["encoder.0"]["B"] == 0 < took["encoder.0"]["W"]  # its input is data
+
+
+class Counted(nn.Module):
+    """As timm's batch norms, which count their batches and have modules of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.act = nn.Linear(8, 8), nn.ReLU()
+        self.register_buffer("batches", torch.tensor(0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.linear(x)
+        self.batches.add_(1)
+        return self.act(x * 2)
+
+
+class Summed(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x).mean()
+
+
+def test_a_count_is_no_operator_by_itself(tmp_path: Path, alone: Any) -> None:
+    model = nn.Sequential(*[Counted() for _ in range(3)])
+    graph = orrery_torch.graph(Summed(model), torch.randn(2, 8), measured=False)
+    joined = {p.number for e in graph.edges for p in (e.source, e.target)}
+    assert joined == {p.number for p in graph.parts}
+    plan = tmp_path / "plan.json"
+    command.run("simulate", graph.write(tmp_path / "model.dot"), *"-w 1 -m 4 -s v-half --stages 2 -o".split(), plan)
+    loss = orrery_torch.run(plan, Summed(model), torch.ones(8, 8))
+    assert [int(each.batches) for each in model] == [4, 4, 4]
+    assert loss == pytest.approx(model(torch.ones(2, 8)).mean().item())
 
 
 def test_operators_take_together_what_they_take_in_one_stage() -> None:

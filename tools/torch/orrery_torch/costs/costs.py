@@ -119,6 +119,6 @@ def changes_input(trace: Trace, part: Part) -> bool:
     return any(
         bool(getattr(trace.module.get_submodule(str(n.target)), "inplace", False))
         if n.op == "call_module"
-        else function_of(n).endswith("_")
+        else function_of(n).endswith("_") and n.all_input_nodes[0].op != "get_attr"
         for n in part.calls
     )

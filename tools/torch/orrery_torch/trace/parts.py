@@ -72,14 +72,20 @@ class Splitter:
             return next(iter(owners.values()))
         return None
 
+    def _counts(self, node: fx.Node) -> Part | None:
+        """The part before a call that nothing joins to others, such as a batch norm's count of its batches: alone it
+        would be in no connected stage."""
+        alone = not node.users and all(n.op == "get_attr" for n in node.all_input_nodes)
+        return self.parts[-1] if alone and self.parts else None
+
     def split(self) -> list[Part]:
         running = None  # the module that the last call belongs to
         for node in self.trace.calls:
-            module, viewed = self._module(node), self._viewed(node)
+            module, joined = self._module(node), self._viewed(node) or self._counts(node)
             if module and module == running:
                 part = self.parts[-1]
-            elif not module and viewed:
-                part = viewed
+            elif not module and joined:
+                part = joined
             else:
                 path = module[0] if module else self._path(node)
                 name, kind = module or (self._call_name(node), function_of(node))
