@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sysconfig
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent  # of the source, wh
 
 def find() -> str:
     """The command as ORRERY names it; that of the tree in which this lies; that of the tree in
-    which one works; else that of PATH."""
+    which one works; that of the wheel, beside Python; else that of PATH."""
     here = Path.cwd()
-    built = (folder / "build/tools/orrery" for folder in (ROOT, here, *here.parents))
-    found = (str(path) for path in built if path.is_file() and os.access(path, os.X_OK))
+    built = [folder / "build/tools/orrery" for folder in (ROOT, here, *here.parents)]
+    places = [*built, Path(sysconfig.get_path("scripts"), "orrery")]
+    found = (str(path) for path in places if path.is_file() and os.access(path, os.X_OK))
     return os.environ.get("ORRERY") or next(found, "orrery")
 
 
