@@ -128,6 +128,7 @@ def main(source, folder, n, seed, seconds='inf'):
                 print(f'found by {by}:' if by else 'SURVIVES:', said, flush=True)
                 if time.monotonic() > until:
                     break
+            subprocess.run(['git', 'checkout', '-q', '.'], cwd=tree, check=True)
             for name in sorted(set(found) - {None}):
                 if finder(tree, [name], tests):
                     raise SystemExit(f'FAILED: {name} does not pass without a fault either')

@@ -444,6 +444,22 @@ static void check_same(const struct orr_graph *a, const struct orr_graph *b)
 	}
 }
 
+/* An edge from a subgraph is one from each of its nodes, in the order in which the file has them.
+ */
+START_TEST(edges_of_a_subgraph_are_in_the_order_of_its_nodes)
+{
+	struct orr_graph *g =
+		parse("s.dot", "digraph { node [forward=1] a; b; c; {c; a; b} -> d }");
+	const struct orr_operator *d = find_operator(g, "d");
+
+	ck_assert_int_eq(d->n_inputs, 3);
+	for (int i = 0; i < 3; i++)
+		ck_assert_str_eq(g->operators[d->inputs[i]].name,
+				 ((const char *[]){"a", "b", "c"})[i]);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 static const char *const round_trips[] = {
 	every_op,
 	"digraph { data=\"/x/y.csv\"; node [forward=1.25, backward=\"0.000000001\"] subgraph "
@@ -724,6 +740,7 @@ int main(void)
 		EACH(order_repeats_and_encoders_are_as_drawn, N_OF(orders)),
 		ONCE(costs_units_pins_and_labels_are_read),
 		ONCE(plain_durations_are_units),
+		ONCE(edges_of_a_subgraph_are_in_the_order_of_its_nodes),
 		ONCE(a_model_that_computes_may_carry_measured_costs),
 		EACH(studies_need_no_file, N_OF(studies)),
 		ONCE(costs_of_a_study_can_be_set),
