@@ -117,19 +117,19 @@ ORR_VECTOR static void add_slopes(int64_t count, const float *restrict x, const 
 	}
 }
 
-ORR_VECTOR static void normalise(int64_t count, const float *restrict x,
-				 const float *restrict means, const float *restrict factors,
-				 const float *restrict bias, float *restrict y)
+ORR_VECTOR static void normalise_row(int64_t count, const float *restrict x,
+				     const float *restrict means, const float *restrict factors,
+				     const float *restrict bias, float *restrict y)
 {
 	for (int64_t c = 0; c < count; c++)
 		y[c] = (x[c] - means[c]) * factors[c] + bias[c];
 }
 
-ORR_VECTOR static void input_slopes(int64_t count, const float *restrict x,
-				    const float *restrict dy, const float *restrict means,
-				    const float *restrict factors,
-				    const float *restrict mean_slopes, const float *restrict along,
-				    float *restrict dx)
+ORR_VECTOR static void row_input_slopes(int64_t count, const float *restrict x,
+					const float *restrict dy, const float *restrict means,
+					const float *restrict factors,
+					const float *restrict mean_slopes,
+					const float *restrict along, float *restrict dx)
 {
 	for (int64_t c = 0; c < count; c++)
 		dx[c] = factors[c] * (dy[c] - mean_slopes[c] - (x[c] - means[c]) * along[c]);
@@ -196,8 +196,8 @@ static void batchnorm(struct orr_device *d, int64_t n, int64_t width, double eps
 				(float)((double)gain[c] *
 					factor_of((double)moments[width + c], epsilon));
 		for (int64_t r = 0, at = first; r < n; r++, at += width) {
-			normalise(count, floats_at(d, count, x, at, room), moments + first, factors,
-				  bias + first, d->halves ? made : y + at);
+			normalise_row(count, floats_at(d, count, x, at, room), moments + first,
+				      factors, bias + first, d->halves ? made : y + at);
 			keep(d, count, made, y, at);
 		}
 	}
@@ -241,9 +241,9 @@ static void batchnorm_input(struct orr_device *d, int64_t n, int64_t width, doub
 			along[c] = (float)((double)slopes[k] / (double)n * factor);
 		}
 		for (int64_t r = 0, at = first; r < n; r++, at += width) {
-			input_slopes(count, floats_at(d, count, x, at, room),
-				     floats_at(d, count, dy, at, room_dy), moments + first, factors,
-				     means, along, d->halves ? made : dx + at);
+			row_input_slopes(count, floats_at(d, count, x, at, room),
+					 floats_at(d, count, dy, at, room_dy), moments + first,
+					 factors, means, along, d->halves ? made : dx + at);
 			keep(d, count, made, dx, at);
 		}
 	}

@@ -32,7 +32,7 @@ accept() {
 	shift
 	if ! "$orrery" "$@" >"$work/out" 2>"$work/err" </dev/null; then
 		fail "orrery $*: $(cat "$work/err")"
-	elif grep -v -e '^step ' -e '^search: ' -e '^found no CUDA device: ' \
+	elif grep -v -e '^step ' -e '^search: ' -e '^found no CUDA device: ' -e '^bf16: this processor (.*) does not multiply it; ' \
 		-e ': [0-9]* of [0-9]*$' -e '^[a-z]*: [0-9]* s\(, .*\)*$' "$work/err" | grep -q .; then
 		fail "orrery $*: on standard error: $(cat "$work/err")"
 	elif ! grep -qF -- "$text" "$work/out"; then
