@@ -150,7 +150,7 @@ static void catch_signals(struct orr_run *run, const struct progress *progress,
 {
 	static const char text[] =
 		"\nstopping after the steps under way; a second signal ends at once\n";
-	struct sigaction mine = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
+	struct sigaction mine = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_ONSTACK};
 
 	running = run;
 	notice = progress->silent ? NULL : progress->terminal ? text : text + 1;

@@ -1,5 +1,6 @@
 /* orrery: the command line. Reads the verb and hands over; nothing else. */
 #include <argp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,12 +78,26 @@ static int refuse_command(const char *word)
 	return 2;
 }
 
+/* oneDNN's products keep numbers where the stack of the thread ends: a handler there writes over
+ * the heap. Signals to a process come to this thread, so that handlers with SA_ONSTACK run
+ * elsewhere. */
+static void give_handlers_a_stack(void)
+{
+	static char room[1 << 16];
+	const stack_t own = {.ss_sp = room, .ss_size = sizeof(room)};
+	stack_t old;
+
+	if (!sigaltstack(NULL, &old) && old.ss_flags & SS_DISABLE)
+		sigaltstack(&own, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	char name[64];
 	int status;
 
 	argp_err_exit_status = 2;
+	give_handlers_a_stack();
 	output_watch();
 	if (repeats(argc, argv))
 		return 0;

@@ -48,7 +48,7 @@ static void tell_time(int number)
 
 void progress_start(const char *verb)
 {
-	struct sigaction act = {.sa_handler = tell_time, .sa_flags = SA_RESTART};
+	struct sigaction act = {.sa_handler = tell_time, .sa_flags = SA_RESTART | SA_ONSTACK};
 
 	ticking.verb = verb;
 	ticking.seconds = 2;

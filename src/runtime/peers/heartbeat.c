@@ -210,7 +210,7 @@ static void *live(void *unused)
 
 int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 {
-	struct sigaction action = {.sa_handler = wake, .sa_flags = SA_RESTART};
+	struct sigaction action = {.sa_handler = wake, .sa_flags = SA_RESTART | SA_ONSTACK};
 
 	MPI_Comm_rank(MPI_COMM_WORLD, &heart.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &heart.n_ranks);
