@@ -79,10 +79,12 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
     """Gradients of two steps, added up; the timeline; what other batches give, in all and in one."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+    most = 0
     for i, plan in enumerate(plans):
         torch.manual_seed(7)
         model, batch = Odd(), odd(SAMPLES * M)
         runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
+        most = max(most, *map(len, sum(runner.training.post.letters.values(), [()])))
         losses = [runner.step(batch), runner.step(batch)]
         found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
         torch.save((losses, found), f"{folder}/told{i}-{rank}.pt")
@@ -94,6 +96,7 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
     with pytest.raises(ValueError, match="^(process 0: )?batch: rows of 0 8, 1 7, and of the example"):
         runner.step((odd(8)[0], odd(8 if rank else 7)[1]))  # refused by one, and by all
     assert runner.step(batch) > 0
+    assert most > 1  # ids and numbers of a job go as one
     dist.destroy_process_group()
 
 
@@ -255,7 +258,7 @@ def test_messages_have_the_types_of_the_step(tmp_path: Path) -> None:
     node, value = next(iter(runner.training.post.shapes.items()))
     for wrong in (value.bfloat16(), value[:1]):
         with pytest.raises(ValueError, match=f"^{node.name}: a message of .* was made for "):
-            runner.training.post.send(Message(node, 0, -1, 0, 1), wrong.detach())
+            runner.training.post.checked(Message(node, 0, -1, 0, 1), wrong.detach())
 
 
 def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:

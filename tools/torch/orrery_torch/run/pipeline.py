@@ -132,8 +132,7 @@ class Pipeline:
             marks.append(self.watch.mark())
             made = self._do(job)
             marks.append(self.watch.mark())
-            for message in self.post.sent[job]:
-                self.post.send(message, made[message.node])
+            self.post.send(job, made)
         self.alarm.enter("after its jobs, waits until its messages have left")
         self.post.end()
         if len(order) == len(self.plan.orders[self.me]):

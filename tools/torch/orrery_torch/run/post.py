@@ -40,8 +40,18 @@ class Channels:
         self.groups = {}
 
 
+Letter = tuple[Message, ...]  # those of one job to one worker, which go as one
+
+
+def letters(messages: Iterable[Message]) -> list[Letter]:
+    to: dict[int, list[Message]] = {}
+    for m in messages:
+        to.setdefault(m.target, []).append(m)
+    return [tuple(each) for each in to.values()]
+
+
 class Post:
-    """In a channel messages arrive in the order in which the sender makes them, which the plan tells
+    """In a channel letters arrive in the order in which the sender makes them, which the plan tells
     both; no tags, as NCCL has none. A send makes nobody wait, and whoever waits for a message has
     awaited all that come before it, so a channel never holds up an order that has no deadlock.
 
@@ -53,22 +63,21 @@ class Post:
         gradients = {n: t.requires_grad for n, t in shapes.items()}
         jobs = [job for order in plan.orders for job in order]
         self.sent = {job: list(plan.sends(job, gradients)) for job in jobs}
+        self.letters = {job: letters(sent) for job, sent in self.sent.items()}
         self._number(plan.microbatches)
         self.begin(shapes, plan.microbatches)
 
     def _number(self, microbatches: int) -> None:
         """Places in channels, if only the first microbatches are there."""
         self.microbatches = microbatches
-        self.number: dict[Message, int] = {}  # in its channel
-        self.queue: dict[int, list[Message]] = {}  # to this worker, by the one it comes from
-        counts: dict[tuple[int, int], int] = {}
-        for job, messages in self.sent.items():
-            for m in messages if job.b < microbatches else ():
-                pair = (m.source, m.target)
-                self.number[m] = counts.get(pair, 0)
-                counts[pair] = self.number[m] + 1
-                if m.target == self.me:
-                    self.queue.setdefault(m.source, []).append(m)
+        self.number: dict[Message, int] = {}  # of its letter, to this worker, in its channel
+        self.queue: dict[int, list[Letter]] = {}  # to this worker, by the one it comes from
+        for job, sent in self.letters.items():
+            for letter in sent if job.b < microbatches else ():
+                if letter[0].target == self.me:
+                    queue = self.queue.setdefault(letter[0].source, [])
+                    self.number |= dict.fromkeys(letter, len(queue))
+                    queue.append(letter)
 
     def open(self) -> None:
         self.channels.open((m.source, m.target) for sent in self.sent.values() for m in sent)
@@ -78,10 +87,24 @@ class Post:
             self._number(microbatches)
         self.shapes = shapes  # as the autocast of the step makes them
         self.posted = dict.fromkeys(self.queue, 0)
-        self.coming: dict[Message, tuple[Tensor, Any]] = {}
+        self.coming: dict[tuple[int, int], tuple[Tensor, Any]] = {}  # by source and number
+        self.arrived: dict[Message, Tensor] = {}
         self.going: list[tuple[Any, Tensor]] = []
 
-    def send(self, m: Message, value: Tensor) -> None:
+    def send(self, job: Job, made: Values) -> None:
+        for letter in self.letters[job]:
+            bytes_of = [flat(self.checked(m, made[m.node])) for m in self._packed(letter)]
+            held = torch.cat(bytes_of) if len(bytes_of) > 1 else bytes_of[0]
+            self.going = [(w, t) for w, t in self.going if not w.is_completed()]
+            m = letter[0]
+            group = self.channels.groups[m.source, m.target]
+            self.going.append((dist.isend(held, m.target, group=group), held))
+
+    def _packed(self, letter: Letter) -> list[Message]:
+        """In the order in which they lie there: so that each begins at a multiple of its number's size."""
+        return sorted(letter, key=lambda m: -self.shapes[m.node].dtype.itemsize)
+
+    def checked(self, m: Message, value: Tensor) -> Tensor:
         room = self.shapes[m.node]  # on the other side; bytes would be read as what they are not
         if (value.dtype, value.shape) != (room.dtype, room.shape):
             raise ValueError(
@@ -90,36 +113,46 @@ class Post:
             )
         if value.device != self.device:
             raise ValueError(f"{m.node.name}: a message on {value.device}, not on {self.device}")
-        held = value.detach().contiguous()
-        self.going = [(w, t) for w, t in self.going if not w.is_completed()]
-        group = self.channels.groups[m.source, m.target]
-        self.going.append((dist.isend(held, m.target, group=group), held))
+        return value.detach()
 
     def expect(self, messages: Iterable[Message]) -> None:
         """Awaits them, and all that come before them."""
         for m in messages:
-            queue = self.queue[m.source]
             while self.posted[m.source] <= self.number[m]:
-                each = queue[self.posted[m.source]]
-                like = self.shapes[each.node]
-                room = torch.empty(like.shape, dtype=like.dtype, device=self.device)
-                group = self.channels.groups[each.source, self.me]
-                self.coming[each] = (room, dist.irecv(room, each.source, group=group))
+                at = self.posted[m.source]
+                size = sum(self.shapes[each.node].nbytes for each in self.queue[m.source][at])
+                room = torch.empty(size, dtype=torch.uint8, device=self.device)
+                group = self.channels.groups[m.source, self.me]
+                self.coming[m.source, at] = (room, dist.irecv(room, m.source, group=group))
                 self.posted[m.source] += 1
 
     def take(self, m: Message) -> Tensor:
         self.expect([m])
-        room, work = self.coming.pop(m)
+        if m not in self.arrived:
+            self._open_letter(m.source, self.number[m])
+        return self.arrived.pop(m)
+
+    def _open_letter(self, source: int, number: int) -> None:
+        room, work = self.coming.pop((source, number))
         work.wait()
-        return room
+        packed = self._packed(self.queue[source][number])
+        pieces = room.split([self.shapes[m.node].nbytes for m in packed])
+        for m, piece in zip(packed, pieces):
+            like = self.shapes[m.node]
+            self.arrived[m] = piece.view(like.dtype).view(like.shape)
 
     def end(self) -> None:
         for work, _ in self.going:
             work.wait()
 
     def close(self) -> None:
-        self.coming, self.going = {}, []
+        self.coming, self.arrived, self.going = {}, {}, []
         self.channels.close()
+
+
+def flat(value: Tensor) -> Tensor:
+    """Its bytes."""
+    return value.reshape(-1).view(torch.uint8)
 
 
 def give_up(group: Any, device: torch.device) -> None:
