@@ -98,6 +98,7 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = 2;
 	give_handlers_a_stack();
+	(void)signal(SIGPIPE, SIG_DFL); /* Python, from which a wheel starts it, ignores it */
 	output_watch();
 	if (repeats(argc, argv))
 		return 0;
