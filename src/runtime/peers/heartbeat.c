@@ -114,11 +114,10 @@ static void beat(void)
 	}
 }
 
-/* Who was away itself, as when the machine was suspended or is busy, has not listened in that time:
- * a silence is as long as the looks at it. */
+/* Who was away itself, as when the whole machine was suspended, has not listened in that time. */
 static void forgive(int64_t now)
 {
-	int64_t away_ns = heart.looked_ns ? now - heart.looked_ns - 2 * TICK_NS : 0;
+	int64_t away_ns = heart.looked_ns ? now - heart.looked_ns - BEAT_NS : 0;
 
 	if (away_ns > 0)
 		heart.begun_ns += away_ns;
