@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/spin.h"
 #include "base/mix.h"
 #include "cuda/collective.h"
 #include "worker_cuda.h"
@@ -51,6 +52,7 @@ static bool begin(const struct orr_codelet_arg *arg)
 	struct orr_codelet_common *common = arg->common;
 	struct orr_device *device = device_of(arg);
 
+	orr_spin_end();
 	if (arg->started)
 		atomic_store_explicit(arg->started, 1, memory_order_relaxed);
 	if (common->delay_us > 0 && arg->job >= 0)

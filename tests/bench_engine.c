@@ -8,9 +8,9 @@
  * Medians of interleaved rounds, of ratios within a round; figures only, no pass or fail. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sched.h>
 #include <string.h>
 
+#include "base/spin.h"
 #include "orrery/open.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
@@ -78,6 +78,7 @@ static void do_nothing(void *buffers[], void *cl_arg)
 {
 	(void)buffers;
 	(void)cl_arg;
+	orr_spin_end();
 }
 
 static struct starpu_codelet nothing = {
@@ -89,7 +90,7 @@ static struct starpu_codelet nothing = {
 static unsigned give_way(void *user)
 {
 	(void)user;
-	sched_yield();
+	orr_spin_wait();
 	return 1;
 }
 

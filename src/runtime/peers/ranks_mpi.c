@@ -106,9 +106,9 @@ static void watch_end(void)
 static const struct {
 	const char *name, *value;
 } settings[] = {
-	/* The thread that moves StarPU's data polls; it shall leave the core to those that compute
-	 * (with more threads than cores a step is ten times as fast). */
-	{"OMPI_MCA_mpi_yield_when_idle", "1"},
+	/* It would yield in every look for a message, of which StarPU's thread takes one after
+	 * another: look_mpi.c. */
+	{"OMPI_MCA_mpi_yield_when_idle", "0"},
 	/* A crash is the program's to report, or the system's: Open MPI's handlers come before
 	 * others. */
 	{"OMPI_MCA_opal_signal", ""},
@@ -126,6 +126,13 @@ static const struct {
 	{"OMPI_MCA_pml_ob1_send_pipeline_depth", "1024"},
 };
 
+/* Until request is done. MPI's own waiting takes a core from those that compute. */
+static void wait_for(MPI_Request *request)
+{
+	for (int done = 0; !done && !MPI_Test(request, &done, MPI_STATUS_IGNORE);)
+		;
+}
+
 /* Open MPI connects two ranks when one first sends to the other, both times. Where both begin at
  * once, one may take the other's first connection for its own second one, and then what asks for
  * data waits behind data. So the lower rank begins, with a message that is long enough for both. */
@@ -134,15 +141,19 @@ static const struct {
 static int connect_all(struct orr_error *err)
 {
 	char *bytes = calloc(1, LONG_BYTES);
+	MPI_Request request;
 
 	if (!bytes)
 		return orr_fail(err, ORR_E_NOMEM, "ranks: no memory for a message");
-	for (int other = 0; other < ranks.n_ranks; other++)
+	for (int other = 0; other < ranks.n_ranks; other++) {
+		if (ranks.rank == other)
+			continue;
 		if (ranks.rank < other)
-			MPI_Send(bytes, LONG_BYTES, MPI_BYTE, other, 0, MPI_COMM_WORLD);
-		else if (ranks.rank > other)
-			MPI_Recv(bytes, LONG_BYTES, MPI_BYTE, other, 0, MPI_COMM_WORLD,
-				 MPI_STATUS_IGNORE);
+			MPI_Isend(bytes, LONG_BYTES, MPI_BYTE, other, 0, MPI_COMM_WORLD, &request);
+		else
+			MPI_Irecv(bytes, LONG_BYTES, MPI_BYTE, other, 0, MPI_COMM_WORLD, &request);
+		wait_for(&request);
+	}
 	free(bytes);
 	return 0;
 }
@@ -174,19 +185,6 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	watch_end();
 	return code;
-}
-
-/* Until request is done. MPI's own waiting takes a core from those that compute. */
-static void wait_for(MPI_Request *request)
-{
-	struct timespec pause = {0, 10000};
-	int done = 0;
-
-	while (!MPI_Test(request, &done, MPI_STATUS_IGNORE) && !done) {
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < 500000)
-			pause.tv_nsec *= 2;
-	}
 }
 
 void orr_ranks_stop(void)

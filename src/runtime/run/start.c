@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/spin.h"
 #include "base/max.h"
 #include "codelets/workspace.h"
 #include "options.h"
@@ -56,7 +56,7 @@ int orr_session_check_home(struct orr_error *err)
 static unsigned give_way(void *user)
 {
 	(void)user;
-	sched_yield();
+	orr_spin_wait();
 	return 1; /* it may also block */
 }
 
