@@ -84,7 +84,7 @@ def check_exports():
     check(len(names) > 100, f'only {len(names)} declarations found in the headers')
     for name in sorted(names - exported):
         check(False, f'{name} is declared in a public header and not exported: put it between ORR_BEGIN and ORR_END')
-    for name in sorted(shared ^ exported):
+    for name in sorted(shared ^ (exported - {'MPI_Test'})):  # which is MPI's (src/runtime/peers/look_mpi.c)
         check(False, f'{name} is not both exported and declared between ORR_BEGIN and ORR_END, for the command or for all')
     mine = read(os.path.join(source, 'tools/plug-in/mine.c'))
     includes = ''.join(f'#include <orrery/{os.path.basename(path)}>\n' for path in headers)

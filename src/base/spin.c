@@ -31,7 +31,7 @@ void orr_spin_wait(void)
 	waited = now - since_ns;
 	if (now - asked < ALONE_NS || waited < AWAKE_NS)
 		return;
-	pause.tv_nsec = waited / 100 < SLEEP_NS ? waited / 100 : SLEEP_NS;
+	pause.tv_nsec = (long)(waited / 100 < SLEEP_NS ? waited / 100 : SLEEP_NS);
 	nanosleep(&pause, NULL);
 }
 
