@@ -278,7 +278,7 @@ def check_browser(browser):
     if trains == 'yes':
         path, _, _ = write('train', 'train', os.path.join(source, 'graphs/digits.dot'), '--steps', '12', '--evaluate-every', '4')
         results = look(browser, path, 500, True)
-        check('Predicted beside measured' in results['sections'] and 'Loss' in results['sections'], f'train: {results["sections"]}')
+        check('predicted beside measured' in results['sections'] and 'Loss' in results['sections'], f'train: {results["sections"]}')
         check('step 12' in results['loss'] and 'test loss' in results['loss'], f'hover of the loss: {results["loss"]}')
 
 

@@ -63,7 +63,8 @@ static size_t key_at(const struct orr_network *net, const struct orr_transfer *t
 /* Where by_key has the link, or has room for it. */
 static size_t *find_link(const struct orr_network *net, size_t key)
 {
-	size_t mask = 2 * net->links_room - 1, at = key * UINT64_C(11400714819323198485) >> 20;
+	size_t mask = 2 * net->links_room - 1,
+	       at = (size_t)(key * UINT64_C(11400714819323198485) >> 20);
 
 	for (at &= mask; net->by_key[at] && net->links[net->by_key[at] - 1].key != key;)
 		at = (at + 1) & mask;

@@ -247,7 +247,7 @@ static void keep_so_far(void *contest, const char *schedule, struct orr_comparis
 	struct contest *c = contest;
 	int n = (int)(c - so_far.contests) + (rows->n > 0);
 	struct orr_compared *tables = calloc((size_t)n + 1, sizeof(*tables));
-	FILE *out = stdout, *stream = NULL;
+	FILE *stream = NULL;
 	char *text = NULL, *before = so_far.text;
 	sigset_t interrupt;
 	size_t size;
@@ -259,9 +259,13 @@ static void keep_so_far(void *contest, const char *schedule, struct orr_comparis
 		for (int i = 0; i < n; i++)
 			tables[i] = so_far.contests[i].result;
 		tables[n - 1].rows = rows->n ? rows : tables[n - 1].rows;
+#ifdef __GLIBC__ /* others have a stdout that is fixed, and in a page nobody interrupts */
+		FILE *out = stdout;
+
 		stdout = stream;
 		(void)print(so_far.a, tables, n, so_far.x, false, NULL);
 		stdout = out;
+#endif
 	}
 	if (stream && !fclose(stream)) {
 		sigemptyset(&interrupt);

@@ -89,7 +89,7 @@ static bool is_terminal(void)
 
 int output_columns(void)
 {
-	struct winsize size;
+	struct winsize size = {0};
 
 	if (is_terminal() && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
 		return size.ws_col;

@@ -12,10 +12,12 @@
  * arena, since the others have no blocks above 64 MiB. */
 static void keep_freed_memory(void)
 {
+#ifdef M_ARENA_MAX
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, -1);
 	mallopt(M_TOP_PAD, 64 << 20);
+#endif
 }
 
 int session_join(struct session *s)

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""The page of --html, without data and with the engine and the panel. Usage: join.py SOURCE FOLDER_OF_THE_ENGINE OUT.html"""
+import base64
+import gzip
+import pathlib
+import sys
+
+source, engine, out = map(pathlib.Path, sys.argv[1:])
+page = (source / 'src/report/page.html').read_text()
+
+
+def packed(name):
+    return base64.b64encode(gzip.compress((engine / name).read_bytes(), 9, mtime=0)).decode()
+
+
+parts = '\n'.join(f'<script type="application/octet-stream" id="{name.replace(".", "-")}">{packed(name)}</script>'
+                  for name in ('orrery.js', 'orrery.wasm'))
+panel = (source / 'tools/page/panel.html').read_text()
+script = (source / 'tools/page/panel.js').read_text()
+for mark, text in (('{{data}}', 'null'), ('<div id="figures"', panel + '<div id="figures"'),
+                   ("script-src 'unsafe-inline'", "script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:"),
+                   ('</body>', parts + '\n<script>\n' + script + '</script>\n</body>')):
+    assert page.count(mark) == 1, mark
+    page = page.replace(mark, text)
+out.write_text(page)
