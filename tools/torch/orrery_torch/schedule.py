@@ -1,6 +1,7 @@
 """A schedule of one's own in Python, as a plan that the command simulates."""
 
 import functools
+import html
 import json
 import operator
 import re
@@ -47,11 +48,12 @@ class Costs:
 
 @dataclass
 class Simulated:
-    """The timeline of a schedule; in a notebook it is drawn. plan is for Runner and the command."""
+    """The timeline of a schedule; in a notebook it is its page. plan is for Runner and the command."""
 
     figures: dict[str, Any]  # as of `orrery simulate --json`
     plan: dict[str, Any]
     svg: str
+    page: str  # of `orrery simulate --html`
 
     @property
     def makespan(self) -> float:
@@ -59,6 +61,11 @@ class Simulated:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+    def _repr_html_(self) -> str:
+        style = "width: 100%; height: 40em; border: 0"
+        text = html.escape(self.page)
+        return f'<iframe sandbox="allow-scripts" title="timeline" style="{style}" srcdoc="{text}"></iframe>'
 
     def write(self, path: Path | str) -> Path:
         Path(path).write_text(json.dumps(self.plan, indent=1))
@@ -254,14 +261,16 @@ def pipeline(graph: Graph | Path | str, words: list[str], folder: Path) -> dict[
 
 
 def simulated(plan: dict[str, Any], memory: str | None, folder: Path) -> Simulated:
-    mine, svg, last = (folder / name for name in ("plan.json", "step.svg", "last.json"))
+    names = ("plan.json", "step.svg", "step.html", "last.json")
+    mine, svg, page, last = (folder / name for name in names)
     mine.write_text(json.dumps(plan))
     called = {f"{mine}: ": "", f"schedule {mine} ": "the policy ", str(mine): "the policy"}
     called['change "order" of its workers'] = "change their order"
     limit = [] if memory is None else [f"--memory={memory}"]
-    figures = simulate(called, mine, "--json", "--svg", svg, "-o", last, *limit)
+    figures = simulate(called, mine, "--json", "--svg", svg, "--html", page, "-o", last, *limit)
     name = {"schedule": plan["schedule"]}
-    return Simulated(json.loads(figures) | name, json.loads(last.read_text()) | name, svg.read_text())
+    drawn = (svg.read_text(), page.read_text())
+    return Simulated(json.loads(figures) | name, json.loads(last.read_text()) | name, *drawn)
 
 
 def schedule(

@@ -1,5 +1,6 @@
 """Schedules written in Python."""
 
+import html
 import json
 import math
 import re
@@ -79,6 +80,11 @@ def test_it_is_simulated_as_the_built_in_one(
             w.get(key) for w in expected["worker"]
         ], key
     assert "<svg" in found._repr_svg_()
+    frame = r'<iframe sandbox="allow-scripts" [^>]*srcdoc="([^"]*)"></iframe>'
+    framed = re.fullmatch(frame, found._repr_html_())
+    assert framed and html.unescape(framed[1]) == found.page
+    data = re.search(r'id="data">(.*?)</script>', found.page, re.DOTALL)
+    assert data and json.loads(data[1])["report"]["makespan"] == found.makespan
 
 
 def test_its_figures_are_those_that_the_command_finds_for_its_plan(tmp_path: Path) -> None:
