@@ -67,7 +67,7 @@ function arguments_of(s, schedule) {
 	}
 	return [...args, ...split(s.more || '')];
 }
-function quoted(args) { return args.map(x => /^[\w.,:\/=+@%-]+$/.test(x) ? x : "'" + x + "'").join(' '); }
+function quoted(args) { return args.map(x => /^[\w.,:\/=+@%-]+$/.test(x) ? x : "'" + x.replace(/'/g, "'\\''") + "'").join(' '); }
 
 /* ---- from what is typed to what is drawn ---- */
 
@@ -98,7 +98,7 @@ async function simulate() {
 function read_address() {
 	const given = new URLSearchParams(location.hash.slice(1));
 	for (const field of form.elements) field.value = given.size ? given.get(field.name) || '' : DEFAULTS[field.name] || '';
-	simulate();
+	simulate().catch(why => { said.textContent = 'this browser lacks something that the page needs: ' + why; });
 }
 let last_typed = 0;
 form.addEventListener('input', () => {

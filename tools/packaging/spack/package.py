@@ -5,7 +5,6 @@ from spack.package import *
 class Orrery(MesonPackage):
     """Schedules for training neural networks that are not chains: simulated, planned, and run on StarPU."""
 
-    homepage = "https://orrery.invalid"  # the repository's address, once there is one
     version("main", branch="main")
 
     variant("cuda", default=False, description="CUDA codelets")
