@@ -2,8 +2,8 @@
 
 #include <time.h>
 
-#include "base/spin.h"
 #include "base/mix.h"
+#include "base/spin.h"
 #include "cuda/collective.h"
 #include "worker_cuda.h"
 #include "workspace.h"

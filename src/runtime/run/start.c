@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/spin.h"
 #include "base/max.h"
+#include "base/spin.h"
 #include "codelets/workspace.h"
 #include "options.h"
 #include "orrery/run.h"
