@@ -12,7 +12,8 @@
 #   refuse what is wrong is said once, whichever ranks see it, with exit code 2; and what is no training is done once
 #   links  what is measured between every two ranks is what simulate takes, and no more than the wire can carry
 #   bound  ranks that mpirun has bound to a core each keep to it, instead of all to the first
-#   measures  of several ranks on a host one measures it, before StarPU starts anywhere, and the others take that
+#   measures  of several ranks on a host one measures it, before StarPU starts anywhere, and the others take that; no two
+#          processes do so at a time, and what one left empty is measured again
 # Exit code 77: there is no mpirun, or the build has no MPI.
 check=$1 orrery=$(realpath "$2") train=$(realpath "$3") source=$4
 # shellcheck source=tests/mpi.sh
@@ -307,6 +308,25 @@ measures)
 		done
 	done
 	[ -s "$work/first.bandwidth" ] && [ -s "$work/first.config" ] || fail 'nothing was measured'
+	# what a process leaves that is killed as it writes
+	bus=$work/home/.starpu/sampling/bus
+	"$orrery" train graphs/digits.dot --steps 1 >/dev/null 2>"$work/log" || fail "alone: $(cat "$work/log")"
+	for name in here-rank-0-of-3 here-rank-2-of-3 here; do
+		: >"$bus/$name.config"
+	done
+	ranks 3 "$orrery" train graphs/digits.dot -w 3 --steps 1 >/dev/null 2>"$work/log" || fail "empty: $(cat "$work/log")"
+	"$orrery" train graphs/digits.dot --steps 1 >/dev/null 2>"$work/log" || fail "empty, alone: $(cat "$work/log")"
+	for name in here-rank-0-of-3 here-rank-2-of-3 here; do
+		[ -s "$bus/$name.config" ] || fail "$name.config stayed empty"
+	done
+	# another that measures is waited for
+	rm "$bus"/here.*
+	timeout 60 flock "$work/home" sh -c ': >"$0.held" && sleep 2 && ls "$1"' "$work/lock" "$bus" >"$work/seen" &
+	until [ -e "$work/lock.held" ]; do sleep 0.05; done
+	"$orrery" train graphs/digits.dot --steps 1 >/dev/null 2>"$work/log" || fail "waits: $(cat "$work/log")"
+	wait $!
+	[ -s "$bus/here.config" ] || fail 'nothing was measured after a wait'
+	! grep -qx 'here\..*' "$work/seen" || fail 'measured beside another that does'
 	;;
 resume)
 	cd "$source" || exit 1

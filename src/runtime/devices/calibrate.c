@@ -1,24 +1,30 @@
 #include "calibrate.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* Of this process; n: ranks on the host, 0: each StarPU keeps its measurements where it likes. */
+/* Of this process; n: ranks on the host, 1: StarPU names its measurements as it likes. */
 static struct {
 	char host[HOST_NAME_MAX + 1];
 	int rank, n;
-} own;
+} own = {.n = 1};
 
 #define NAME_BYTES (HOST_NAME_MAX + 40)
 
 static void name_of(int rank, char name[NAME_BYTES])
 {
-	snprintf(name, NAME_BYTES, "%s-rank-%d-of-%d", own.host, rank, own.n);
+	if (own.n > 1)
+		snprintf(name, NAME_BYTES, "%s-rank-%d-of-%d", own.host, rank, own.n);
+	else
+		snprintf(name, NAME_BYTES, "%s", own.host);
 }
 
 void orr_calibrate_apart(int rank, int n_local)
@@ -26,52 +32,89 @@ void orr_calibrate_apart(int rank, int n_local)
 	const char *given = getenv("STARPU_HOSTNAME");
 	char name[NAME_BYTES];
 
-	if (!*own.host && given)
+	if (!*own.host && given && *given)
 		snprintf(own.host, sizeof(own.host), "%s", given);
 	else if (!*own.host && gethostname(own.host, sizeof(own.host) - 1))
 		return;
-	own.rank = rank;
+	else if (!given || !*given)
+		own.host[strcspn(own.host, ".")] = '\0'; /* as StarPU does */
+	own.rank = n_local > 1 ? rank : 0;
 	own.n = n_local;
 	name_of(rank, name);
-	setenv("STARPU_HOSTNAME", name, 1);
+	if (n_local > 1)
+		setenv("STARPU_HOSTNAME", name, 1);
 }
 
-/* Where StarPU keeps them; false: unknown. */
-static bool find_folder(char path[PATH_MAX])
+/* Where StarPU keeps them, below a folder that is there; false: unknown. */
+static bool find_folder(char path[PATH_MAX], const char **home)
 {
 	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
-	const char *home = getenv("STARPU_PERF_MODEL_DIR");
-	int n = home ? snprintf(path, PATH_MAX, "%s/bus", home) : 0;
+	int n = 0;
 
+	if ((*home = getenv("STARPU_PERF_MODEL_DIR")))
+		n = snprintf(path, PATH_MAX, "%s/bus", *home);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !n; i++)
-		if ((home = getenv(names[i])))
-			n = snprintf(path, PATH_MAX, "%s/.starpu/sampling/bus", home);
+		if ((*home = getenv(names[i])))
+			n = snprintf(path, PATH_MAX, "%s/.starpu/sampling/bus", *home);
 	return n > 0 && n < PATH_MAX;
+}
+
+/* StarPU writes into the file that says that all are there, and 1.3 aborts where another sees it
+ * empty, as a process that is killed leaves it. What is held ends with the process; where files
+ * cannot be locked, nobody waits. */
+static int lock(const char *home)
+{
+	int fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)flock(fd, LOCK_EX);
+	return fd;
+}
+
+static void unlock(int fd)
+{
+	if (fd >= 0)
+		close(fd);
 }
 
 static bool is_measured(const char *folder, int rank)
 {
 	char name[NAME_BYTES], path[PATH_MAX + NAME_BYTES + 16];
+	struct stat at;
 
 	name_of(rank, name);
 	snprintf(path, sizeof(path), "%s/%s.config", folder, name);
-	return !access(path, R_OK);
+	if (stat(path, &at))
+		return false;
+	return at.st_size || unlink(path);
 }
 
-int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err)
+static int measure(const struct starpu_conf *conf, struct orr_error *err)
 {
 	struct starpu_conf alone = *conf;
-	char folder[PATH_MAX];
 	int code;
 
-	if (own.n < 2 || own.rank || !find_folder(folder) || is_measured(folder, 0))
-		return 0;
 	alone.sched_policy = NULL; /* ours is for one start */
 	alone.sched_policy_name = "eager";
 	if ((code = starpu_init(&alone)))
 		return orr_fail(err, ORR_E_RUNTIME, "StarPU does not start: %s", strerror(-code));
 	starpu_shutdown();
 	return 0;
+}
+
+int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err)
+{
+	char folder[PATH_MAX];
+	const char *home;
+	int fd, code = 0;
+
+	if (!*own.host || own.rank || !find_folder(folder, &home))
+		return 0;
+	fd = lock(home);
+	if (!is_measured(folder, 0))
+		code = measure(conf, err);
+	unlock(fd);
+	return code;
 }
 
 /* Under another name first: who sees the file sees all of it. */
@@ -129,10 +172,15 @@ static void copy_all(const char *folder, bool last)
 void orr_calibrate_others(void)
 {
 	char folder[PATH_MAX];
+	const char *home;
+	int fd;
 
-	if (own.n < 2 || !own.rank || !find_folder(folder) || !is_measured(folder, 0) ||
-	    is_measured(folder, own.rank))
+	if (!*own.host || !own.rank || !find_folder(folder, &home))
 		return;
-	copy_all(folder, false);
-	copy_all(folder, true);
+	fd = lock(home);
+	if (is_measured(folder, 0) && !is_measured(folder, own.rank)) {
+		copy_all(folder, false);
+		copy_all(folder, true);
+	}
+	unlock(fd);
 }

@@ -201,8 +201,7 @@ int orr_hardware_choose(enum orr_hardware wanted, int streams, int64_t memory_by
 	n_devices = n_devices < STARPU_MAXCUDADEVS ? n_devices : STARPU_MAXCUDADEVS;
 	if (is_bound()) /* else StarPU 1.3 takes the host's first cores, in every rank the same */
 		setenv("STARPU_WORKERS_GETBIND", "1", 0);
-	if (n_local > 1)
-		orr_calibrate_apart(rank, n_local);
+	orr_calibrate_apart(rank, n_local);
 	conf->nopencl = 0;
 	conf->ncuda = 0;
 	conf->ncpus = count_cpus(n_own, n_local);
