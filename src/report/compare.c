@@ -214,7 +214,6 @@ static void sum_up(struct orr_comparison *c)
 	find_front(c);
 }
 
-/* Into the row after the last. */
 static int try_next(struct orr_comparison *c, const struct orr_entry *entry,
 		    const struct orr_schedule *schedule, struct orr_error *err)
 {
@@ -232,7 +231,6 @@ static int try_next(struct orr_comparison *c, const struct orr_entry *entry,
 	return try_schedule(&c->contenders[c->n], entry, schedule, err);
 }
 
-/* Every built-in schedule. */
 static int try_all(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
 {
 	int code = 0;
@@ -421,9 +419,9 @@ const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct or
 				const struct orr_contender *x)
 {
 	if (c->several_cuts && x->n_stages)
-		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s, %d stage%s",
-			       orr_utf8_fit(x->schedule, 80), x->schedule, x->n_stages,
-			       x->n_stages == 1 ? "" : "s");
+		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s, %s",
+			       orr_utf8_fit(x->schedule, 80), x->schedule,
+			       orr_count_text(x->n_stages, "stage"));
 	else
 		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s", orr_utf8_fit(x->schedule, 120),
 			       x->schedule);
