@@ -19,15 +19,16 @@ struct orr_schedule;
 
 /* What is to be tried. */
 struct orr_entry {
-	const struct orr_pipeline *
-		pipeline; /* its step must be set, and have as many microbatches as every other's */
-	const struct orr_schedule
-		*schedule; /* NULL: every built-in one, with its parameters' defaults */
-	const int *home;   /* (optional) where a plan has the stages, see orr_jobs_create_at() */
-	bool front; /* in place of every built-in one: auto in memory after memory, a row each,
-		       see orr_compare(); the pipeline's machine has no limit */
-	int64_t within_ns; /* of these rows, seek the one that holds least and takes no longer; 0:
-			      seek the whole front */
+	/* its step must be set, and have as many microbatches as every other's */
+	const struct orr_pipeline *pipeline;
+	/* NULL: every built-in one, with its parameters' defaults */
+	const struct orr_schedule *schedule;
+	const int *home; /* (optional) where a plan has the stages, see orr_jobs_create_at() */
+	/* in place of every built-in one: auto in memory after memory, a row each, see
+	 * orr_compare(); the pipeline's machine has no limit */
+	bool front;
+	/* of these rows, seek the one that holds least and takes no longer; 0: the whole front */
+	int64_t within_ns;
 	enum orr_run_order order;      /* see orr_try_init_in() */
 	const struct orr_noise *noise; /* (optional) what it meets, see orr_noise_run() */
 	const char *refused; /* (optional) the reason why it is not tried, listed under the

@@ -184,8 +184,8 @@ static int add_name(struct label *label, const char *name, struct orr_error *err
 {
 	char *before = label->text;
 	const char *newline = before ? strrchr(before, '\n') : NULL;
-	size_t last = !before ? 0 : strlen(newline ? newline + 1 : before) + 1;
-	bool full = last + strlen(name) + 1 > LINE_CHARACTERS;
+	size_t last = before ? strlen(newline ? newline + 1 : before) : 0;
+	bool full = last + strlen(name) + 2 > LINE_CHARACTERS;
 
 	if (asprintf(&label->text, "%s%s%s", before ? before : "",
 		     !before ? ""

@@ -205,20 +205,6 @@ static int check_memory(struct training *t, struct orr_error *err)
 	return code ? code : orr_opened_check_memory(&t->opened, err);
 }
 
-static int begin(struct training *t, struct orr_error *err)
-{
-	const struct options *o = &t->options;
-	char text[512];
-	int code;
-
-	if (!o->train.init)
-		return 0;
-	code = orr_run_begin(t->run, o->train.init, o->train.init_partly, text, sizeof(text), err);
-	if (!code && *text)
-		session_say(&t->session, "%s", text);
-	return code;
-}
-
 /* Go on from the checkpoint, if there is one. What does not fit, fits on no rank. */
 static int resume(struct training *t, struct orr_error *err)
 {
@@ -226,11 +212,15 @@ static int resume(struct training *t, struct orr_error *err)
 	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run), code;
 	/* to evaluate it, no learning rate is needed */
 	double *rate = o->train.has_lr || !t->steps ? &t->old_rate : NULL;
+	char text[512] = "";
 
 	if (!t->session.rank)
 		hardware_tell(&o->run);
-	if ((code = begin(t, err)))
+	if (o->train.init && (code = orr_run_begin(t->run, o->train.init, o->train.init_partly,
+						   text, sizeof(text), err)))
 		return code;
+	if (*text)
+		session_say(&t->session, "%s", text);
 	t->old_rate = o->run.learning_rate;
 	if (t->best && (code = evaluations_resume(&t->evaluations, t->run, t->best, rate, err)))
 		return code;

@@ -1,7 +1,6 @@
 #include "export.h"
 
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +8,11 @@
 
 #include "command.h"
 #include "open/exchange.h"
+#include "report/omissions.h"
 #include "schedule/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "base/json.h"
-#include "base/quantity.h"
 #include "output_file.h"
 #include "orrery/pipeline.h"
 #include "orrery/try.h"
@@ -21,107 +20,6 @@
 #include "orrery/timeline.h"
 
 #define FORMAT "stages of a schedule by orrery"
-
-/* ---- what a CSV cannot say: it has rows of stage, pass and microbatch, and nothing else ---- */
-
-#define MOST_LOSSES 8
-#define LOSS_TEXT 112
-struct losses {
-	int n;
-	char text[MOST_LOSSES][LOSS_TEXT]; /* "recomputation of 3 stages" */
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct losses *losses, const char *format,
-						      ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	(void)vsnprintf(losses->text[losses->n++], LOSS_TEXT, format, arguments);
-	va_end(arguments);
-}
-
-/* An edge from every stage to the next, and no other. */
-static bool is_chain(const struct orr_pipeline *p)
-{
-	bool chain = p->n_edges == p->n_stages - 1;
-
-	for (int e = 0; e < p->n_edges && chain; e++)
-		chain = p->edges[e].from == e && p->edges[e].to == e + 1;
-	return chain;
-}
-
-static bool recomputes(const struct orr_jobs *jobs, int s)
-{
-	return jobs->recompute[s];
-}
-
-static bool is_ganged(const struct orr_jobs *jobs, int s)
-{
-	return orr_pipeline_n_at(jobs->pipeline, s) > 1;
-}
-
-static bool is_replicated(const struct orr_jobs *jobs, int s)
-{
-	int first = jobs->compute[orr_jobs_index(jobs, s, 0, ORR_PASS_F)];
-
-	for (int b = 0; b < jobs->pipeline->n_microbatches; b++)
-		for (int d = 0; d < jobs->n_passes; d++)
-			if (jobs->compute[orr_jobs_index(jobs, s, b, (enum orr_pass)d)] != first)
-				return true;
-	return false;
-}
-
-/* No row implies its cap: F and the job that it waits for are on two workers. */
-static bool is_capped(const struct orr_jobs *jobs, int s)
-{
-	int cap = orr_jobs_cap(jobs, s);
-
-	for (int b = cap; cap && b < jobs->pipeline->n_microbatches; b++)
-		if (jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)] !=
-		    jobs->compute[orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs, s))])
-			return true;
-	return false;
-}
-
-static int count_stages(const struct orr_jobs *jobs, bool (*is)(const struct orr_jobs *, int))
-{
-	int n = 0;
-
-	for (int s = 0; s < jobs->pipeline->n_stages; s++)
-		n += is(jobs, s);
-	return n;
-}
-
-static void find_losses(struct losses *losses, const struct orr_jobs *jobs)
-{
-	int recomputing = count_stages(jobs, recomputes),
-	    apart = count_stages(jobs, orr_stages_are_apart);
-	int replicated = count_stages(jobs, is_replicated), capped = count_stages(jobs, is_capped);
-	int ganged = count_stages(jobs, is_ganged);
-
-	losses->n = 0;
-	if (!is_chain(jobs->pipeline))
-		add(losses, "the graph of the stages, which PyTorch takes for a chain");
-	if (recomputing)
-		add(losses, "recomputation of %s", orr_count_text(recomputing, "stage"));
-	if (jobs->async)
-		add(losses, "that it never flushes, and its updates");
-	if (replicated)
-		add(losses, "that %s %s several workers, where PyTorch wants one",
-		    orr_count_text(replicated, "stage"), replicated == 1 ? "has" : "have");
-	if (ganged)
-		add(losses, "%s on several workers at once, each in the row of the first",
-		    orr_count_text(ganged, "stage"));
-	if (apart)
-		add(losses, "who owns the parameters of %s", orr_count_text(apart, "stage"));
-	if (capped)
-		add(losses, "the cap of %s", orr_count_text(capped, "stage"));
-	if (jobs->order == ORR_ORDER_GREEDY)
-		add(losses, "that its order is greedy: it is fixed as it came out");
-}
-
-/* ---- before the work ---- */
 
 /* "v-half.stages.json" of "v-half.csv"; NULL where there is none, or with code no memory. The
  * caller frees it. */
@@ -171,7 +69,7 @@ int export_check(const char *csv, bool strict, struct orr_error *err)
 	return code;
 }
 
-static const char *print_losses(char *text, size_t size, const struct losses *losses)
+static const char *print_losses(char *text, size_t size, const struct orr_omissions *losses)
 {
 	size_t length = 0;
 
@@ -191,12 +89,12 @@ static const struct orr_jobs *said(const struct orr_jobs *jobs)
 int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 		      struct orr_error *err)
 {
-	struct losses losses;
+	struct orr_omissions losses;
 	char text[120];
 
 	if (!csv || !strict)
 		return 0;
-	find_losses(&losses, said(jobs));
+	orr_omissions_find(&losses, said(jobs));
 	if (!losses.n)
 		return 0;
 	return orr_fail(
@@ -249,14 +147,14 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 {
 	static const char why[] = "which transfer goes first where several are asked for at once";
 	struct orr_table *table = NULL;
-	struct losses losses;
+	struct orr_omissions losses;
 	char text[512];
 	bool same = true;
 	int code;
 
 	if (!csv)
 		return 0;
-	find_losses(&losses, said(t->jobs));
+	orr_omissions_find(&losses, said(t->jobs));
 	if (losses.n) /* said, or refused */
 		return 0;
 	if (!(code = read_back(&table, t, err)))
@@ -277,8 +175,8 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 
 /* ---- writing ---- */
 
-static int write_list(const char *list, const struct orr_jobs *jobs, const struct losses *losses,
-		      struct orr_error *err)
+static int write_list(const char *list, const struct orr_jobs *jobs,
+		      const struct orr_omissions *losses, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	json_t *stages = orr_stages_json(jobs, err), *edges, *lost, *json;
@@ -303,13 +201,13 @@ static int write_list(const char *list, const struct orr_jobs *jobs, const struc
 
 int export_write(const char *csv, const struct orr_timeline *t, struct orr_error *err)
 {
-	struct losses losses;
-	char text[MOST_LOSSES * LOSS_TEXT], line[1024], *list = NULL;
+	struct orr_omissions losses;
+	char text[ORR_MOST_OMISSIONS * ORR_OMISSION_TEXT], line[1024], *list = NULL;
 	int code;
 
 	if (!csv)
 		return 0;
-	find_losses(&losses, said(t->jobs));
+	orr_omissions_find(&losses, said(t->jobs));
 	if (!(code = output_file(csv, write_csv, t, err)) && !(code = name_list(&list, csv, err)) &&
 	    list)
 		code = write_list(list, said(t->jobs), &losses, err);
