@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exchange.h"
+#include "base/max.h"
 #include "base/nearest.h"
 #include "plan/plan_file.h"
 #include "schedule/table.h"
@@ -145,8 +146,7 @@ int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_fil
 	int64_t *list;
 
 	for (int s = 0; s < plan->n_stages; s++)
-		most = orr_plan_file_replicas(plan, s) > most ? orr_plan_file_replicas(plan, s)
-							      : most;
+		most = (int)larger(most, orr_plan_file_replicas(plan, s));
 	if (i < 0 || choice->schedule.parameters[i].kind != ORR_PARAMETER_LIST ||
 	    choice->values[i].n_list || most == 1)
 		return 0;

@@ -31,8 +31,7 @@ struct orr_entry {
 	int64_t within_ns;
 	enum orr_run_order order;      /* see orr_try_init_in() */
 	const struct orr_noise *noise; /* (optional) what it meets, see orr_noise_run() */
-	const char *refused; /* (optional) the reason why it is not tried, listed under the
-				schedule's name */
+	const char *refused; /* (optional) why it is not tried, listed under the schedule's name */
 	/* (optional) before each row that is tried, with those so far: orr_compare's, until this
 	 * returns */
 	void (*next)(void *user, const char *schedule, struct orr_comparison *so_far);
@@ -53,13 +52,12 @@ struct orr_contender {
 	double bubble, span_bubble;
 	int peak_stash;           /* of the worker that holds most */
 	int64_t peak_stash_bytes; /* the same, in bytes */
-	int64_t memory_bytes;     /* of that worker: parameters, everything kept for them, and peak
-				     stash */
-	int64_t received_bytes;   /* by all workers in a step, whatever it is */
-	struct orr_noisy noisy;   /* with the entry's noise; else zeros */
-	int64_t limit_bytes; /* of a front's row, the memory that the order had to fit; else 0 */
-	bool in_front;       /* (private) a front's row */
-	bool on_front;       /* no other is both faster and smaller */
+	int64_t memory_bytes;   /* of that worker: parameters, all kept for them, and peak stash */
+	int64_t received_bytes; /* by all workers in a step, whatever it is */
+	struct orr_noisy noisy; /* with the entry's noise; else zeros */
+	int64_t limit_bytes;    /* of a front's row, the memory that the order had to fit; else 0 */
+	bool in_front;          /* (private) a front's row */
+	bool on_front;          /* no other is both faster and smaller */
 	int n_untested;
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 };
@@ -126,9 +124,7 @@ const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct or
 int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
 		       struct orr_error *err);
 
-/* ---- what compare writes: a table for people, one JSON object, or a CSV of all rows ---- */
-
-/* All that was tried with one number of microbatches and one memory. */
+/* What compare writes of: all that was tried with one number of microbatches and one memory. */
 struct orr_compared {
 	struct orr_comparison *rows;   /* borrowed */
 	const struct orr_noise *noise; /* borrowed; NULL: none */

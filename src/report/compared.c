@@ -4,6 +4,7 @@
 
 #include "compare.h"
 #include "base/json.h"
+#include "base/max.h"
 #include "orrery/machine.h"
 #include "simulate/noise.h"
 #include "pipeline/parameter_cost.h"
@@ -251,11 +252,9 @@ void orr_compared_write(FILE *file, const struct orr_compared *comparison)
 		write_table(file, comparison);
 	if (comparison->within_ns)
 		write_within(file, comparison);
-	for (int i = c->n_fitting; i < c->n; i++) {
-		int length = (int)strlen(orr_contender_print(name, c, &c->contenders[i]));
-
-		width = length > width ? length : width;
-	}
+	for (int i = c->n_fitting; i < c->n; i++)
+		width = (int)larger(
+			width, (int64_t)strlen(orr_contender_print(name, c, &c->contenders[i])));
 	if (width)
 		fprintf(file, "%sThese do not fit:\n", c->n_fitting ? "\n" : "");
 	for (int i = c->n_fitting; i < c->n; i++)

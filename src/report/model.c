@@ -106,7 +106,6 @@ static const char *flops(char *buffer, size_t size, int64_t n)
 	return buffer;
 }
 
-/* Operators of a kind that is not known. */
 static void write_not_counted(FILE *file, const struct orr_graph *g)
 {
 	char text[512];
@@ -179,7 +178,6 @@ static int name_width(const struct orr_graph *g)
 	return width < 40 ? width : 40;
 }
 
-/* The last column: its inputs and its label. */
 static void write_inputs(FILE *file, const struct orr_graph *g, const struct orr_operator *o)
 {
 	char text[512];
@@ -211,7 +209,6 @@ static const char *stage(char buffer[16], const struct orr_operator *o)
 	return buffer;
 }
 
-/* One row per operator: the sizes that follow from its shapes. */
 static void write_model(FILE *file, const struct orr_graph *g)
 {
 	int width = name_width(g);
@@ -231,7 +228,6 @@ static void write_model(FILE *file, const struct orr_graph *g)
 	}
 }
 
-/* One row per operator: the costs in the file. */
 static void write_costs(FILE *file, const struct orr_graph *g)
 {
 	static const char format[] = "%-*s  %5s  %9s  %9s  %9s  %10s  %9s  %10s  ";
@@ -295,7 +291,6 @@ static json_t *columns_json(const struct orr_operator *o)
 	return columns;
 }
 
-/* Attributes as a file says them. */
 static json_t *attributes_json(const struct orr_operator *o)
 {
 	json_t *attributes = json_object();

@@ -387,16 +387,15 @@ static json_t *duration_json(const struct orr_pipeline *p, int s, enum orr_pass 
  * without W in it, null for a pass that a stage has not. */
 static json_t *pipeline_json(const struct orr_pipeline *p)
 {
-	json_t *stages = json_array(), *edges = json_array(), *of;
+	json_t *stages = json_array(), *edges = json_array();
 
-	for (int s = 0; s < p->n_stages; s++) {
-		of = json_pack("{s:i, s:I}", "depth", p->stages[s].depth, "stash_bytes",
-			       (json_int_t)p->stages[s].stash_bytes);
-		orr_json_set(&of, "whole", duration_json(p, s, ORR_PASS_B, false));
-		orr_json_set(&of, "backward", duration_json(p, s, ORR_PASS_B, true));
-		orr_json_set(&of, "weight", duration_json(p, s, ORR_PASS_W, true));
-		orr_json_append(&stages, of);
-	}
+	for (int s = 0; s < p->n_stages; s++)
+		orr_json_append(&stages,
+				json_pack("{s:i, s:I, s:o, s:o, s:o}", "depth", p->stages[s].depth,
+					  "stash_bytes", (json_int_t)p->stages[s].stash_bytes,
+					  "whole", duration_json(p, s, ORR_PASS_B, false),
+					  "backward", duration_json(p, s, ORR_PASS_B, true),
+					  "weight", duration_json(p, s, ORR_PASS_W, true)));
 	for (const struct orr_edge *e = p->edges; e < p->edges + p->n_edges; e++)
 		orr_json_append(&edges,
 				json_pack("[i, i, I, I]", e->from, e->to, (json_int_t)e->bytes,
