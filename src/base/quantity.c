@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "orrery/orrery.h"
-
 /* A decimal number: mantissa * 10^exponent. Read here rather than by strtod, so that neither the
  * locale nor binary rounding changes what a file says. */
 struct decimal {

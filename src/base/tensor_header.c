@@ -1,7 +1,6 @@
 #include "tensor_header.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,6 @@
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "base/quantity.h"
-#include "orrery/try.h"
 #include "orrery/timeline.h"
 #include "base/utf8.h"
 

@@ -7,7 +7,6 @@
 #include "orrery/graph.h"
 #include "base/json.h"
 #include "base/max.h"
-#include "orrery/orrery.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
 

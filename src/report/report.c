@@ -1,7 +1,6 @@
 #include "report.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "orrery/figures.h"

@@ -1,6 +1,5 @@
 #include "stages.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

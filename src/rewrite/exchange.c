@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "rewriting.h"
 
@@ -154,7 +153,9 @@ static struct orr_sharded *note(struct orr_rewriting *x, int k, int t, enum orr_
 static int exchange_parts(int *made, struct orr_rewriting *x, int k, const struct orr_sharded *from,
 			  enum orr_sharding how, struct orr_error *err)
 {
-	bool sum = from->how == ORR_SHARDING_SUM;
+	const char *name = from->how != ORR_SHARDING_SUM ? "turned"
+			   : how == ORR_SHARDING_ROWS    ? "sum"
+							 : "columns";
 	int *slices = calloc((size_t)from->t, sizeof(*slices)), code = 0;
 
 	if (!slices)
@@ -166,11 +167,8 @@ static int exchange_parts(int *made, struct orr_rewriting *x, int k, const struc
 		}
 		if (code)
 			break;
-		made[j] = add_joint(x, k, j, ORR_COLLECTIVE_ALL_TO_ALL,
-				    !sum                       ? "turned"
-				    : how == ORR_SHARDING_ROWS ? "sum"
-							       : "columns",
-				    from->how, slices, from->t, err);
+		made[j] = add_joint(x, k, j, ORR_COLLECTIVE_ALL_TO_ALL, name, from->how, slices,
+				    from->t, err);
 		code = made[j] < 0 ? ORR_E_NOMEM : 0;
 	}
 	free(slices);

@@ -419,15 +419,6 @@ static int check(const struct options *a, struct orr_error *err)
 	return 0;
 }
 
-static int check_front(const struct options *a, const struct orr_opened *x, struct orr_error *err)
-{
-	if (a->compare.front && x->settled.machine.memory_bytes)
-		return orr_fail(err, ORR_E_INPUT,
-				"--front goes through the memories itself: leave `memory` out of "
-				"the file of --machine");
-	return 0;
-}
-
 int cmd_compare(int argc, char **argv)
 {
 	const struct options a =
@@ -441,8 +432,12 @@ int cmd_compare(int argc, char **argv)
 
 	if (!(code = check(&a, &err)) && !(code = output_check(&a.output, &err)) &&
 	    !(code = work_choose(&x, &a, &err)) && !(code = orr_open_graph(&x, &err)) &&
-	    !(code = orr_open_pipeline(&x, &err)) && !(code = check_front(&a, &x, &err)))
-		code = compare(&a, &x, &err);
+	    !(code = orr_open_pipeline(&x, &err)))
+		code = a.compare.front && x.settled.machine.memory_bytes
+			       ? orr_fail(&err, ORR_E_INPUT,
+					  "--front goes through the memories itself: leave "
+					  "`memory` out of the file of --machine")
+			       : compare(&a, &x, &err);
 	orr_opened_fini(&x);
 	return command_end(code, &err);
 }

@@ -1,7 +1,6 @@
 /* orrery plan: operator graph -> stages, workers and orders. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"

@@ -2,7 +2,6 @@
 /* What a command writes: JSON on standard output, and files. */
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include "orrery/orrery.h"
 #include "output_file.h"
 

@@ -3,7 +3,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include "orrery/orrery.h"
 #include "orrery/schedule.h"
 #include "output_file.h"
