@@ -57,11 +57,6 @@ static float of_half(uint16_t half)
 	return of_bits(sign | exponent << 23 | fraction << 13);
 }
 
-static float of_bfloat16(uint16_t value)
-{
-	return of_bits((uint32_t)value << 16);
-}
-
 #define GATHER(type, as_float) \
 	for (int64_t i = 0; i < n; i++) { \
 		int64_t place = index_of ? index_of[columns[i]] : columns[i]; \
@@ -83,7 +78,7 @@ void orr_element_gather(enum orr_element element, const void *row, const int64_t
 	case ORR_ELEMENT_F16:
 		GATHER(uint16_t, of_half(x));
 	case ORR_ELEMENT_BF16:
-		GATHER(uint16_t, of_bfloat16(x));
+		GATHER(uint16_t, of_bits((uint32_t)x << 16));
 	case ORR_ELEMENT_F64:
 		GATHER(double, (float)x);
 	case ORR_ELEMENT_I8:

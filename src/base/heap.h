@@ -1,6 +1,5 @@
 #pragma once
 /* A priority queue of small records: smallest (key, tie, value) first. */
-#include <stdbool.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
 

@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "read_at.h"
-
 #define MOST_BYTES (INT64_C(1) << 30) /* of what is read whole */
 
 static int (*on_seen)(const char *path, struct orr_error *err);
@@ -21,6 +19,24 @@ void orr_input_watch(int (*seen)(const char *path, struct orr_error *err))
 int orr_input_name(const char *path, struct orr_error *err)
 {
 	return on_seen ? on_seen(path, err) : 0;
+}
+
+int orr_read_at(int fd, void *to, size_t n, int64_t at)
+{
+	char *rest = to;
+
+	while (n > 0) {
+		ssize_t got = pread(fd, rest, n, at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -1 : 1;
+		rest += got;
+		at += got;
+		n -= (size_t)got;
+	}
+	return 0;
 }
 
 int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure,

@@ -20,6 +20,8 @@ int orr_input_name(const char *path, struct orr_error *err);
  */
 int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure,
 		   struct orr_error *err);
+/* Read n bytes from offset `at`. Returns 0; 1 if the file ends before; -1 with errno. */
+int orr_read_at(int fd, void *to, size_t n, int64_t at);
 /* All of one, at most 1 GiB, with a zero behind it; the caller's to free. length NULL: it must be
  * text, without zeros. */
 int orr_input_read(char **bytes, size_t *length, const char *path, const char *cure,

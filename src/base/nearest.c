@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "max.h"
+
 #define FAR 1000
 #define LONGEST ((int)sizeof(((struct orr_nearest *)0)->meant) - 1)
 #define SHORTEST_PART 3 /* letters that say enough where they are only part of a word */
@@ -13,11 +15,6 @@ static bool is_same(char a, char b)
 {
 	return tolower((unsigned char)(a == '_' ? '-' : a)) ==
 	       tolower((unsigned char)(b == '_' ? '-' : b));
-}
-
-static int least(int a, int b)
-{
-	return a < b ? a : b;
 }
 
 /* Damerau and Levenshtein's distance, where no letter is changed twice. */
@@ -32,17 +29,16 @@ static int distance(const char *a, int n_a, const char *b, int n_b)
 
 		here[0] = i;
 		for (int k = 1; k <= n_b; k++) {
-			here[k] = least(before[k - 1] + !is_same(a[i - 1], b[k - 1]),
-					least(before[k], here[k - 1]) + 1);
+			here[k] = (int)smaller(before[k - 1] + !is_same(a[i - 1], b[k - 1]),
+					       smaller(before[k], here[k - 1]) + 1);
 			if (i > 1 && k > 1 && is_same(a[i - 1], b[k - 2]) &&
 			    is_same(a[i - 2], b[k - 1]))
-				here[k] = least(here[k], swapped[k - 2] + 1);
+				here[k] = (int)smaller(here[k], swapped[k - 2] + 1);
 		}
 	}
 	return row[n_a % 3][n_b];
 }
 
-/* Does a begin with all of b? */
 static bool begins(const char *a, int n_a, const char *b, int n_b)
 {
 	for (int i = 0; i < n_b; i++)
@@ -110,4 +106,28 @@ const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n)
 	if (*n->meant)
 		(void)snprintf(hint, ORR_HINT, " (did you mean %s?)", n->meant);
 	return hint;
+}
+
+int orr_word_find(const char *const *words, const char *text, const char *what,
+		  struct orr_error *err)
+{
+	struct orr_nearest near = orr_nearest_to(text);
+	char list[200] = "", hint[ORR_HINT];
+	size_t used = 0;
+
+	for (int i = 0; words[i]; i++) {
+		const char *between = !words[i + 1] ? "" : words[i + 2] ? ", " : " and ";
+
+		if (!*words[i])
+			continue;
+		if (!strcmp(text, words[i]))
+			return i;
+		orr_nearest_try(&near, words[i], NULL);
+		if (!strcmp(words[i], "cuda"))
+			orr_nearest_try(&near, "gpu", "cuda");
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", words[i],
+					 between);
+	}
+	return orr_fail(err, ORR_E_INPUT, "%s: no '%.40s'%s: there are %s", what, text,
+			orr_nearest_hint(hint, &near), list);
 }

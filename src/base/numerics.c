@@ -1,4 +1,4 @@
-/* The names of precisions and optimizers. */
+/* The names of precisions, optimizers and hardware. */
 #include "orrery/orrery.h"
 
 #include <stdio.h>
@@ -6,14 +6,15 @@
 
 #include "nearest.h"
 
-static const char *const optimizers[ORR_N_OPTIMIZERS] = {[ORR_OPTIMIZER_ADAMW] = "adamw",
-							 [ORR_OPTIMIZER_ADAM] = "adam",
-							 [ORR_OPTIMIZER_MOMENTUM] = "momentum",
-							 [ORR_OPTIMIZER_SGD] = "sgd",
-							 [ORR_OPTIMIZER_NONE] = "none"};
-static const char *const precisions[ORR_N_PRECISIONS] = {[ORR_PRECISION_FP32] = "fp32",
-							 [ORR_PRECISION_TF32] = "tf32",
-							 [ORR_PRECISION_BF16] = "bf16"};
+static const char *const optimizers[] = {
+	[ORR_OPTIMIZER_ADAMW] = "adamw",       [ORR_OPTIMIZER_ADAM] = "adam",
+	[ORR_OPTIMIZER_MOMENTUM] = "momentum", [ORR_OPTIMIZER_SGD] = "sgd",
+	[ORR_OPTIMIZER_NONE] = "none",         NULL};
+static const char *const precisions[] = {[ORR_PRECISION_FP32] = "fp32",
+					 [ORR_PRECISION_TF32] = "tf32",
+					 [ORR_PRECISION_BF16] = "bf16",
+					 NULL};
+static const char *const hardware[] = {[ORR_HARDWARE_CPU] = "cpu", [ORR_HARDWARE_CUDA] = "cuda"};
 
 const char *orr_optimizer_name(enum orr_optimizer optimizer)
 {
@@ -25,33 +26,10 @@ const char *orr_precision_name(enum orr_precision precision)
 	return precisions[precision];
 }
 
-/* Which of the names; below 0: none. */
-static int find(const char *const *names, int n, const char *text, const char *what,
-		struct orr_error *err)
-{
-	struct orr_nearest near = orr_nearest_to(text);
-	char list[80] = "", hint[ORR_HINT];
-	size_t length = 0;
-
-	for (int i = 0; i < n; i++) {
-		if (!strcmp(text, names[i]))
-			return i;
-		orr_nearest_try(&near, names[i], NULL);
-	}
-	for (int i = 0; i < n && length < sizeof(list); i++)
-		length += (size_t)snprintf(list + length, sizeof(list) - length, "%s%s",
-					   i == 0      ? ""
-					   : i + 1 < n ? ", "
-						       : " and ",
-					   names[i]);
-	return orr_fail(err, ORR_E_INPUT, "%s: no '%.40s'%s: there are %s", what, text,
-			orr_nearest_hint(hint, &near), list);
-}
-
 int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what,
 			struct orr_error *err)
 {
-	int found = find(optimizers, ORR_N_OPTIMIZERS, text, what, err);
+	int found = orr_word_find(optimizers, text, what, err);
 
 	if (found < 0)
 		return found;
@@ -62,10 +40,47 @@ int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const c
 int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what,
 			struct orr_error *err)
 {
-	int found = find(precisions, ORR_N_PRECISIONS, text, what, err);
+	int found = orr_word_find(precisions, text, what, err);
 
 	if (found < 0)
 		return found;
 	*precision = (enum orr_precision)found;
 	return 0;
+}
+
+struct orr_profiled orr_profiled_of(enum orr_hardware on, enum orr_precision precision)
+{
+	if (on == ORR_HARDWARE_CPU && precision == ORR_PRECISION_TF32)
+		precision = ORR_PRECISION_FP32;
+	return (struct orr_profiled){on, precision};
+}
+
+int orr_profiled_parse(struct orr_profiled *profiled, const char *text, const char *what,
+		       struct orr_error *err)
+{
+	const char *comma = strchr(text, ',');
+	enum orr_precision precision;
+	int code;
+
+	for (int i = ORR_HARDWARE_CPU; comma && i <= ORR_HARDWARE_CUDA; i++) {
+		if (strlen(hardware[i]) != (size_t)(comma - text) ||
+		    strncmp(text, hardware[i], strlen(hardware[i])) != 0)
+			continue;
+		if ((code = orr_precision_parse(&precision, comma + 1 + (comma[1] == ' '), what,
+						err)))
+			return code;
+		*profiled = orr_profiled_of((enum orr_hardware)i, precision);
+		return 0;
+	}
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: '%.40s' is no device and precision: write \"cuda, bf16\" or "
+			"\"cpu, fp32\"",
+			what, text);
+}
+
+const char *orr_profiled_print(char *text, size_t size, const struct orr_profiled *profiled)
+{
+	(void)snprintf(text, size, "%s, %s", hardware[profiled->hardware],
+		       orr_precision_name(profiled->precision));
+	return text;
 }

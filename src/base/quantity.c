@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "orrery/orrery.h"
-
 /* A decimal number: mantissa * 10^exponent. Read here rather than by strtod, so that neither the
  * locale nor binary rounding changes what a file says. */
 struct decimal {
@@ -47,7 +45,6 @@ static const struct unit sizes[] = {
 };
 #define SIZE_UNITS "B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"
 
-/* What a message shows of text. */
 static const char *shown(const char *text)
 {
 	return *text ? text : "''";
@@ -160,8 +157,7 @@ int orr_duration_parse(int64_t *ns, bool *units, const char *text, const char *w
 			*units = true;
 		return code;
 	}
-	unit = rest ? find_unit(durations, rest) : NULL;
-	if (!unit)
+	if (!(unit = rest ? find_unit(durations, rest) : NULL))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: %.60s is no duration: say 1.2ms (" DURATION_UNITS
 				") or a plain number of units",
@@ -334,27 +330,42 @@ const char *orr_size_print(char *buffer, size_t size, int64_t bytes)
 	return buffer;
 }
 
-static char *next_text(size_t *size)
+#define TEXT 48
+
+static char *next_text(void)
 {
-	static _Thread_local char texts[16][32];
+	static _Thread_local char texts[16][TEXT];
 	static _Thread_local unsigned n;
 
-	*size = sizeof(texts[0]);
 	return texts[n++ % 16];
 }
 
 const char *orr_duration_text(int64_t ns, bool units)
 {
-	size_t size;
-	char *text = next_text(&size);
+	return orr_duration_print(next_text(), TEXT, ns, units);
+}
 
-	return orr_duration_print(text, size, ns, units);
+const char *orr_time_text(int64_t ns, bool units)
+{
+	char *text = next_text();
+
+	orr_duration_print(text, TEXT, ns, units);
+	return units ? strcat(text, " units") : text;
 }
 
 const char *orr_size_text(int64_t bytes)
 {
-	size_t size;
-	char *text = next_text(&size);
+	return orr_size_print(next_text(), TEXT, bytes);
+}
 
-	return orr_size_print(text, size, bytes);
+const char *orr_count_text(int64_t n, const char *noun)
+{
+	char *text = next_text();
+	bool hisses = noun[strlen(noun) - 1] == 'h';
+
+	(void)snprintf(text, TEXT, "%lld %s%s", (long long)n, noun,
+		       n == 1   ? ""
+		       : hisses ? "es"
+				: "s");
+	return text;
 }

@@ -36,7 +36,10 @@ const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units
 const char *orr_size_print(char *buffer, size_t size, int64_t bytes);
 /* The same where a line shows several: in the thread's own memory, until 16 more are asked for. */
 const char *orr_duration_text(int64_t ns, bool units);
+const char *orr_time_text(int64_t ns, bool units); /* "1.2 ms", or "12.5 units" */
 const char *orr_size_text(int64_t bytes);
+/* "1 stage", "3 stages", "2 stashes", in the same memory. */
+const char *orr_count_text(int64_t n, const char *noun);
 /* "8GB", to the byte and as orr_size_parse() reads it. Returns buffer. */
 const char *orr_size_exact(char *buffer, size_t size, int64_t bytes);
 

@@ -1,14 +1,13 @@
 #include "tensor_header.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "element.h"
-#include "read_at.h"
+#include "input_file.h"
 #include "utf8.h"
 
 int orr_tensor_header_fail(const char *path, const char *what, struct orr_error *err)
@@ -132,7 +131,6 @@ static int first_first(const void *a, const void *b)
 			      : (x->end > y->end) - (x->end < y->end);
 }
 
-/* The tensors fill the data, one after the other. */
 static int check_layout(const struct orr_tensor_header *header, const char *path,
 			int64_t data_bytes, struct orr_error *err)
 {
@@ -148,15 +146,6 @@ static int check_layout(const struct orr_tensor_header *header, const char *path
 		       ? 0
 		       : orr_tensor_header_fail(
 				 path, "its tensors overlap or leave gaps before its end", err);
-}
-
-/* From a name to the entry's number. */
-static int index_names(struct orr_tensor_header *header, const char *path, struct orr_error *err)
-{
-	for (int i = 0; i < header->n; i++)
-		if (json_object_set_new(header->json, header->entries[i].name, json_integer(i)))
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-	return 0;
 }
 
 int orr_tensor_header_read(struct orr_tensor_header *header, const char *path, const char *text,
@@ -179,8 +168,10 @@ int orr_tensor_header_read(struct orr_tensor_header *header, const char *path, c
 		header->n++;
 	}
 	qsort(header->entries, (size_t)header->n, sizeof(*header->entries), first_first);
-	code = check_layout(header, path, data_bytes, err);
-	return code ? code : index_names(header, path, err);
+	for (int i = 0; i < header->n; i++)
+		if (json_object_set_new(json, header->entries[i].name, json_integer(i)))
+			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+	return check_layout(header, path, data_bytes, err);
 }
 
 void orr_tensor_header_fini(struct orr_tensor_header *header)

@@ -9,7 +9,7 @@
 
 #include "base/element.h"
 #include "base/json.h"
-#include "base/read_at.h"
+#include "base/input_file.h"
 #include "base/tensor_header.h"
 #include "sink.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/element.h"
-#include "base/read_at.h"
 #include "base/tensor_header.h"
 #include "codelets/operator.h"
 #include "orrery/run.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exchange.h"
+#include "base/max.h"
 #include "base/nearest.h"
 #include "plan/plan_file.h"
 #include "schedule/table.h"
@@ -20,21 +21,16 @@ static int find_parameter(const struct orr_schedule *schedule, const char *key)
 	return -1;
 }
 
-/* Append the allowed words to text: "a, b, c". */
-static void append(char *text, size_t size, const char *word)
-{
-	size_t used = strlen(text);
-
-	snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
-}
-
 static int refuse_key(const struct orr_schedule *schedule, const char *key, struct orr_error *err)
 {
 	struct orr_nearest near = orr_nearest_to(key);
 	char known[200] = "", hint[ORR_HINT];
+	size_t used = 0;
 
 	for (int i = 0; schedule->parameters && schedule->parameters[i].key; i++) {
-		append(known, sizeof(known), schedule->parameters[i].key);
+		if (used < sizeof(known))
+			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+						 used ? ", " : "", schedule->parameters[i].key);
 		orr_nearest_try(&near, schedule->parameters[i].key, NULL);
 	}
 	return orr_fail(err, ORR_E_INPUT, "schedule %s: no parameter '%s'%s: it takes %s",
@@ -150,8 +146,7 @@ int orr_choice_set_replicas(struct orr_choice *choice, const struct orr_plan_fil
 	int64_t *list;
 
 	for (int s = 0; s < plan->n_stages; s++)
-		most = orr_plan_file_replicas(plan, s) > most ? orr_plan_file_replicas(plan, s)
-							      : most;
+		most = (int)larger(most, orr_plan_file_replicas(plan, s));
 	if (i < 0 || choice->schedule.parameters[i].kind != ORR_PARAMETER_LIST ||
 	    choice->values[i].n_list || most == 1)
 		return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "schedule/action.h"
+#include "base/grow.h"
 #include "base/sort.h"
 #include "base/input_file.h"
 #include "base/utf8.h"
@@ -13,7 +14,6 @@
 
 #define MOST_BYTES ((size_t)256 << 20)
 
-/* An action that computes, and where it stands. */
 struct item {
 	struct orr_action action;
 	enum orr_pass d;
@@ -36,35 +36,19 @@ struct reading {
 
 static int add_item(struct reading *r, const struct item *item)
 {
-	if (r->n == r->room) {
-		int room = r->room ? 2 * r->room : 256;
-		struct item *grown = realloc(r->items, (size_t)room * sizeof(*grown));
-
-		if (!grown)
-			return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name,
-					room);
-		r->items = grown;
-		r->room = room;
-	}
+	if (!orr_grow(&r->items, r->n, &r->room, sizeof(*r->items)))
+		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name,
+				2 * r->room);
 	if (r->first[item->action.kind] < 0)
 		r->first[item->action.kind] = r->n;
 	r->items[r->n++] = *item;
 	return 0;
 }
 
-static int refuse_cell(const struct reading *r, int row, int column, const char *cell,
-		       size_t length, const char *why)
-{
-	char shown[ORR_UTF8_CELL];
-
-	return orr_fail(r->err, ORR_E_INPUT, "%s:%d:%d: '%s': %s", r->name, row, column,
-			orr_utf8_print_cell(shown, cell, length), why);
-}
-
 static int read_cell(struct reading *r, int row, int column, const char *cell, size_t length)
 {
 	struct orr_action actions[ORR_MOST_TOGETHER];
-	char why[256];
+	char why[256], shown[ORR_UTF8_CELL];
 	int n, code;
 
 	while (length && (*cell == ' ' || *cell == '\t'))
@@ -74,7 +58,8 @@ static int read_cell(struct reading *r, int row, int column, const char *cell, s
 	if (!length)
 		return 0;
 	if (!(n = orr_action_parse(actions, cell, length, why, sizeof(why))))
-		return refuse_cell(r, row, column, cell, length, why);
+		return orr_fail(r->err, ORR_E_INPUT, "%s:%d:%d: '%s': %s", r->name, row, column,
+				orr_utf8_print_cell(shown, cell, length), why);
 	for (int i = 0; i < n; i++)
 		if (actions[i].kind != ORR_ACTION_OTHER &&
 		    (code = add_item(r,
@@ -196,14 +181,10 @@ static int sort_jobs(struct reading *r)
 	return orr_sort(r->keyed, r->n, r->err);
 }
 
-static bool is_before(const struct item *x, const struct item *y)
-{
-	return x->row < y->row || (x->row == y->row && x->column < y->column);
-}
-
 static int refuse_twice(const struct reading *r, const struct item *x, const struct item *y)
 {
-	const struct item *first = is_before(y, x) ? y : x, *second = first == x ? y : x;
+	bool swapped = y->row < x->row || (y->row == x->row && y->column < x->column);
+	const struct item *first = swapped ? y : x, *second = swapped ? x : y;
 
 	return orr_fail(r->err, ORR_E_INPUT,
 			"%s:%d:%d: %d%s%d: %d%s%d in row %d, column %d has done that: every "

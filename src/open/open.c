@@ -1,8 +1,12 @@
 #include "orrery/open.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+#include "base/input_file.h"
+#include "base/quantity.h"
 #include "model/draft.h"
 #include "orrery/figures.h"
 #include "pipeline/microbatches.h"
@@ -32,12 +36,6 @@ static bool is_cut(const struct orr_graph *g)
 	return true;
 }
 
-/* The graph that is cut into stages. */
-static const struct orr_graph *before_split(const struct orr_opened *x)
-{
-	return x->graph->whole ? x->graph->whole : x->graph;
-}
-
 const struct orr_plan_file *orr_opened_plan(const struct orr_opened *x)
 {
 	return x->plan ? x->plan : x->choice.plan;
@@ -50,7 +48,6 @@ const struct orr_table *orr_opened_table(const struct orr_opened *x)
 	return x->choice.table ? x->choice.table : plan ? plan->table : NULL;
 }
 
-/* The links of a plan, where the options do not say them. */
 static void settle_links(const struct orr_plan_file *plan, struct orr_open_options *o)
 {
 	struct orr_machine *m = &o->machine;
@@ -162,7 +159,7 @@ static void settle(struct orr_opened *x)
 				       : o->default_workers > widest ? o->default_workers
 				       : o->default_workers          ? widest
 								     : 0;
-	if (!o->n_stages && table && is_cut(before_split(x)))
+	if (!o->n_stages && table && is_cut(orr_graph_whole(x->graph)))
 		o->n_stages = table->n_stages;
 }
 
@@ -189,15 +186,16 @@ static int cut(struct orr_pipeline **out, const struct orr_opened *x, int n_stag
 	       struct orr_error *err)
 {
 	const struct orr_open_options *o = &x->settled;
+	const struct orr_graph *g = orr_graph_whole(x->graph);
 	const struct orr_plan_file *plan = orr_opened_plan(x);
 	int64_t samples = orr_open_samples(o);
 	int *stage_of, code;
 
 	if (!plan)
 		return orr_partition(out, x->graph, &o->machine, n_stages, samples, err);
-	if (!(stage_of = calloc((size_t)before_split(x)->n_operators, sizeof(*stage_of))))
+	if (!(stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", plan->path);
-	if (!(code = orr_plan_file_stages(plan, before_split(x), stage_of, err)))
+	if (!(code = orr_plan_file_stages(plan, g, stage_of, err)))
 		code = orr_partition_as(out, x->graph, &o->machine, stage_of, plan->n_stages,
 					samples, err);
 	free(stage_of);
@@ -323,7 +321,6 @@ int orr_opened_homes(int **out, const struct orr_opened *x, struct orr_error *er
 		       : 0;
 }
 
-/* What depends on whether the schedule flushes. */
 static int check_stream(const struct orr_opened *x, struct orr_error *err)
 {
 	const struct orr_open_options *o = &x->settled;
@@ -385,4 +382,82 @@ void orr_opened_fini(struct orr_opened *x)
 	orr_graph_destroy(x->graph);
 	orr_cluster_destroy(x->cluster);
 	*x = (struct orr_opened){0};
+}
+
+/* ---- lengths of the microbatches: a list, or a file with a number a line ---- */
+
+#define LEAST 1e-9
+#define MOST 1e15
+
+struct list {
+	double *lengths; /* owned */
+	int n, room;
+};
+
+static int add(struct list *list, const char *word, const char *what, struct orr_error *err)
+{
+	if (!orr_grow(&list->lengths, list->n, &list->room, sizeof(*list->lengths)))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d lengths", what,
+				2 * list->room);
+	return orr_real_parse(&list->lengths[list->n++], word, LEAST, MOST, what, err);
+}
+
+static int add_words(struct list *list, char *words, const char *what, struct orr_error *err)
+{
+	int code = 0;
+
+	for (char *word; !code && (word = strsep(&words, ", \t\r\n"));)
+		if (*word)
+			code = add(list, word, what, err);
+	return code;
+}
+
+static int read_list(struct list *list, const char *text, struct orr_error *err)
+{
+	char *copy = strdup(text), *words = copy;
+	int code = copy ? 0 : orr_fail(err, ORR_E_NOMEM, "[lengths]: no memory");
+
+	for (char *word; !code && (word = strsep(&words, ","));)
+		code = add(list, word + strspn(word, " "), "[lengths]", err);
+
+	free(copy);
+	return code;
+}
+
+static int read_file(struct list *list, const char *path, struct orr_error *err)
+{
+	char *text = NULL, *rest, *line, what[256];
+	int code =
+		orr_input_read(&text, NULL, path,
+			       "a file with one length a line ([lengths]), or give numbers, such "
+			       "as 512,1024",
+			       err);
+
+	rest = text;
+	for (int n = 1; !code && (line = strsep(&rest, "\n")); n++) {
+		(void)snprintf(what, sizeof(what), "%.200s:%d", path, n);
+		code = add_words(list, line, what, err);
+	}
+	free(text);
+	return code;
+}
+
+int orr_open_lengths(struct orr_graph *g, const struct orr_open_options *options,
+		     struct orr_error *err)
+{
+	const char *text = options->lengths;
+	struct list list = {NULL, 0, 0};
+	int code;
+
+	if (!text)
+		return 0;
+	code = strspn(text, "0123456789.,eE+- ") == strlen(text) ? read_list(&list, text, err)
+								 : read_file(&list, text, err);
+
+	if (!code && !list.n)
+		code = orr_fail(err, ORR_E_INPUT, "[lengths]: %.200s: no number in it", text);
+	if (!code)
+		code = orr_graph_set_lengths(g, list.lengths, list.n, err);
+	free(list.lengths);
+	return code;
 }

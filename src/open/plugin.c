@@ -10,7 +10,6 @@
 #include "orrery/schedule.h"
 #include "plan/plan_file.h"
 
-/* Refuse a plug-in that was compiled against other structs than this library's. */
 static int check_headers(const struct orr_plugin *plugin, const char *path, struct orr_error *err)
 {
 	static const struct orr_size sizes[ORR_N_SIZES] = ORR_SIZES;

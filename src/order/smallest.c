@@ -9,7 +9,7 @@
 
 #include "base/arrays.h"
 #include "base/heap.h"
-#include "base/set.h"
+#include "base/hash.h"
 
 #define MOST_STATES 20000
 #define MOST_STAGES 2048 /* with more, a path is too long to look for */

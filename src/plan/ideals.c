@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/set.h"
+#include "base/hash.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"

@@ -9,7 +9,7 @@
 
 #include "base/arrays.h"
 #include "base/random.h"
-#include "base/set.h"
+#include "base/hash.h"
 #include "order/place.h"
 #include "orrery/search.h"
 

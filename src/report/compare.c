@@ -12,7 +12,6 @@
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "base/quantity.h"
-#include "orrery/try.h"
 #include "orrery/timeline.h"
 #include "base/utf8.h"
 
@@ -168,7 +167,7 @@ static void drop_the_rest(struct orr_comparison *c)
 
 /* Rows of a front that one before them beats, which is faster, and is no larger: more memory may
  * lead a search astray, and then the order in less is the one to take. */
-static void drop_beaten(struct orr_comparison *c, bool every_cut)
+static void drop_beaten(struct orr_comparison *c)
 {
 	int n = 0;
 
@@ -179,7 +178,7 @@ static void drop_beaten(struct orr_comparison *c, bool every_cut)
 		for (int k = 0; k < n && x.in_front && !beaten; k++) {
 			const struct orr_contender *y = &c->contenders[k];
 
-			beaten = y->in_front && (!every_cut || y->pipeline == x.pipeline) &&
+			beaten = y->in_front && (!c->every_cut || y->pipeline == x.pipeline) &&
 				 orr_contender_memory(c, y) <= orr_contender_memory(c, &x);
 		}
 		if (!beaten)
@@ -191,30 +190,26 @@ static void drop_beaten(struct orr_comparison *c, bool every_cut)
 
 static void sum_up(struct orr_comparison *c)
 {
-	bool every_cut = c->every_cut;
 	int n_stages = 0;
 
 	c->n_tried = c->n;
 	sort(c->contenders, c->n);
-	if (!every_cut)
+	if (!c->every_cut)
 		drop_the_rest(c);
 	for (int i = 0; i < c->n; i++) {
 		const struct orr_contender *x = &c->contenders[i];
 
-		if (!x->reason) {
-			c->n_fitting++;
-			c->bytes = c->bytes || x->memory_bytes > 0;
-		}
-		if (!x->n_stages || (x->reason && !every_cut))
+		c->n_fitting += !x->reason;
+		c->bytes = c->bytes || (!x->reason && x->memory_bytes > 0);
+		if (!x->n_stages || (x->reason && !c->every_cut))
 			continue;
 		c->several_cuts = c->several_cuts || (n_stages && x->n_stages != n_stages);
 		n_stages = x->n_stages;
 	}
-	drop_beaten(c, every_cut);
+	drop_beaten(c);
 	find_front(c);
 }
 
-/* Into the row after the last. */
 static int try_next(struct orr_comparison *c, const struct orr_entry *entry,
 		    const struct orr_schedule *schedule, struct orr_error *err)
 {
@@ -232,7 +227,6 @@ static int try_next(struct orr_comparison *c, const struct orr_entry *entry,
 	return try_schedule(&c->contenders[c->n], entry, schedule, err);
 }
 
-/* Every built-in schedule. */
 static int try_all(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
 {
 	int code = 0;
@@ -421,9 +415,9 @@ const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct or
 				const struct orr_contender *x)
 {
 	if (c->several_cuts && x->n_stages)
-		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s, %d stage%s",
-			       orr_utf8_fit(x->schedule, 80), x->schedule, x->n_stages,
-			       x->n_stages == 1 ? "" : "s");
+		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s, %s",
+			       orr_utf8_fit(x->schedule, 80), x->schedule,
+			       orr_count_text(x->n_stages, "stage"));
 	else
 		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s", orr_utf8_fit(x->schedule, 120),
 			       x->schedule);

@@ -1,6 +1,7 @@
 #pragma once
 /* Comparison of schedules over cuts of a model on one machine: the figures of each, or the reason
  * why it does not fit. */
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,24 +13,25 @@
 ORR_BEGIN
 
 struct orr_comparison;
+struct orr_machine;
 struct orr_pipeline;
 struct orr_schedule;
 
 /* What is to be tried. */
 struct orr_entry {
-	const struct orr_pipeline *
-		pipeline; /* its step must be set, and have as many microbatches as every other's */
-	const struct orr_schedule
-		*schedule; /* NULL: every built-in one, with its parameters' defaults */
-	const int *home;   /* (optional) where a plan has the stages, see orr_jobs_create_at() */
-	bool front; /* in place of every built-in one: auto in memory after memory, a row each,
-		       see orr_compare(); the pipeline's machine has no limit */
-	int64_t within_ns; /* of these rows, seek the one that holds least and takes no longer; 0:
-			      seek the whole front */
+	/* its step must be set, and have as many microbatches as every other's */
+	const struct orr_pipeline *pipeline;
+	/* NULL: every built-in one, with its parameters' defaults */
+	const struct orr_schedule *schedule;
+	const int *home; /* (optional) where a plan has the stages, see orr_jobs_create_at() */
+	/* in place of every built-in one: auto in memory after memory, a row each, see
+	 * orr_compare(); the pipeline's machine has no limit */
+	bool front;
+	/* of these rows, seek the one that holds least and takes no longer; 0: the whole front */
+	int64_t within_ns;
 	enum orr_run_order order;      /* see orr_try_init_in() */
 	const struct orr_noise *noise; /* (optional) what it meets, see orr_noise_run() */
-	const char *refused; /* (optional) the reason why it is not tried, listed under the
-				schedule's name */
+	const char *refused; /* (optional) why it is not tried, listed under the schedule's name */
 	/* (optional) before each row that is tried, with those so far: orr_compare's, until this
 	 * returns */
 	void (*next)(void *user, const char *schedule, struct orr_comparison *so_far);
@@ -50,13 +52,12 @@ struct orr_contender {
 	double bubble, span_bubble;
 	int peak_stash;           /* of the worker that holds most */
 	int64_t peak_stash_bytes; /* the same, in bytes */
-	int64_t memory_bytes;     /* of that worker: parameters, everything kept for them, and peak
-				     stash */
-	int64_t received_bytes;   /* by all workers in a step, whatever it is */
-	struct orr_noisy noisy;   /* with the entry's noise; else zeros */
-	int64_t limit_bytes; /* of a front's row, the memory that the order had to fit; else 0 */
-	bool in_front;       /* (private) a front's row */
-	bool on_front;       /* no other is both faster and smaller */
+	int64_t memory_bytes;   /* of that worker: parameters, all kept for them, and peak stash */
+	int64_t received_bytes; /* by all workers in a step, whatever it is */
+	struct orr_noisy noisy; /* with the entry's noise; else zeros */
+	int64_t limit_bytes;    /* of a front's row, the memory that the order had to fit; else 0 */
+	bool in_front;          /* (private) a front's row */
+	bool on_front;          /* no other is both faster and smaller */
 	int n_untested;
 	struct orr_untested untested[ORR_MOST_UNTESTED];
 };
@@ -122,5 +123,28 @@ const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct or
 /* Memory against makespan as SVG, one labelled point per schedule. */
 int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
 		       struct orr_error *err);
+
+/* What compare writes of: all that was tried with one number of microbatches and one memory. */
+struct orr_compared {
+	struct orr_comparison *rows;   /* borrowed */
+	const struct orr_noise *noise; /* borrowed; NULL: none */
+	int n_microbatches;
+	int64_t limit_bytes; /* memory of a worker; 0: no limit */
+	bool front;          /* with a front's rows */
+	int64_t within_ns;   /* of a front: the least memory for this makespan is said; 0: not */
+	char title[256];
+	/* of the legend: what asks for within_ns, and what defines the other figures */
+	const char *within_by, *defined_by;
+};
+
+void orr_compared_write(FILE *file, const struct orr_compared *c);
+/* The rows, the cuts that they were tried on, with stages and operators, and the common part of the
+ * tables; graph: its name. New reference; NULL with err filled. */
+json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
+			  const struct orr_machine *machine, struct orr_error *err);
+/* A heading and a line a row, those that do not fit with the reason: from that object, with the
+ * rows of each table together. */
+int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared *tables, int n,
+		     struct orr_error *err);
 
 ORR_END

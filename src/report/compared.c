@@ -1,10 +1,10 @@
-#include "compared.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "compare.h"
 #include "base/json.h"
+#include "base/max.h"
 #include "orrery/machine.h"
 #include "simulate/noise.h"
 #include "pipeline/parameter_cost.h"
@@ -37,21 +37,15 @@ enum {
 	N_COLUMNS
 };
 
-static bool leaves_out(const struct orr_contender *x, const struct orr_untested *untested)
-{
-	for (int i = 0; i < x->n_untested; i++)
-		if (!strcmp(x->untested[i].what, untested->what) &&
-		    !strcmp(x->untested[i].why, untested->why))
-			return true;
-	return false;
-}
-
 static bool all_leave_out(const struct orr_comparison *c, const struct orr_untested *untested)
 {
-	for (int i = 0; i < c->n_fitting; i++)
-		if (!leaves_out(&c->contenders[i], untested))
-			return false;
-	return true;
+	int n = 0;
+
+	for (const struct orr_contender *x = c->contenders; x < c->contenders + c->n_fitting; x++)
+		for (int i = 0; i < x->n_untested; i++)
+			n += !strcmp(x->untested[i].what, untested->what) &&
+			     !strcmp(x->untested[i].why, untested->why);
+	return n == c->n_fitting;
 }
 
 /* What this row does not test, and others do. */
@@ -79,7 +73,6 @@ static void fill_stash(char cell[CELL], const struct orr_comparison *c,
 			       orr_size_text(x->peak_stash_bytes));
 }
 
-/* A schedule that has no greedy run has a dash in its place. */
 static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
 		       const struct orr_contender *x)
 {
@@ -92,7 +85,7 @@ static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
 		if (i < 3 || noisy->has_greedy)
 			orr_noise_duration(row[MEDIAN + i], CELL, ns[i], c->units);
 		else
-			(void)snprintf(row[MEDIAN + i], CELL, "-");
+			(void)strcpy(row[MEDIAN + i], "-");
 }
 
 /* A path that is too long keeps its end, by which it is known. */
@@ -231,32 +224,21 @@ static void write_table(FILE *file, const struct orr_compared *comparison)
 	write_legend(file, comparison, table.columns);
 }
 
-static void print_memory(char cell[CELL], const struct orr_comparison *c,
-			 const struct orr_contender *x)
-{
-	if (c->bytes)
-		orr_size_print(cell, CELL, x->memory_bytes);
-	else
-		(void)snprintf(cell, CELL, "%d stage stash%s", x->peak_stash,
-			       x->peak_stash == 1 ? "" : "es");
-}
-
 static void write_within(FILE *file, const struct orr_compared *comparison)
 {
 	const struct orr_comparison *c = comparison->rows;
 	const struct orr_contender *x = orr_comparison_within(c, comparison->within_ns);
-	const char *unit = c->units ? " units" : "";
-	const char *within = orr_duration_text(comparison->within_ns, c->units);
-	char name[ORR_CONTENDER_NAME], memory[CELL];
+	char name[ORR_CONTENDER_NAME];
 
+	fprintf(file, "\nwithin %s: ", orr_time_text(comparison->within_ns, c->units));
 	if (!x) {
-		fprintf(file, "\nwithin %s%s: nothing\n", within, unit);
+		fputs("nothing\n", file);
 		return;
 	}
-	print_memory(memory, c, x);
-	fprintf(file, "\nwithin %s%s: %s on the worker that needs most, %s%s, %s\n", within, unit,
-		memory, orr_duration_text(x->makespan_ns, c->units), unit,
-		orr_contender_print(name, c, x));
+	fprintf(file, "%s on the worker that needs most, %s, %s\n",
+		c->bytes ? orr_size_text(x->memory_bytes)
+			 : orr_count_text(x->peak_stash, "stage stash"),
+		orr_time_text(x->makespan_ns, c->units), orr_contender_print(name, c, x));
 }
 
 void orr_compared_write(FILE *file, const struct orr_compared *comparison)
@@ -270,11 +252,9 @@ void orr_compared_write(FILE *file, const struct orr_compared *comparison)
 		write_table(file, comparison);
 	if (comparison->within_ns)
 		write_within(file, comparison);
-	for (int i = c->n_fitting; i < c->n; i++) {
-		int length = (int)strlen(orr_contender_print(name, c, &c->contenders[i]));
-
-		width = length > width ? length : width;
-	}
+	for (int i = c->n_fitting; i < c->n; i++)
+		width = (int)larger(
+			width, (int64_t)strlen(orr_contender_print(name, c, &c->contenders[i])));
 	if (width)
 		fprintf(file, "%sThese do not fit:\n", c->n_fitting ? "\n" : "");
 	for (int i = c->n_fitting; i < c->n; i++)
@@ -284,39 +264,29 @@ void orr_compared_write(FILE *file, const struct orr_compared *comparison)
 
 /* ---- JSON ---- */
 
-/* Of a microbatch, step after step; false: it was not found. */
-static bool find_period(double *seconds, const struct orr_contender *x)
-{
-	if (!x->period_microbatches)
-		return false;
-	*seconds = (double)x->period_ns / 1e9 / (double)x->period_microbatches;
-	return true;
-}
-
 static void set_figures(json_t **json, const struct orr_contender *x, const struct orr_compared *of)
 {
-	double period;
-	json_t *figures = json_pack(
-		"{s:f, s:f, s:f, s:f, s:i, s:I, s:I, s:I, s:b, s:o}", "makespan",
-		(double)x->makespan_ns / 1e9, "bubble", x->bubble, "span_bubble", x->span_bubble,
-		"lower_bound", (double)x->lower_bound_ns / 1e9, "peak_stash", x->peak_stash,
-		"peak_stash_bytes", (json_int_t)x->peak_stash_bytes, "memory_bytes",
-		(json_int_t)x->memory_bytes, "received_bytes", (json_int_t)x->received_bytes,
-		"on_front", x->on_front, "per_microbatch",
-		find_period(&period, x) ? json_real(period) : json_null());
+	double n = (double)x->period_microbatches;
 
-	orr_json_update(json, figures);
+	orr_json_update(json,
+			json_pack("{s:o, s:f, s:f, s:o, s:i, s:I, s:I, s:I, s:b, s:o}", "makespan",
+				  orr_json_time(x->makespan_ns), "bubble", x->bubble, "span_bubble",
+				  x->span_bubble, "lower_bound", orr_json_time(x->lower_bound_ns),
+				  "peak_stash", x->peak_stash, "peak_stash_bytes",
+				  (json_int_t)x->peak_stash_bytes, "memory_bytes",
+				  (json_int_t)x->memory_bytes, "received_bytes",
+				  (json_int_t)x->received_bytes, "on_front", x->on_front,
+				  "per_microbatch", /* null: it was not found */
+				  orr_json_number((double)x->period_ns / 1e9 / n)));
 	if (of->noise)
 		orr_json_set(json, "noise", orr_noisy_json(&x->noisy));
 	orr_untested_json(json, x->untested, x->n_untested);
 }
 
 /* null: no limit. */
-static json_t *limit_json(double limit, bool whole)
+static json_t *limit_json(int64_t bytes)
 {
-	return limit <= 0 ? json_null()
-	       : whole    ? json_integer((json_int_t)limit)
-			  : json_real(limit);
+	return bytes > 0 ? json_integer(bytes) : json_null();
 }
 
 /* Where it is in the array, at the end if it was not there; takes the reference. -1: no memory. */
@@ -333,13 +303,8 @@ static int find_or_append(json_t *array, json_t *value)
 	return i;
 }
 
-/* What the rows are of, each once; and the rows. within: of each table. */
-struct lists {
-	json_t *microbatches, *memories, *cuts, *fitting, *refused, *within;
-};
-
 /* The number of the cut that row i was tried on, -1 for none; cut[] has those before it. */
-static int find_cut(int *cut, int i, const struct lists *lists, const struct orr_comparison *c,
+static int find_cut(int *cut, int i, json_t *report, const struct orr_comparison *c,
 		    struct orr_error *err)
 {
 	const struct orr_pipeline *pipeline = c->contenders[i].pipeline;
@@ -354,83 +319,78 @@ static int find_cut(int *cut, int i, const struct lists *lists, const struct orr
 			return 0;
 		}
 	if ((stages = orr_stages_cut_json(pipeline, err)))
-		cut[i] = find_or_append(lists->cuts, json_pack("{s:o}", "stages", stages));
+		cut[i] = find_or_append(json_object_get(report, "cuts"),
+					json_pack("{s:o}", "stages", stages));
 	return cut[i] < 0 ? ORR_E_NOMEM : 0;
 }
 
-/* Memory that x had to fit. */
-static int64_t limit_of(const struct orr_contender *x, const struct orr_compared *of)
+static int add_row(json_t *report, const struct orr_contender *x, const struct orr_compared *of,
+		   int cut)
 {
-	return x->limit_bytes ? x->limit_bytes : of->limit_bytes;
-}
-
-static int add_row(const struct lists *lists, const struct orr_contender *x,
-		   const struct orr_compared *of, int cut)
-{
-	json_t *json =
-		json_pack("{s:s, s:o, s:o, s:i, s:o}", "schedule", x->schedule, "stages",
-			  x->pipeline ? json_integer(x->n_stages) : json_null(), "cut",
-			  x->pipeline ? json_integer(cut) : json_null(), "microbatches",
-			  of->n_microbatches, "memory", limit_json((double)limit_of(x, of), true));
+	int64_t limit_bytes = x->limit_bytes ? x->limit_bytes : of->limit_bytes;
+	json_t *json = json_pack("{s:s, s:o, s:o, s:i, s:o}", "schedule", x->schedule, "stages",
+				 x->pipeline ? json_integer(x->n_stages) : json_null(), "cut",
+				 x->pipeline ? json_integer(cut) : json_null(), "microbatches",
+				 of->n_microbatches, "memory", limit_json(limit_bytes));
 
 	if (x->reason)
 		orr_json_set(&json, "reason", json_string(x->reason));
 	else
 		set_figures(&json, x, of);
-	return json_array_append_new(x->reason ? lists->refused : lists->fitting, json);
+	return json_array_append_new(json_object_get(report, x->reason ? "refused" : "schedules"),
+				     json);
 }
 
-/* The number of its row; null where there is none. */
-static int add_within(const struct lists *lists, const struct orr_compared *table)
+/* Of the front of a table, the number of the row that holds least in time; null where there is
+ * none. */
+static int add_within(json_t *report, const struct orr_compared *table)
 {
 	const struct orr_contender *x = orr_comparison_within(table->rows, table->within_ns);
-	json_int_t row = (json_int_t)json_array_size(lists->fitting) - table->rows->n_fitting;
+	json_int_t row = (json_int_t)json_array_size(json_object_get(report, "schedules")) -
+			 table->rows->n_fitting;
 
 	return json_array_append_new(
-		lists->within, x ? json_integer(row + (x - table->rows->contenders)) : json_null());
+		json_object_get(json_object_get(report, "front"), "least_within"),
+		x ? json_integer(row + (x - table->rows->contenders)) : json_null());
 }
 
-static int add_table(const struct lists *lists, const struct orr_compared *table,
-		     struct orr_error *err)
+static int add_table(json_t *report, const struct orr_compared *table, struct orr_error *err)
 {
 	const struct orr_comparison *c = table->rows;
 	int *cut = calloc((size_t)c->n, sizeof(*cut)), code = 0;
 
-	if (!cut || find_or_append(lists->microbatches, json_integer(table->n_microbatches)) < 0 ||
-	    find_or_append(lists->memories, limit_json((double)table->limit_bytes, true)) < 0)
+	if (!cut ||
+	    find_or_append(json_object_get(report, "microbatches"),
+			   json_integer(table->n_microbatches)) < 0 ||
+	    find_or_append(json_object_get(report, "memory"), limit_json(table->limit_bytes)) < 0)
 		code = ORR_E_NOMEM;
 	for (int i = 0; i < c->n && !code; i++)
-		if (!(code = find_cut(cut, i, lists, c, err)))
-			code = add_row(lists, &c->contenders[i], table, cut[i]);
+		if (!(code = find_cut(cut, i, report, c, err)))
+			code = add_row(report, &c->contenders[i], table, cut[i]);
 	if (!code && table->within_ns)
-		code = add_within(lists, table);
+		code = add_within(report, table);
 	free(cut);
 	return code;
 }
 
-/* How it was found; with a makespan, the rows that hold least within it. */
-static json_t *front_json(const struct orr_compared *table, const struct lists *lists)
+/* What holds for all rows, and lists for them. */
+static json_t *common_json(const struct orr_compared *table, const char *graph,
+			   const struct orr_machine *machine)
 {
-	return json_pack("{s:i, s:o, s:O}", "most_memories", ORR_MOST_FRONT, "within",
-			 table->within_ns ? json_real((double)table->within_ns / 1e9) : json_null(),
-			 "least_within", lists->within);
-}
-
-/* What holds for all rows. */
-static json_t *common_json(const struct lists *lists, const struct orr_compared *table,
-			   const char *graph, const struct orr_machine *machine)
-{
+	double rate = machine->bandwidth_bytes_per_s;
 	json_t *json = json_pack(
-		"{s:s, s:s, s:s, s:i, s:s?, s:O, s:o, s:f, s:O, s:O, s:O, s:O}", "graph", graph,
-		"model", graph, "unit", table->rows->units ? "units" : "seconds", "workers",
+		"{s:s, s:s, s:s, s:i, s:s?, s:[], s:o, s:o, s:[], s:[], s:[], s:[]}", "graph",
+		graph, "model", graph, "unit", table->rows->units ? "units" : "seconds", "workers",
 		machine->n_workers, "machine", machine->cluster ? machine->cluster->name : NULL,
-		"memory", lists->memories, "bandwidth",
-		limit_json(machine->bandwidth_bytes_per_s, false), "latency",
-		(double)machine->latency_ns / 1e9, "microbatches", lists->microbatches, "cuts",
-		lists->cuts, "schedules", lists->fitting, "refused", lists->refused);
+		"memory", "bandwidth", rate > 0 ? json_real(rate) : json_null(), "latency",
+		orr_json_time(machine->latency_ns), "microbatches", "cuts", "schedules", "refused");
 
 	if (table->front)
-		orr_json_set(&json, "front", front_json(table, lists));
+		orr_json_set(
+			&json, "front",
+			json_pack("{s:i, s:o, s:[]}", "most_memories", ORR_MOST_FRONT, "within",
+				  table->within_ns ? orr_json_time(table->within_ns) : json_null(),
+				  "least_within"));
 	if (table->noise)
 		orr_json_set(&json, "noise", orr_noise_json(table->noise));
 	orr_parameter_cost_json(&json, &table->rows->numerics);
@@ -440,22 +400,13 @@ static json_t *common_json(const struct lists *lists, const struct orr_compared 
 json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
 			  const struct orr_machine *machine, struct orr_error *err)
 {
-	struct lists lists = {json_array(), json_array(), json_array(),
-			      json_array(), json_array(), json_array()};
-	json_t *json = NULL;
-	int code = 0;
+	json_t *json = common_json(&tables[0], graph, machine);
+	int code = json ? 0 : ORR_E_NOMEM;
 
 	(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
 	for (int t = 0; t < n && !code; t++)
-		code = add_table(&lists, &tables[t], err);
-	if (!code)
-		json = common_json(&lists, &tables[0], graph, machine);
-	json_decref(lists.microbatches);
-	json_decref(lists.memories);
-	json_decref(lists.cuts);
-	json_decref(lists.fitting);
-	json_decref(lists.refused);
-	json_decref(lists.within);
+		code = add_table(json, &tables[t], err);
+	orr_json_keep(&json, code);
 	return json;
 }
 
@@ -467,8 +418,8 @@ static const char *const figures[] = {
 	"makespan",         "per_microbatch", "bubble",         "span_bubble",  "peak_stash",
 	"peak_stash_bytes", "memory_bytes",   "received_bytes", "lower_bound",  "on_front",
 	"not_tested",       "reason"};
-static const char *const orders[] = {"strict", "greedy"}, *const spreads[] = {"median", "p95",
-									      "worst"};
+static const char *const orders[] = {"strict", "greedy"};
+static const char *const spreads[] = {"median", "p95", "worst"};
 enum { N_FIGURES = sizeof(figures) / sizeof(*figures), N_SPREADS = 3 };
 
 static void write_text(FILE *file, const char *text)

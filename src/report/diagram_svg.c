@@ -1,12 +1,13 @@
 #include "diagram.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "layout.h"
+#include "base/max.h"
 #include "base/quantity.h"
+#include "stages.h"
 #include "svg.h"
 #include "orrery/timeline.h"
 
@@ -30,6 +31,7 @@ static const struct {
 #define MAX_CELLS 150000  /* more are snapped to a coarser grid, where they merge */
 #define CHARACTER 0.63    /* width of a digit, in font sizes */
 #define MIN_FONT 5.5
+#define MOST_TITLES 20000 /* of more jobs none is wide enough to be pointed at */
 
 static void choose_labels(struct svg *svg)
 {
@@ -53,19 +55,17 @@ static void choose_sizes(struct svg *svg)
 	const struct orr_layout *layout = svg->layout;
 	int n_workers = layout->n_workers, most = 0;
 
+	int64_t stashes = 0, bytes = 0;
+
 	for (int w = 0; w < n_workers; w++) {
 		const struct orr_worker_figures *figures = &svg->figures->worker[w];
 
-		if (layout->first[w + 1] - layout->first[w] > most)
-			most = layout->first[w + 1] - layout->first[w];
-		svg->bytes = svg->bytes || figures->peak_stash_bytes > 0;
+		most = (int)larger(most, layout->first[w + 1] - layout->first[w]);
+		stashes = larger(stashes, figures->peak_stash);
+		bytes = larger(bytes, figures->peak_stash_bytes);
 	}
-	for (int w = 0; w < n_workers; w++) {
-		const struct orr_worker_figures *figures = &svg->figures->worker[w];
-		int64_t peak = svg->bytes ? figures->peak_stash_bytes : figures->peak_stash;
-
-		svg->peak = peak > svg->peak ? peak : svg->peak;
-	}
+	svg->bytes = bytes > 0;
+	svg->peak = svg->bytes ? bytes : stashes;
 	most = most > MAX_WIDTH ? MAX_WIDTH : most;
 	most *= layout->most_stages > 1 ? WIDTH_PER_CELL * 3 / 2 : WIDTH_PER_CELL;
 	svg->width = most < MIN_WIDTH ? MIN_WIDTH : most > MAX_WIDTH ? MAX_WIDTH : most;
@@ -97,16 +97,15 @@ static void write_title(const struct svg *svg)
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	const struct orr_figures *f = svg->figures;
 	char title[256], text[512];
-	const char *unit = p->units ? " units" : "";
 
-	(void)snprintf(title, sizeof(title), "%s%s: %d stage%s on %d worker%s, %d microbatch%s",
-		       t->jobs->schedule, t->measured ? ", measured" : "", p->n_stages,
-		       p->n_stages == 1 ? "" : "s", p->n_workers, p->n_workers == 1 ? "" : "s",
-		       p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
+	(void)snprintf(title, sizeof(title), "%s%s: %s on %s, %s", t->jobs->schedule,
+		       t->measured ? ", measured" : "", orr_count_text(p->n_stages, "stage"),
+		       orr_count_text(p->n_workers, "worker"),
+		       orr_count_text(p->n_microbatches, "microbatch"));
 	(void)snprintf(text, sizeof(text),
-		       "makespan %s%s, lower bound %s%s, bubble %.1f%%, span bubble %.1f%%",
-		       orr_duration_text(f->makespan_ns, p->units), unit,
-		       orr_duration_text(f->lower_bound_ns, p->units), unit, 100 * f->bubble,
+		       "makespan %s, lower bound %s, bubble %.1f%%, span bubble %.1f%%",
+		       orr_time_text(f->makespan_ns, p->units),
+		       orr_time_text(f->lower_bound_ns, p->units), 100 * f->bubble,
 		       100 * f->span_bubble);
 	orr_svg_write_text(svg, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
 	orr_svg_write_text(svg, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"", text);
@@ -249,7 +248,6 @@ static void write_swatch(const struct svg *svg, double x, double y, const char *
 
 static void write_legend(const struct svg *svg)
 {
-	static const char *const names[] = {"forward", "backward", "weight gradient", "update"};
 	const char *fills[] = {hues[0].fill[0], hues[0].fill[1], "url(#w0)", UPDATE_FILL};
 	double x = LEFT, y = bottom(svg) + 6;
 	int n = svg->layout->last_b + 1 < N_HUES ? svg->layout->last_b + 1 : N_HUES;
@@ -259,8 +257,9 @@ static void write_legend(const struct svg *svg)
 		if (svg->layout->n_kind[kind]) {
 			write_swatch(svg, x, y, fills[kind],
 				     kind == ORR_KIND_UPDATE ? UPDATE_FILL : hues[0].fill[1]);
-			orr_svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", names[kind]);
-			x += 48 + 6.2 * (double)strlen(names[kind]);
+			orr_svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"",
+					   orr_kind_names[kind]);
+			x += 48 + 6.2 * (double)strlen(orr_kind_names[kind]);
 		}
 	write_swatch(svg, x, y, ROW_FILL, GRID);
 	orr_svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", "idle");
@@ -273,6 +272,58 @@ static void write_legend(const struct svg *svg)
 		orr_svg_write_text(svg, x + 22 * hue + 11, y + 11,
 				   "font-size=\"11\" text-anchor=\"middle\"", text);
 	}
+}
+
+/* Of a job: its name, its stage's operators, its start and end to the nanosecond. */
+static void write_job_title(const struct svg *svg, const struct orr_members *members,
+			    const struct orr_cell *cell)
+{
+	const struct orr_layout *layout = svg->layout;
+	const struct orr_pipeline *p = layout->timeline->jobs->pipeline;
+	double unit_ns = (double)layout->unit_ns;
+	char name[64], operators[128], part[96];
+
+	orr_members_print(operators, sizeof(operators), members, cell->s);
+	fprintf(svg->file, "<title>%s, stage %d", orr_cell_print(name, sizeof(name), cell),
+		cell->s);
+	if (p->split)
+		fprintf(svg->file, ", part of %s", orr_part_print(part, sizeof(part), p, cell->s));
+	if (*operators) {
+		fputs(" (", svg->file);
+		orr_svg_write_escaped(svg->file, operators);
+		fputc(')', svg->file);
+	}
+	fprintf(svg->file, ": %.15g to %.15g %s</title>", (double)cell->start_ns / unit_ns,
+		(double)cell->end_ns / unit_ns, layout->unit);
+}
+
+/* Over everything, and not seen: viewers show them where the mouse is. */
+static int write_job_titles(const struct svg *svg, struct orr_error *err)
+{
+	const struct orr_layout *layout = svg->layout;
+	struct orr_members members;
+	int code;
+
+	if (layout->n_cells > MOST_TITLES)
+		return 0;
+	if ((code = orr_members_init(&members, layout->timeline->jobs->pipeline, err)))
+		return code;
+	fputs("<g fill-opacity=\"0\">\n", svg->file);
+	for (int w = 0; w < layout->n_workers; w++)
+		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
+			const struct orr_cell *cell = &layout->cells[i];
+			int from = orr_svg_tenths(svg, cell->start_ns);
+			int width = orr_svg_tenths(svg, cell->end_ns) - from;
+
+			fputs("<path d=\"", svg->file);
+			orr_svg_write_box(svg, w, from, width < 10 ? 10 : width);
+			fputs("\">", svg->file);
+			write_job_title(svg, &members, cell);
+			fputs("</path>\n", svg->file);
+		}
+	fputs("</g>\n", svg->file);
+	orr_members_fini(&members);
+	return 0;
 }
 
 static int write_drawing(const struct svg *svg, struct orr_error *err)
@@ -301,7 +352,7 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 	if (svg->memory_height > 0 && (code = orr_svg_write_memory(svg, err)))
 		return code;
 	write_legend(svg);
-	if ((code = orr_svg_write_titles(svg, err)))
+	if ((code = write_job_titles(svg, err)))
 		return code;
 	fputs("</svg>\n", svg->file);
 	return 0;

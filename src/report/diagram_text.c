@@ -16,8 +16,6 @@
 
 /* The fill of a cell by kind, F B W U, so that the passes differ without colour. */
 static const char fill[ORR_N_KINDS] = {'-', '=', '~', '+'};
-static const char *const kind_names[ORR_N_KINDS] = {"forward", "backward", "weight gradient",
-						    "update"};
 
 /* Colours of the 256-colour terminal per hue: light for F, dark for B, between for W. */
 static const unsigned char hues[N_HUES][3] = {
@@ -233,7 +231,7 @@ static void write_legend(struct canvas *c)
 			key[0] = fill[kind];
 		if (!c->colour)
 			key[1] = fill[kind];
-		write_item(c, &at, key, style, kind_names[kind]);
+		write_item(c, &at, key, style, orr_kind_names[kind]);
 	}
 	write_item(c, &at, ".", STYLE_IDLE, "idle");
 	if (c->labelled)

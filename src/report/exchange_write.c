@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "orrery/jobs.h"
+#include "base/arrays.h"
 #include "base/max.h"
 #include "layout.h"
 #include "orrery/timeline.h"
@@ -49,22 +50,11 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /* The jobs of each worker, in the order in which they ran: entries[first[w]] on. */
-static int order_jobs(struct entry **out, const struct orr_timeline *t, struct orr_error *err)
+static void order_jobs(struct entry *entries, const struct orr_timeline *t, const int *sequence,
+		       int *place)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	struct entry *entries =
-		malloc((size_t)(jobs->first[jobs->pipeline->n_workers] + 1) * sizeof(*entries));
-	int *sequence = malloc((size_t)jobs->n_jobs * sizeof(*sequence));
-	int *place = malloc((size_t)jobs->n_jobs * sizeof(*place));
-	int code = 0;
 
-	if (!entries || !sequence || !place) {
-		code = orr_fail(err, ORR_E_NOMEM, "schedule: no memory to order %d jobs",
-				jobs->n_jobs);
-		goto out;
-	}
-	if ((code = orr_jobs_sequence(jobs, sequence, err)))
-		goto out;
 	for (int i = 0; i < jobs->n_jobs; i++)
 		place[sequence[i]] = i;
 	for (int i = 0; i < jobs->first[jobs->pipeline->n_workers]; i++) {
@@ -75,35 +65,15 @@ static int order_jobs(struct entry **out, const struct orr_timeline *t, struct o
 	for (int w = 0; w < jobs->pipeline->n_workers && jobs->order == ORR_ORDER_GREEDY; w++)
 		qsort(entries + jobs->first[w], (size_t)(jobs->first[w + 1] - jobs->first[w]),
 		      sizeof(*entries), compare_entries);
-	*out = entries;
-	entries = NULL;
-out:
-	free(entries);
-	free(sequence);
-	free(place);
-	return code;
 }
 
 /* The place of every job in one order of all, by start. */
-static int place_all(int **out, const struct entry *entries, const struct orr_jobs *jobs,
-		     struct orr_error *err)
+static void place_all(int *place, struct entry *sorted, const struct entry *entries, size_t n)
 {
-	size_t n = (size_t)jobs->first[jobs->pipeline->n_workers];
-	struct entry *sorted = malloc(n * sizeof(*sorted));
-	int *place = malloc((size_t)jobs->n_jobs * sizeof(*place));
-
-	if (!sorted || !place) {
-		free(sorted);
-		free(place);
-		return orr_fail(err, ORR_E_NOMEM, "schedule: no memory to order %zu jobs", n);
-	}
 	memcpy(sorted, entries, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), compare_entries);
 	for (size_t i = 0; i < n; i++)
 		place[sorted[i].j] = (int)i;
-	free(sorted);
-	*out = place;
-	return 0;
 }
 
 static void write_job(FILE *file, const struct orr_jobs *jobs, int j)
@@ -145,9 +115,14 @@ static void write_row(FILE *file, const struct orr_jobs *jobs, const struct entr
 static int write(FILE *file, const struct orr_timeline *t, bool stepped, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
+	const bool gangs = orr_pipeline_has_gangs(jobs->pipeline);
 	int64_t first_ns = INT64_MAX, last_ns = 0, step_ns, n_cells = 0;
-	struct entry *entries = NULL;
-	int *place = NULL, code;
+	size_t n = (size_t)jobs->first[jobs->pipeline->n_workers];
+	struct orr_arrays all = {0};
+	struct entry *entries = orr_arrays_add(&all, n + 1, sizeof(*entries));
+	struct entry *sorted = orr_arrays_add(&all, n + 1, sizeof(*sorted));
+	int *sequence = orr_arrays_add(&all, (size_t)jobs->n_jobs, sizeof(*sequence));
+	int *place = orr_arrays_add(&all, (size_t)jobs->n_jobs, sizeof(*place)), code;
 
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		if (!orr_jobs_has(jobs, j))
@@ -155,21 +130,25 @@ static int write(FILE *file, const struct orr_timeline *t, bool stepped, struct 
 		first_ns = smaller(first_ns, t->start_ns[j]);
 		last_ns = larger(last_ns, t->end_ns[j]);
 	}
-	if ((code = order_jobs(&entries, t, err)))
-		return code;
+	if (all.failed)
+		code = orr_fail(err, ORR_E_NOMEM, "schedule: no memory to order %d jobs",
+				jobs->n_jobs);
+	else
+		code = orr_jobs_sequence(jobs, sequence, err);
+	if (code)
+		goto out;
+	order_jobs(entries, t, sequence, place);
 	step_ns = stepped ? find_step_ns(t, first_ns) : 0;
 	if (step_ns)
 		n_cells = (last_ns - first_ns) / step_ns;
-	if (orr_pipeline_has_gangs(jobs->pipeline) &&
-	    (code = place_all(&place, entries, jobs, err)))
-		goto out;
+	if (gangs)
+		place_all(place, sorted, entries, n);
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)
-		write_row(file, jobs, entries + jobs->first[w], w, place, first_ns, step_ns,
-			  n_cells);
+		write_row(file, jobs, entries + jobs->first[w], w, gangs ? place : NULL, first_ns,
+			  step_ns, n_cells);
 	code = orr_layout_finish(file, "schedule", err);
 out:
-	free(place);
-	free(entries);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -183,10 +162,10 @@ static int write_whole(FILE *file, const struct orr_timeline *t, struct orr_erro
 	struct orr_timeline joined = {.jobs = &whole,
 				      .start_ns = malloc(n * sizeof(int64_t)),
 				      .end_ns = calloc(n, sizeof(int64_t))};
-	int code = ORR_E_NOMEM;
+	int code;
 
 	if (!joined.start_ns || !joined.end_ns) {
-		(void)orr_fail(err, code, "schedule: no memory for %d jobs", whole.n_jobs);
+		code = orr_fail(err, ORR_E_NOMEM, "schedule: no memory for %d jobs", whole.n_jobs);
 		goto out;
 	}
 	if (t->jobs->order == ORR_ORDER_GREEDY)

@@ -86,7 +86,6 @@ static int find_least(const struct finder *f, int64_t *least)
 	return code;
 }
 
-/* In the middle, and rounded to few digits. */
 static int64_t middle(const struct finder *f, int64_t low, int64_t high)
 {
 	int64_t at = low + (high - low) / 2, unit = 1, round;

@@ -5,23 +5,22 @@
 #include <string.h>
 
 #include "orrery/jobs.h"
+#include "base/max.h"
+#include "base/sort.h"
 #include "orrery/timeline.h"
+
+const char *const orr_kind_names[] = {"forward", "backward", "weight gradient", "update"};
 
 static int compare_cells(const void *left, const void *right)
 {
 	const struct orr_cell *l = left, *r = right;
+	const int64_t x[] = {l->w, l->start_ns, l->end_ns, l->b, l->s, (int64_t)l->kind};
+	const int64_t y[] = {r->w, r->start_ns, r->end_ns, r->b, r->s, (int64_t)r->kind};
+	int i = 0;
 
-	if (l->w != r->w)
-		return l->w < r->w ? -1 : 1;
-	if (l->start_ns != r->start_ns)
-		return l->start_ns < r->start_ns ? -1 : 1;
-	if (l->end_ns != r->end_ns)
-		return l->end_ns < r->end_ns ? -1 : 1;
-	if (l->b != r->b)
-		return l->b < r->b ? -1 : 1;
-	if (l->s != r->s)
-		return l->s < r->s ? -1 : 1;
-	return (int)l->kind - (int)r->kind;
+	while (i < 5 && x[i] == y[i])
+		i++;
+	return orr_compare_numbers(&x[i], &y[i]);
 }
 
 static bool has_run(const struct orr_timeline *t, int j)
@@ -37,12 +36,12 @@ static void measure(struct orr_layout *layout)
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
 		if (!has_run(t, j))
 			continue;
-		low = t->start_ns[j] < low ? t->start_ns[j] : low;
-		high = t->end_ns[j] > high ? t->end_ns[j] : high;
+		low = smaller(low, t->start_ns[j]);
+		high = larger(high, t->end_ns[j]);
 	}
 	for (int i = 0; i < t->n_updates; i++) {
-		low = t->updates[i].start_ns < low ? t->updates[i].start_ns : low;
-		high = t->updates[i].end_ns > high ? t->updates[i].end_ns : high;
+		low = smaller(low, t->updates[i].start_ns);
+		high = larger(high, t->updates[i].end_ns);
 	}
 	layout->origin_ns = low <= high ? low : 0;
 	layout->span_ns = low <= high ? high - low : 0;
@@ -98,7 +97,6 @@ static void fill(struct orr_layout *layout)
 		layout->first[w + 1] += layout->first[w];
 }
 
-/* What decides how much of a label fits. */
 static void measure_labels(struct orr_layout *layout)
 {
 	double total[ORR_N_KINDS] = {0};

@@ -10,6 +10,7 @@ struct orr_timeline;
 /* The first three are the passes of enum orr_pass. */
 enum orr_kind { ORR_KIND_F, ORR_KIND_B, ORR_KIND_W, ORR_KIND_UPDATE };
 #define ORR_N_KINDS 4
+extern const char *const orr_kind_names[ORR_N_KINDS];
 
 struct orr_cell {
 	int64_t start_ns, end_ns; /* from the first start of the timeline */

@@ -6,7 +6,7 @@
 
 #include "orrery/graph.h"
 #include "base/json.h"
-#include "orrery/orrery.h"
+#include "base/max.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
 
@@ -17,11 +17,6 @@ struct totals {
 	int64_t forward_flops, backward_flops, weight_flops;
 	int64_t forward_ns, backward_ns, weight_ns;
 };
-
-static int64_t at_least_0(int64_t value)
-{
-	return value > 0 ? value : 0;
-}
 
 static bool is_study(const struct orr_graph *g)
 {
@@ -43,33 +38,31 @@ static int64_t weight_flops(const struct orr_operator *o)
 static struct totals sum_up(const struct orr_graph *g, int encoder)
 {
 	struct totals t = {0};
-	int i;
 
-	for (i = 0; i < g->n_operators; i++) {
+	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
 		if (encoder >= 0 && o->encoder != encoder)
 			continue;
 		t.n_operators++;
-		t.n_parameters += orr_operator_counts(o, i) ? o->n_parameters : 0;
-		t.parameter_bytes +=
-			orr_operator_counts(o, i) ? orr_operator_parameter_bytes(o) : 0;
+		if (orr_operator_counts(o, i)) {
+			t.n_parameters += o->n_parameters;
+			t.parameter_bytes += orr_operator_parameter_bytes(o);
+		}
 		t.stash_floats += orr_operator_stash_floats(o);
 		t.forward_flops += o->forward_flops;
 		t.backward_flops += input_flops(o);
 		t.weight_flops += weight_flops(o);
-		t.forward_ns += at_least_0(o->forward_ns);
-		t.backward_ns += o->has_input_gradient ? at_least_0(o->backward_ns) : 0;
-		t.weight_ns += o->has_weight_gradient ? at_least_0(o->weight_ns) : 0;
+		t.forward_ns += larger(o->forward_ns, 0);
+		t.backward_ns += o->has_input_gradient ? larger(o->backward_ns, 0) : 0;
+		t.weight_ns += o->has_weight_gradient ? larger(o->weight_ns, 0) : 0;
 	}
 	return t;
 }
 
 static bool has_costs(const struct orr_graph *g)
 {
-	int i;
-
-	for (i = 0; i < g->n_operators; i++) {
+	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
 		if (o->forward_ns >= 0 || o->backward_ns >= 0 || o->weight_ns >= 0 ||
@@ -81,11 +74,10 @@ static bool has_costs(const struct orr_graph *g)
 
 static int n_stages(const struct orr_graph *g)
 {
-	int i, n = 0;
+	int n = 0;
 
-	for (i = 0; i < g->n_operators; i++)
-		if (g->operators[i].stage >= n)
-			n = g->operators[i].stage + 1;
+	for (int i = 0; i < g->n_operators; i++)
+		n = (int)larger(n, g->operators[i].stage + 1);
 	return n;
 }
 
@@ -113,7 +105,6 @@ static const char *flops(char *buffer, size_t size, int64_t n)
 	return buffer;
 }
 
-/* Operators of a kind that is not known. */
 static void write_not_counted(FILE *file, const struct orr_graph *g)
 {
 	char text[512];
@@ -137,13 +128,13 @@ static void write_head(FILE *file, const struct orr_graph *g)
 {
 	struct totals t = sum_up(g, -1);
 	char a[32], b[32], c[32];
-	int i, pinned = n_stages(g);
+	int pinned = n_stages(g);
 
-	fprintf(file, "%s: %d operator%s", g->name, g->n_operators, g->n_operators == 1 ? "" : "s");
+	fprintf(file, "%s: %s", g->name, orr_count_text(g->n_operators, "operator"));
 	if (g->n_encoders > 0)
-		fprintf(file, ", %d encoder%s", g->n_encoders, g->n_encoders == 1 ? "" : "s");
+		fprintf(file, ", %s", orr_count_text(g->n_encoders, "encoder"));
 	if (pinned > 0)
-		fprintf(file, ", pinned to %d stage%s", pinned, pinned == 1 ? "" : "s");
+		fprintf(file, ", pinned to %s", orr_count_text(pinned, "stage"));
 	fprintf(file, "\n");
 	if (!is_study(g)) {
 		fprintf(file, "parameters: %lld floats, %s\n", (long long)t.n_parameters,
@@ -167,12 +158,11 @@ static void write_head(FILE *file, const struct orr_graph *g)
 	if (g->profiled.hardware)
 		fprintf(file, "profiled: %s\n", orr_profiled_print(a, sizeof(a), &g->profiled));
 	write_not_counted(file, g);
-	for (i = 0; i < g->n_encoders; i++) {
+	for (int i = 0; i < g->n_encoders; i++) {
 		struct totals e = sum_up(g, i);
 
-		fprintf(file, "encoder %s: %d operator%s, %s of parameters, forward %s\n",
-			g->encoders[i], e.n_operators, e.n_operators == 1 ? "" : "s",
-			size(e.parameter_bytes),
+		fprintf(file, "encoder %s: %s, %s of parameters, forward %s\n", g->encoders[i],
+			orr_count_text(e.n_operators, "operator"), size(e.parameter_bytes),
 			is_study(g) ? duration(g, e.forward_ns)
 				    : flops(b, sizeof(b), e.forward_flops));
 	}
@@ -180,21 +170,18 @@ static void write_head(FILE *file, const struct orr_graph *g)
 
 static int name_width(const struct orr_graph *g)
 {
-	int i, width = 8;
+	int width = 8;
 
-	for (i = 0; i < g->n_operators; i++)
-		if ((int)strlen(g->operators[i].name) > width)
-			width = (int)strlen(g->operators[i].name);
+	for (int i = 0; i < g->n_operators; i++)
+		width = (int)larger(width, (int64_t)strlen(g->operators[i].name));
 	return width < 40 ? width : 40;
 }
 
-/* The last column: its inputs and its label. */
 static void write_inputs(FILE *file, const struct orr_graph *g, const struct orr_operator *o)
 {
 	char text[512];
-	int k;
 
-	for (k = 0; k < o->n_inputs; k++)
+	for (int k = 0; k < o->n_inputs; k++)
 		fprintf(file, "%s%s", k ? ", " : "", g->operators[o->inputs[k]].name);
 	if (o->n_inputs == 0)
 		fputc('-', file);
@@ -206,7 +193,7 @@ static void write_inputs(FILE *file, const struct orr_graph *g, const struct orr
 		fprintf(file, "  gather=minibatch");
 	if (o->n_gang)
 		fprintf(file, "  gang=%d", o->n_gang);
-	for (k = 0; o->gang && k < o->n_gang; k++)
+	for (int k = 0; o->gang && k < o->n_gang; k++)
 		fprintf(file, "%s%d", k ? "," : " on ", o->gang[k]);
 	if (o->with)
 		fprintf(file, "  with=%s", orr_utf8_print(text, sizeof(text), o->with));
@@ -215,28 +202,24 @@ static void write_inputs(FILE *file, const struct orr_graph *g, const struct orr
 	fprintf(file, "\n");
 }
 
-static void write_stage(FILE *file, const struct orr_operator *o)
+static const char *stage(char buffer[16], const struct orr_operator *o)
 {
-	if (o->stage >= 0)
-		fprintf(file, "%5d", o->stage);
-	else
-		fprintf(file, "%5s", "-");
+	(void)snprintf(buffer, 16, o->stage >= 0 ? "%d" : "-", o->stage);
+	return buffer;
 }
 
-/* One row per operator: the sizes that follow from its shapes. */
 static void write_model(FILE *file, const struct orr_graph *g)
 {
-	int i, width = name_width(g);
-	char a[32], b[32];
+	int width = name_width(g);
+	char a[32], b[32], s[16];
 
 	fprintf(file, "\n%-*s  %-21s  %5s  %7s  %10s  %10s  %10s  %9s  %s\n", width, "operator",
 		"op", "stage", "columns", "parameters", "forward", "backward", "stash", "reads");
-	for (i = 0; i < g->n_operators; i++) {
+	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		fprintf(file, "%-*s  %-21s  ", width, o->name, orr_operator_op(o));
-		write_stage(file, o);
-		fprintf(file, "  %7lld  %10lld  %10s  %10s  %9s  ", (long long)o->width,
+		fprintf(file, "%-*s  %-21s  %5s  %7lld  %10lld  %10s  %10s  %9s  ", width, o->name,
+			orr_operator_op(o), stage(s, o), (long long)o->width,
 			(long long)o->n_parameters, flops(a, sizeof(a), o->forward_flops),
 			flops(b, sizeof(b), input_flops(o) + weight_flops(o)),
 			size(4 * orr_operator_stash_floats(o)));
@@ -244,24 +227,23 @@ static void write_model(FILE *file, const struct orr_graph *g)
 	}
 }
 
-/* One row per operator: the costs in the file. */
 static void write_costs(FILE *file, const struct orr_graph *g)
 {
-	int i, width = name_width(g);
+	static const char format[] = "%-*s  %5s  %9s  %9s  %9s  %10s  %9s  %10s  ";
+	int width = name_width(g);
+	char s[16];
 
-	fprintf(file, "\n%-*s  %5s  %9s  %9s  %9s  ", width, "operator", "stage", "forward",
-		"backward", "weight");
-	fprintf(file, "%10s  %9s  %10s  %s\n", "activation", "stash", "parameters", "reads");
-	for (i = 0; i < g->n_operators; i++) {
+	fputc('\n', file);
+	fprintf(file, format, width, "operator", "stage", "forward", "backward", "weight",
+		"activation", "stash", "parameters");
+	fputs("reads\n", file);
+	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		fprintf(file, "%-*s  ", width, o->name);
-		write_stage(file, o);
-		fprintf(file, "  %9s  %9s  %9s  ", duration(g, o->forward_ns),
+		fprintf(file, format, width, o->name, stage(s, o), duration(g, o->forward_ns),
 			o->has_input_gradient ? duration(g, o->backward_ns) : "-",
-			o->has_weight_gradient ? duration(g, o->weight_ns) : "-");
-		fprintf(file, "%10s  %9s  %10s  ", size(o->activation_bytes), size(o->stash_bytes),
-			size(o->parameter_bytes));
+			o->has_weight_gradient ? duration(g, o->weight_ns) : "-",
+			size(o->activation_bytes), size(o->stash_bytes), size(o->parameter_bytes));
 		write_inputs(file, g, o);
 	}
 }
@@ -278,19 +260,18 @@ int orr_graph_report_write(FILE *file, const struct orr_graph *g, struct orr_err
 		       : 0;
 }
 
-/* Times are seconds, or units in a study. */
-static void set_totals(json_t **object, const struct totals *t, bool study)
+static json_t *totals_json(const struct totals *t, bool study)
 {
-	orr_json_set(object, "parameter_bytes", json_integer(t->parameter_bytes));
-	if (study) {
-		orr_json_set(object, "forward", orr_json_time(t->forward_ns));
-		orr_json_set(object, "backward", orr_json_time(t->backward_ns + t->weight_ns));
-		return;
-	}
-	orr_json_set(object, "parameters", json_integer(t->n_parameters));
-	orr_json_set(object, "forward_flop", json_integer(t->forward_flops));
-	orr_json_set(object, "backward_flop", json_integer(t->backward_flops + t->weight_flops));
-	orr_json_set(object, "stash_bytes_per_sample", json_integer(4 * t->stash_floats));
+	if (study)
+		return json_pack("{s:I, s:o, s:o}", "parameter_bytes",
+				 (json_int_t)t->parameter_bytes, "forward",
+				 orr_json_time(t->forward_ns), "backward",
+				 orr_json_time(t->backward_ns + t->weight_ns));
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "parameter_bytes",
+			 (json_int_t)t->parameter_bytes, "parameters", (json_int_t)t->n_parameters,
+			 "forward_flop", (json_int_t)t->forward_flops, "backward_flop",
+			 (json_int_t)(t->backward_flops + t->weight_flops),
+			 "stash_bytes_per_sample", (json_int_t)(4 * t->stash_floats));
 }
 
 static json_t *columns_json(const struct orr_operator *o)
@@ -309,7 +290,6 @@ static json_t *columns_json(const struct orr_operator *o)
 	return columns;
 }
 
-/* Attributes as a file says them. */
 static json_t *attributes_json(const struct orr_operator *o)
 {
 	json_t *attributes = json_object();
@@ -362,18 +342,17 @@ static void set_shapes(json_t **object, const struct orr_graph *g, const struct 
 {
 	const json_int_t columns = (json_int_t)(o->width / o->rows);
 
-	orr_json_set(object, "attributes", attributes_json(o));
-	orr_json_set(object, "shape", json_pack("[I,I]", (json_int_t)o->rows, columns));
-	orr_json_set(object, "tensors", tensors_json(o));
+	orr_json_update(object,
+			json_pack("{s:o, s:[I,I], s:o}", "attributes", attributes_json(o), "shape",
+				  (json_int_t)o->rows, columns, "tensors", tensors_json(o)));
 	if (o->reads)
 		orr_json_set(object, "detached", inputs_json(g, o, true));
-	orr_json_set(object, "columns", json_integer(columns));
-	orr_json_set(object, "parameters", json_integer(o->n_parameters));
-	orr_json_set(object, "forward_flop", json_integer(o->forward_flops));
-	orr_json_set(object, "backward_flop", json_integer(o->backward_flops));
-	orr_json_set(object, "weight_flop", json_integer(o->weight_flops));
-	orr_json_set(object, "stash_bytes_per_sample",
-		     json_integer(4 * orr_operator_stash_floats(o)));
+	orr_json_update(object, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "columns", columns,
+					  "parameters", (json_int_t)o->n_parameters, "forward_flop",
+					  (json_int_t)o->forward_flops, "backward_flop",
+					  (json_int_t)o->backward_flops, "weight_flop",
+					  (json_int_t)o->weight_flops, "stash_bytes_per_sample",
+					  (json_int_t)(4 * orr_operator_stash_floats(o))));
 }
 
 static json_t *operator_json(const struct orr_graph *g, const struct orr_operator *o)
@@ -424,7 +403,7 @@ json_t *orr_graph_report_json(const struct orr_graph *g, struct orr_error *err)
 	struct totals t = sum_up(g, -1);
 	char text[16];
 
-	set_totals(&root, &t, is_study(g));
+	orr_json_update(&root, totals_json(&t, is_study(g)));
 	if (g->profiled.hardware)
 		orr_json_set(&root, "profiled",
 			     json_string(orr_profiled_print(text, sizeof(text), &g->profiled)));
@@ -432,7 +411,7 @@ json_t *orr_graph_report_json(const struct orr_graph *g, struct orr_error *err)
 		t = sum_up(g, i);
 		encoder =
 			json_pack("{s:s, s:i}", "name", g->encoders[i], "operators", t.n_operators);
-		set_totals(&encoder, &t, is_study(g));
+		orr_json_update(&encoder, totals_json(&t, is_study(g)));
 		orr_json_append(&encoders, encoder);
 	}
 	for (int i = 0; i < g->n_operators; i++)

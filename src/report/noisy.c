@@ -9,9 +9,9 @@ const char *orr_noise_title(char buffer[ORR_NOISE_TITLE], const struct orr_noise
 {
 	char kind[32];
 
-	(void)snprintf(buffer, ORR_NOISE_TITLE, "noise: %s, %d sample%s, seed %llu",
-		       orr_noise_print(kind, sizeof(kind), noise), noise->n_samples,
-		       noise->n_samples == 1 ? "" : "s", (unsigned long long)noise->seed);
+	(void)snprintf(buffer, ORR_NOISE_TITLE, "noise: %s, %s, seed %llu",
+		       orr_noise_print(kind, sizeof(kind), noise),
+		       orr_count_text(noise->n_samples, "sample"), (unsigned long long)noise->seed);
 	return buffer;
 }
 

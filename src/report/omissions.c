@@ -5,6 +5,7 @@
 
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
+#include "base/quantity.h"
 #include "stages.h"
 
 __attribute__((format(printf, 2, 3))) static void add(struct orr_omissions *losses,
@@ -17,13 +18,6 @@ __attribute__((format(printf, 2, 3))) static void add(struct orr_omissions *loss
 	va_end(arguments);
 }
 
-/* "1 stage", "3 stages" */
-static const char *count(char text[32], int n)
-{
-	(void)snprintf(text, 32, "%d stage%s", n, n == 1 ? "" : "s");
-	return text;
-}
-
 /* An edge from every stage to the next, and no other. */
 static bool is_chain(const struct orr_pipeline *p)
 {
@@ -34,7 +28,6 @@ static bool is_chain(const struct orr_pipeline *p)
 	return chain;
 }
 
-/* Of a stage: does it run F again before B? */
 static bool recomputes(const struct orr_jobs *jobs, int s)
 {
 	return jobs->recompute[s];
@@ -45,7 +38,6 @@ static bool is_ganged(const struct orr_jobs *jobs, int s)
 	return orr_pipeline_n_at(jobs->pipeline, s) > 1;
 }
 
-/* Several workers compute it. */
 static bool is_replicated(const struct orr_jobs *jobs, int s)
 {
 	int first = jobs->compute[orr_jobs_index(jobs, s, 0, ORR_PASS_F)];
@@ -84,25 +76,24 @@ void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *job
 	    apart = count_stages(jobs, orr_stages_are_apart);
 	int replicated = count_stages(jobs, is_replicated), capped = count_stages(jobs, is_capped);
 	int ganged = count_stages(jobs, is_ganged);
-	char text[32];
 
 	losses->n = 0;
 	if (!is_chain(jobs->pipeline))
 		add(losses, "the graph of the stages, which PyTorch takes for a chain");
 	if (recomputing)
-		add(losses, "recomputation of %s", count(text, recomputing));
+		add(losses, "recomputation of %s", orr_count_text(recomputing, "stage"));
 	if (jobs->async)
 		add(losses, "that it never flushes, and its updates");
 	if (replicated)
 		add(losses, "that %s %s several workers, where PyTorch wants one",
-		    count(text, replicated), replicated == 1 ? "has" : "have");
+		    orr_count_text(replicated, "stage"), replicated == 1 ? "has" : "have");
 	if (ganged)
 		add(losses, "%s on several workers at once, each in the row of the first",
-		    count(text, ganged));
+		    orr_count_text(ganged, "stage"));
 	if (apart)
-		add(losses, "who owns the parameters of %s", count(text, apart));
+		add(losses, "who owns the parameters of %s", orr_count_text(apart, "stage"));
 	if (capped)
-		add(losses, "the cap of %s", count(text, capped));
+		add(losses, "the cap of %s", orr_count_text(capped, "stage"));
 	if (jobs->order == ORR_ORDER_GREEDY)
 		add(losses, "that its order is greedy: it is fixed as it came out");
 }

@@ -1,7 +1,6 @@
 #pragma once
 /* What a schedule's CSV cannot say of the jobs that it is written from: it has rows of stage, pass
  * and microbatch, and nothing else. */
-#include <stdbool.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN

@@ -1,8 +1,9 @@
-#include "parts.h"
+#include "stages.h"
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "base/json.h"
+#include "base/max.h"
 #include "base/quantity.h"
 
 const char *orr_part_print(char *buffer, size_t size, const struct orr_pipeline *p, int s)
@@ -28,10 +29,11 @@ json_t *orr_part_json(const struct orr_pipeline *p, int s)
 /* ---- exchanges ---- */
 
 #define N_COLLECTIVES (ORR_COLLECTIVE_ALL_TO_ALL + 1)
-static const char *const collectives[N_COLLECTIVES] = {[ORR_COLLECTIVE_REDUCE_SCATTER] =
-							       "reduce-scatter",
-						       [ORR_COLLECTIVE_ALL_GATHER] = "all-gather",
-						       [ORR_COLLECTIVE_ALL_TO_ALL] = "all-to-all"};
+static const char *const collectives[N_COLLECTIVES] = {
+	[ORR_COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
+	[ORR_COLLECTIVE_ALL_GATHER] = "all-gather",
+	[ORR_COLLECTIVE_ALL_TO_ALL] = "all-to-all",
+};
 
 struct exchanges {
 	int n[N_COLLECTIVES]; /* forward; each has an operator on the first worker */
@@ -70,8 +72,8 @@ static void find_widths(const struct orr_groups *groups, int *least, int *most)
 	for (int g = 1; g < groups->n; g++) {
 		int width = groups->first[g + 1] - groups->first[g];
 
-		*least = width < *least ? width : *least;
-		*most = width > *most ? width : *most;
+		*least = (int)smaller(width, *least);
+		*most = (int)larger(width, *most);
 	}
 }
 
@@ -86,18 +88,17 @@ void orr_groups_write(FILE *file, const struct orr_jobs *jobs)
 	busy = count_busy(groups);
 	x = find_exchanges(jobs->pipeline);
 	find_widths(groups, &least, &most);
-	fprintf(file, "split        %d stage%s on ", groups->pipeline.n_stages,
-		groups->pipeline.n_stages == 1 ? "" : "s");
+	fprintf(file, "split        %s on ", orr_count_text(groups->pipeline.n_stages, "stage"));
 	if (busy < groups->n)
 		fprintf(file, "%d of ", busy);
-	fprintf(file, "%d group%s of ", groups->n, groups->n == 1 ? "" : "s");
+	fprintf(file, "%s of ", orr_count_text(groups->n, "group"));
 	if (least < most)
 		fprintf(file, "%d to ", least);
 	fprintf(file, "%d workers; forward of a microbatch ", most);
 	for (int c = 0; c < N_COLLECTIVES; c++)
 		if (collectives[c] && x.n[c])
-			fprintf(file, "%s%d %s%s", n++ ? ", " : "", x.n[c], collectives[c],
-				x.n[c] == 1 ? "" : "s");
+			fprintf(file, "%s%s", n++ ? ", " : "",
+				orr_count_text(x.n[c], collectives[c]));
 	fprintf(file, "%s, %s both ways\n", n ? "" : "no exchange", orr_size_text(x.bytes));
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/max.h"
 #include "base/quantity.h"
 #include "order/periodic.h"
 #include "orrery/figures.h"
@@ -109,10 +110,10 @@ static void write_sought(const struct writer *w)
 	const struct orr_figures *f = w->plan->tried.figures;
 
 	if (sought->from_ns)
-		say(w, "Searched: from %s, %.1f%% above the bound now, after %d restart%s.\n",
+		say(w, "Searched: from %s, %.1f%% above the bound now, after %s.\n",
 		    span(w, sought->from_ns),
 		    100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1),
-		    sought->restarts, sought->restarts == 1 ? "" : "s");
+		    orr_count_text(sought->restarts, "restart"));
 	if (!sought->n_placements)
 		return;
 	say(w, "Placements, one worker an operator: %s%d tried",
@@ -123,17 +124,19 @@ static void write_sought(const struct writer *w)
 	say(w, ".\n");
 }
 
-/* Workers that have no job, and why. most: replicas of a stage. */
-static void write_idle(const struct writer *w, int most)
+/* Workers that have no job, and why. */
+static void write_idle(const struct writer *w)
 {
 	const struct orr_plan *plan = w->plan;
 	int n_workers = plan->pipeline->n_workers, m = plan->pipeline->n_microbatches,
-	    idle = n_workers;
+	    idle = n_workers, most = 1; /* replicas of a stage */
 
 	for (int k = 0; k < n_workers; k++)
 		idle -= plan->tried.jobs->first[k + 1] > plan->tried.jobs->first[k];
-	for (int s = 0; s < plan->pipeline->n_stages; s++)
-		idle -= plan->replicas[s] > m ? plan->replicas[s] - m : 0;
+	for (int s = 0; s < plan->pipeline->n_stages; s++) {
+		most = (int)larger(most, plan->replicas[s]);
+		idle -= (int)larger(plan->replicas[s] - m, 0);
+	}
 	if (most > m)
 		say(w,
 		    "%d microbatches are too few for %d replicas: [microbatches] %d gives each of "
@@ -148,19 +151,13 @@ static void write_idle(const struct writer *w, int most)
 					      "was found, but not every way was tried");
 }
 
-/* Why workers are idle, and what of the graph was not looked at. */
-static void write_reasons(const struct writer *w)
+/* What of the graph was not looked at. */
+static void write_coarse(const struct writer *w)
 {
-	const struct orr_plan *plan = w->plan;
-	int most = 1;
-
-	for (int s = 0; s < plan->pipeline->n_stages; s++)
-		most = plan->replicas[s] > most ? plan->replicas[s] : most;
-	write_idle(w, most);
-	if (plan->flattened)
+	if (w->plan->flattened)
 		say(w, "Too many branches side by side: they were put one after the other to be "
 		       "cut.\n");
-	else if (plan->coarse)
+	else if (w->plan->coarse)
 		say(w, "Too many places to cut: the cheapest neighbours among the operators were "
 		       "kept together.\n");
 }
@@ -202,10 +199,9 @@ static void write_world(const struct writer *w, const char *name, enum orr_world
 	if (!world->fits)
 		say(w, "  %-13s does not fit\n", name);
 	else
-		say(w, "  %-13s %d stage%s, step %s, at most %d stash%s and %s on a worker%s\n",
-		    name, world->n_stages, world->n_stages == 1 ? "" : "s",
-		    span(w, world->makespan_ns), world->peak_stash,
-		    world->peak_stash == 1 ? "" : "es", orr_size_text(world->memory_bytes),
+		say(w, "  %-13s %s, step %s, at most %s and %s on a worker%s\n", name,
+		    orr_count_text(world->n_stages, "stage"), span(w, world->makespan_ns),
+		    orr_count_text(world->peak_stash, "stash"), orr_size_text(world->memory_bytes),
 		    which == w->plan->world ? "  <- chosen" : "");
 }
 
@@ -279,10 +275,10 @@ static void write_split(const struct writer *w, const struct orr_split_plan *spl
 {
 	if (split->graph)
 		fprintf(w->file,
-			"\nSplit: %s. The workers above are %d group%s of the %d workers; on these "
-			"a step takes %s.\n",
-			*split->splits ? split->splits : "as the file says", split->n_groups,
-			split->n_groups == 1 ? "" : "s", split->pipeline->n_workers,
+			"\nSplit: %s. The workers above are %s of the %d workers; on these a step "
+			"takes %s.\n",
+			*split->splits ? split->splits : "as the file says",
+			orr_count_text(split->n_groups, "group"), split->pipeline->n_workers,
 			span(w, split->tried.figures->makespan_ns));
 	else
 		fprintf(w->file, "\nSplit: none is shorter.\n");
@@ -304,7 +300,8 @@ int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_
 
 	write_stages(&w);
 	write_step(&w);
-	write_reasons(&w);
+	write_idle(&w);
+	write_coarse(&w);
 	write_worlds(&w);
 	write_untested(&w);
 	if (!(code = write_periods(&w, err)))

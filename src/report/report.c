@@ -1,7 +1,6 @@
 #include "report.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "orrery/figures.h"
@@ -12,7 +11,6 @@
 #include "base/json.h"
 #include "pipeline/parameter_cost.h"
 #include "plan/plan_file.h"
-#include "parts.h"
 #include "text_table.h"
 #include "base/quantity.h"
 #include "stages.h"
@@ -147,11 +145,6 @@ static void write_table(FILE *file, const struct orr_figures *f, bool units)
 	orr_rows_write(file, &rows);
 }
 
-static const char *plural(int n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* What the fullest worker needs, and a parameter of it, where there are any. */
 static void write_memory(FILE *file, const struct orr_figures *f)
 {
@@ -167,56 +160,59 @@ static void write_memory(FILE *file, const struct orr_figures *f)
 			orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
 }
 
+static double percent_above(int64_t ns, int64_t bound_ns)
+{
+	return 100 * ((double)ns / (double)bound_ns - 1);
+}
+
 /* Where the schedule seeks it. */
 static void write_span(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
 	bool units = t->jobs->pipeline->units;
 	int64_t bound_ns = t->jobs->span_bound_ns;
-	const char *unit = units ? " units" : "";
 
 	if (!bound_ns)
 		return;
-	fprintf(file, "span         %s%s, sought in place of the makespan; ",
-		orr_duration_text(f->span_ns, units), unit);
+	fprintf(file, "span         %s, sought in place of the makespan; ",
+		orr_time_text(f->span_ns, units));
 	if (f->span_ns == bound_ns)
 		fprintf(file,
 			"no order on these workers within the limits of %s has a shorter one\n",
 			t->jobs->schedule);
 	else
 		fprintf(file,
-			"%.1f%% above %s%s, its lower bound on these workers within the limits of "
+			"%.1f%% above %s, its lower bound on these workers within the limits of "
 			"%s\n",
-			100 * ((double)f->span_ns / (double)bound_ns - 1),
-			orr_duration_text(bound_ns, units), unit, t->jobs->schedule);
+			percent_above(f->span_ns, bound_ns), orr_time_text(bound_ns, units),
+			t->jobs->schedule);
 }
 
 static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
-	const char *unit = p->units ? " units" : "";
 	const char *within = f->bound_in_limits ? " within the limits of " : "";
 	const char *whose = f->bound_in_limits ? t->jobs->schedule : "";
 	char profiled[CELL];
 
-	fprintf(file, "%s%s: %d stage%s on %d worker%s, %d microbatch%s\n\n", t->jobs->schedule,
-		t->measured ? ", measured" : "", p->n_stages, plural(p->n_stages), p->n_workers,
-		plural(p->n_workers), p->n_microbatches, p->n_microbatches == 1 ? "" : "es");
-	fprintf(file, "makespan     %s%s\n", orr_duration_text(f->makespan_ns, p->units), unit);
+	fprintf(file, "%s%s: %s on %s, %s\n\n", t->jobs->schedule, t->measured ? ", measured" : "",
+		orr_count_text(p->n_stages, "stage"), orr_count_text(p->n_workers, "worker"),
+		orr_count_text(p->n_microbatches, "microbatch"));
+	fprintf(file, "makespan     %s\n", orr_time_text(f->makespan_ns, p->units));
 	fprintf(file, "bubble       %.1f%%\nspan bubble  %.1f%%\n", 100 * f->bubble,
 		100 * f->span_bubble);
 	if (!t->measured)
 		write_span(file, t, f);
-	fprintf(file, "lower bound  %s%s", orr_duration_text(f->lower_bound_ns, p->units), unit);
+	fprintf(file, "lower bound  %s", orr_time_text(f->lower_bound_ns, p->units));
 	if (f->makespan_ns == f->lower_bound_ns)
 		fprintf(file, "; reached: no order of these jobs on these workers%s%s is shorter\n",
 			within, whose);
 	else if (f->makespan_ns < f->lower_bound_ns) /* a run may be faster than its costs */
 		fprintf(file,
 			"; the makespan is %.1f%% below it: jobs took less than their costs\n",
-			100 * (1 - (double)f->makespan_ns / (double)f->lower_bound_ns));
+			-percent_above(f->makespan_ns, f->lower_bound_ns));
 	else if (f->lower_bound_ns > 0)
 		fprintf(file, " on these workers%s%s; the makespan is %.1f%% above it\n", within,
-			whose, 100 * ((double)f->makespan_ns / (double)f->lower_bound_ns - 1));
+			whose, percent_above(f->makespan_ns, f->lower_bound_ns));
 	else
 		fputc('\n', file);
 	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
@@ -244,19 +240,16 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	const struct orr_versions *v = t->jobs->versions;
 	const struct orr_steady *steady = &f->steady;
-	const char *unit = p->units ? " units" : "";
 	char cell[CELL];
 
 	if (!t->measured)
-		fprintf(file, "\nstart-up     %s%s\n",
-			orr_duration_text(steady->startup_ns, p->units), unit);
+		fprintf(file, "\nstart-up     %s\n", orr_time_text(steady->startup_ns, p->units));
 	if (steady->microbatches)
-		fprintf(file, "steady       %s%s for %lld microbatch%s, without end\n",
-			orr_duration_text(steady->period_ns, p->units), unit,
-			(long long)steady->microbatches, steady->microbatches == 1 ? "" : "es");
+		fprintf(file, "steady       %s for %s, without end\n",
+			orr_time_text(steady->period_ns, p->units),
+			orr_count_text(steady->microbatches, "microbatch"));
 	if (!t->measured)
-		fprintf(file, "drain        %s%s\n", orr_duration_text(steady->drain_ns, p->units),
-			unit);
+		fprintf(file, "drain        %s\n", orr_time_text(steady->drain_ns, p->units));
 	fprintf(file, "\nversions of the parameters, %s:\n", orr_sync_name(p->sync));
 	fprintf(file, "%-7s  replicas  microbatches  staleness  versions  memory\n", "stage");
 	fprintf(file, "%-7s              an update                 held\n", "");
@@ -393,16 +386,15 @@ static json_t *duration_json(const struct orr_pipeline *p, int s, enum orr_pass 
  * without W in it, null for a pass that a stage has not. */
 static json_t *pipeline_json(const struct orr_pipeline *p)
 {
-	json_t *stages = json_array(), *edges = json_array(), *of;
+	json_t *stages = json_array(), *edges = json_array();
 
-	for (int s = 0; s < p->n_stages; s++) {
-		of = json_pack("{s:i, s:I}", "depth", p->stages[s].depth, "stash_bytes",
-			       (json_int_t)p->stages[s].stash_bytes);
-		orr_json_set(&of, "whole", duration_json(p, s, ORR_PASS_B, false));
-		orr_json_set(&of, "backward", duration_json(p, s, ORR_PASS_B, true));
-		orr_json_set(&of, "weight", duration_json(p, s, ORR_PASS_W, true));
-		orr_json_append(&stages, of);
-	}
+	for (int s = 0; s < p->n_stages; s++)
+		orr_json_append(&stages,
+				json_pack("{s:i, s:I, s:o, s:o, s:o}", "depth", p->stages[s].depth,
+					  "stash_bytes", (json_int_t)p->stages[s].stash_bytes,
+					  "whole", duration_json(p, s, ORR_PASS_B, false),
+					  "backward", duration_json(p, s, ORR_PASS_B, true),
+					  "weight", duration_json(p, s, ORR_PASS_W, true)));
 	for (const struct orr_edge *e = p->edges; e < p->edges + p->n_edges; e++)
 		orr_json_append(&edges,
 				json_pack("[i, i, I, I]", e->from, e->to, (json_int_t)e->bytes,
@@ -421,16 +413,17 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 	if (!plan)
 		return NULL;
 	orr_graph_fingerprint(g, fingerprint);
-	orr_json_set(&plan, "graph", json_string(g->name));
-	orr_json_set(&plan, "fingerprint", json_string(fingerprint));
+	orr_json_update(&plan,
+			json_pack("{s:s, s:s}", "graph", g->name, "fingerprint", fingerprint));
 	if (embed)
 		orr_json_set(&plan, "text", orr_graph_text_json(g, err));
-	orr_json_set(&plan, "latency", orr_json_time(machine->latency_ns));
-	orr_json_set(&plan, "bandwidth", json_real(machine->bandwidth_bytes_per_s));
-	orr_json_set(&plan, "flops", json_real(machine->flops_per_s));
+	orr_json_update(&plan,
+			json_pack("{s:o, s:f, s:f}", "latency", orr_json_time(machine->latency_ns),
+				  "bandwidth", machine->bandwidth_bytes_per_s, "flops",
+				  machine->flops_per_s));
 	orr_machine_json(&plan, machine);
-	orr_json_set(&plan, "samples", json_integer(samples));
-	orr_json_set(&plan, "batch", json_integer(batch));
+	orr_json_update(&plan,
+			json_pack("{s:I, s:i}", "samples", (json_int_t)samples, "batch", batch));
 	orr_plan_rules_json(&plan, t->jobs);
 	orr_json_set(&plan, "pipeline", pipeline_json(t->jobs->pipeline));
 	orr_microbatches_json(&plan, t->jobs->pipeline);

@@ -182,26 +182,21 @@ static void write_axes(const struct scatter *scatter)
 /* Append a name, in a new line where the last one is full. */
 static int add_name(struct label *label, const char *name, struct orr_error *err)
 {
-	size_t length = label->text ? strlen(label->text) : 0, last = 0;
-	char *grown = realloc(label->text, length + strlen(name) + 4);
+	char *before = label->text;
+	const char *newline = before ? strrchr(before, '\n') : NULL;
+	size_t last = before ? strlen(newline ? newline + 1 : before) : 0;
+	bool full = last + strlen(name) + 2 > LINE_CHARACTERS;
 
-	if (!grown)
+	if (asprintf(&label->text, "%s%s%s", before ? before : "",
+		     !before ? ""
+		     : full  ? ",\n"
+			     : ", ",
+		     name) < 0) {
+		label->text = before;
 		return orr_fail(err, ORR_E_NOMEM, "scatter: no memory for a label");
-	label->text = grown;
-	if (!length) {
-		strcpy(grown, name);
-		label->n_lines = 1;
-		return 0;
 	}
-	last = strrchr(grown, '\n') ? strlen(strrchr(grown, '\n') + 1) : length;
-	strcat(grown, ",");
-	if (last + strlen(name) + 2 > LINE_CHARACTERS) {
-		strcat(grown, "\n");
-		label->n_lines++;
-	} else {
-		strcat(grown, " ");
-	}
-	strcat(grown, name);
+	label->n_lines += !before || full;
+	free(before);
 	return 0;
 }
 
@@ -362,12 +357,10 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 	make_axes(&scatter);
 	if ((code = make_labels(&scatter, err)))
 		goto out;
-	for (int i = 0; i < scatter.n_labels; i++) /* the best places are for the front */
-		if (scatter.labels[i].on_front)
-			place_label(&scatter, &scatter.labels[i]);
-	for (int i = 0; i < scatter.n_labels; i++)
-		if (!scatter.labels[i].on_front)
-			place_label(&scatter, &scatter.labels[i]);
+	for (int front = 1; front >= 0; front--) /* which has the best places */
+		for (int i = 0; i < scatter.n_labels; i++)
+			if (scatter.labels[i].on_front == front)
+				place_label(&scatter, &scatter.labels[i]);
 	fprintf(file,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 "
 		"0 %d %d\" "

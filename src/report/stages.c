@@ -1,6 +1,5 @@
 #include "stages.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +8,7 @@
 #include "base/json.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
-#include "members.h"
-#include "parts.h"
+
 #include "text_table.h"
 
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */

@@ -45,7 +45,5 @@ void orr_svg_write_text(const struct svg *svg, double x, double y, const char *a
 			const char *text);
 /* Backgrounds, on which idle time shows, and names of workers at regular distances. */
 void orr_svg_write_rows(const struct svg *svg, double top, double pitch, double height);
-/* Over everything, and not seen: a title for each job, which viewers show where the mouse is. */
-int orr_svg_write_titles(const struct svg *svg, struct orr_error *err);
 /* The curves and their heading. */
 int orr_svg_write_memory(const struct svg *svg, struct orr_error *err);

@@ -6,7 +6,7 @@
 #include "pipeline/machine_text.h"
 #include "layout.h"
 #include "orrery/timeline.h"
-#include "parts.h"
+#include "stages.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
  * worker. Written as it is found, never held, so that a million jobs take no more memory than their
@@ -41,29 +41,28 @@ static void write_string(FILE *file, const char *text)
 	fputc('"', file);
 }
 
+/* Of the process or a thread: its name, and its number as its place. */
+static void write_name(struct trace *trace, const char *what, int thread, const char *name, int n)
+{
+	start_event(trace, 'M', thread, 0);
+	fprintf(trace->file, ",\"name\":\"%s_name\",\"args\":{\"name\":", what);
+	write_string(trace->file, name);
+	fprintf(trace->file, "}}");
+	start_event(trace, 'M', thread, 0);
+	fprintf(trace->file, ",\"name\":\"%s_sort_index\",\"args\":{\"sort_index\":%d}}", what, n);
+}
+
 static void write_names(struct trace *trace, const char *name)
 {
 	const struct orr_machine *machine = &trace->layout->timeline->jobs->pipeline->machine;
 
-	start_event(trace, 'M', 0, 0);
-	fprintf(trace->file, ",\"name\":\"process_name\",\"args\":{\"name\":");
-	write_string(trace->file, name);
-	fprintf(trace->file, "}}");
-	start_event(trace, 'M', 0, 0);
-	fprintf(trace->file, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
-		trace->process);
+	write_name(trace, "process", 0, name, trace->process);
 	for (int w = 0; w < trace->layout->n_workers; w++) {
 		char is[ORR_WORKER_TEXT], text[ORR_WORKER_TEXT + 16];
 
 		(void)snprintf(text, sizeof(text), "w%d%s", w,
 			       orr_worker_print(is, sizeof(is), machine, w));
-		start_event(trace, 'M', w, 0);
-		fprintf(trace->file, ",\"name\":\"thread_name\",\"args\":{\"name\":");
-		write_string(trace->file, text);
-		fprintf(trace->file, "}}");
-		start_event(trace, 'M', w, 0);
-		fprintf(trace->file,
-			",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", w);
+		write_name(trace, "thread", w, text, w);
 	}
 }
 

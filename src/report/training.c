@@ -211,8 +211,8 @@ int orr_training_write(FILE *file, const struct orr_training *r, int columns, bo
 		return code;
 	write_versions(file, r);
 	if (r->measured)
-		fprintf(file, "\n%lld step%s of %d samples, median %s a step, %.0f samples/s\n",
-			(long long)r->steps, r->steps == 1 ? "" : "s", r->step_samples,
+		fprintf(file, "\n%s of %d samples, median %s a step, %.0f samples/s\n",
+			orr_count_text(r->steps, "step"), r->step_samples,
 			orr_duration_text((int64_t)(1e9 * r->step_seconds), false),
 			r->step_samples / r->step_seconds);
 	if (r->measured && r->skipped)
@@ -250,14 +250,6 @@ static json_t *versions_json(const struct orr_training *r)
 	return list;
 }
 
-static json_t *loss_json(const struct orr_training *r, const struct orr_loss *loss)
-{
-	return json_pack("{s:s,s:f,s:o,s:o,s:o}", "name", name_of(r, loss), "weight", loss->weight,
-			 "loss", orr_json_number(loss->loss), "accuracy",
-			 orr_json_number(loss->accuracy), "dropped",
-			 orr_json_number(loss->dropped));
-}
-
 static json_t *evaluation_json(const struct orr_evaluation *e)
 {
 	return json_pack("{s:I,s:o,s:o}", "step", (json_int_t)e->step, "loss",
@@ -267,19 +259,23 @@ static json_t *evaluation_json(const struct orr_evaluation *e)
 /* Several losses, evaluations during training and the best of them, where there are any. */
 static void set_losses(json_t **json, const struct orr_training *r)
 {
-	json_t *list = json_array();
+	json_t *losses = json_array(), *evaluations = json_array();
 
-	for (int l = 0; l < r->scores.n_losses; l++)
-		orr_json_append(&list, loss_json(r, &r->scores.losses[l]));
-	if (r->scores.n_losses > 1)
-		orr_json_set(json, "losses", json_incref(list));
-	json_decref(list);
-	list = json_array();
+	for (const struct orr_loss *l = r->scores.losses; l < r->scores.losses + r->scores.n_losses;
+	     l++)
+		orr_json_append(&losses,
+				json_pack("{s:s,s:f,s:o,s:o,s:o}", "name", name_of(r, l), "weight",
+					  l->weight, "loss", orr_json_number(l->loss), "accuracy",
+					  orr_json_number(l->accuracy), "dropped",
+					  orr_json_number(l->dropped)));
 	for (int i = 0; i < r->n_evaluations; i++)
-		orr_json_append(&list, evaluation_json(&r->evaluations[i]));
+		orr_json_append(&evaluations, evaluation_json(&r->evaluations[i]));
+	if (r->scores.n_losses > 1)
+		orr_json_set(json, "losses", json_incref(losses));
 	if (r->n_evaluations >= 0)
-		orr_json_set(json, "evaluations", json_incref(list));
-	json_decref(list);
+		orr_json_set(json, "evaluations", json_incref(evaluations));
+	json_decref(losses);
+	json_decref(evaluations);
 	if (r->best.step)
 		orr_json_set(json, "best", evaluation_json(&r->best));
 }
@@ -345,23 +341,23 @@ static void set_hardware(json_t **json, const struct orr_training *r)
 	orr_json_set(json, "moved", moved);
 }
 
-static void set_speed(json_t **json, const struct orr_training *r)
+static json_t *speed_json(const struct orr_training *r)
 {
-	orr_json_set(json, "step_seconds", json_real(r->step_seconds));
-	orr_json_set(json, "samples_per_second", json_real(r->step_samples / r->step_seconds));
+	return json_pack("{s:f, s:f}", "step_seconds", r->step_seconds, "samples_per_second",
+			 r->step_samples / r->step_seconds);
 }
 
 /* Beside the figures. */
 static void set_whole(json_t **json, const struct orr_training *r)
 {
-	orr_json_set(json, "steps", json_integer(r->steps));
-	orr_json_set(json, "loss", orr_json_number(r->scores.loss));
-	/* no operator that classifies, no accuracy: null */
-	orr_json_set(json, "accuracy", orr_json_number(r->scores.accuracy));
-	orr_json_set(json, "skipped_steps", json_integer(r->skipped));
-	set_speed(json, r);
-	orr_json_set(json, "job_seconds", orr_json_time(r->job_ns));
-	orr_json_set(json, "predicted_makespan", orr_json_time(r->predicted->figures->makespan_ns));
+	orr_json_update(json, json_pack("{s:I, s:o, s:o, s:I}", "steps", (json_int_t)r->steps,
+					"loss", orr_json_number(r->scores.loss), "accuracy",
+					orr_json_number(r->scores.accuracy), "skipped_steps",
+					(json_int_t)r->skipped));
+	orr_json_update(json, speed_json(r));
+	orr_json_update(json, json_pack("{s:o, s:o}", "job_seconds", orr_json_time(r->job_ns),
+					"predicted_makespan",
+					orr_json_time(r->predicted->figures->makespan_ns)));
 	set_losses(json, r);
 	if (r->n_ranks > 1)
 		orr_json_set(json, "traffic", ranks_json(r));
@@ -377,7 +373,7 @@ static json_t *short_json(const struct orr_training *r)
 
 	set_losses(&json, r);
 	if (r->steps > r->first)
-		set_speed(&json, r);
+		orr_json_update(&json, speed_json(r));
 	return json;
 }
 

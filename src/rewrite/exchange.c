@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "rewriting.h"
 
@@ -69,13 +68,14 @@ static int add_slice(struct orr_rewriting *x, int k, int from, int shard, int t,
 		[ORR_SHARDING_ROWS] = "rows", [ORR_SHARDING_COLUMNS] = "columns"};
 	int64_t whole = length_of(x, k, how);
 	/* of another number of parts than the tensor itself: they have other names */
-	bool own = t == x->spreads[k].t;
-	int n = own ? orr_rewriting_add(x, k, orr_op_find("slice"), shard, err, ":%s%d/%d",
-					letters[how], j, shard)
-		    : orr_rewriting_add(x, k, orr_op_find("slice"), shard, err, ":%s%d.%d/%d",
-					letters[how], j, t, shard);
+	char of[16] = "";
 	double *range;
+	int n;
 
+	if (t != x->spreads[k].t)
+		(void)snprintf(of, sizeof(of), ".%d", t);
+	n = orr_rewriting_add(x, k, orr_op_find("slice"), shard, err, ":%s%d%s/%d", letters[how], j,
+			      of, shard);
 	if (n < 0)
 		return -1;
 	x->draft.operators[n].is.moves = true;
@@ -86,7 +86,7 @@ static int add_slice(struct orr_rewriting *x, int k, int from, int shard, int t,
 }
 
 /* What is at from[0] to from[n-1], which lies as `how` says: addends are added up, parts put in a
- * row. */
+ * row. collective: of parts. */
 static int add_joint(struct orr_rewriting *x, int k, int shard, enum orr_collective collective,
 		     const char *name, enum orr_sharding how, const int *from, int n,
 		     struct orr_error *err)
@@ -98,7 +98,7 @@ static int add_joint(struct orr_rewriting *x, int k, int shard, enum orr_collect
 	if (to < 0)
 		return -1;
 	x->draft.operators[to].is.moves = true;
-	x->draft.operators[to].is.collective = collective;
+	x->draft.operators[to].is.collective = sum ? ORR_COLLECTIVE_REDUCE_SCATTER : collective;
 	if (!sum && how == ORR_SHARDING_ROWS)
 		*orr_instance_value(x->draft.operators[to].is.instance, "axis") = 1;
 	for (int i = 0; i < n; i++)
@@ -153,31 +153,26 @@ static struct orr_sharded *note(struct orr_rewriting *x, int k, int t, enum orr_
 static int exchange_parts(int *made, struct orr_rewriting *x, int k, const struct orr_sharded *from,
 			  enum orr_sharding how, struct orr_error *err)
 {
-	bool sum = from->how == ORR_SHARDING_SUM;
-	int *slices = calloc((size_t)from->t, sizeof(*slices));
+	const char *name = from->how != ORR_SHARDING_SUM ? "turned"
+			   : how == ORR_SHARDING_ROWS    ? "sum"
+							 : "columns";
+	int *slices = calloc((size_t)from->t, sizeof(*slices)), code = 0;
 
 	if (!slices)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", x->graph->name);
-	for (int j = 0; j < from->t; j++) {
-		for (int i = 0; i < from->t; i++) {
+	for (int j = 0; j < from->t && !code; j++) {
+		for (int i = 0; i < from->t && !code; i++) {
 			slices[i] = add_slice(x, k, from->made[i], i, from->t, j, how, err);
-			if (slices[i] < 0)
-				goto fail;
+			code = slices[i] < 0 ? ORR_E_NOMEM : 0;
 		}
-		made[j] = add_joint(x, k, j,
-				    sum ? ORR_COLLECTIVE_REDUCE_SCATTER : ORR_COLLECTIVE_ALL_TO_ALL,
-				    !sum                       ? "turned"
-				    : how == ORR_SHARDING_ROWS ? "sum"
-							       : "columns",
-				    from->how, slices, from->t, err);
-		if (made[j] < 0)
-			goto fail;
+		if (code)
+			break;
+		made[j] = add_joint(x, k, j, ORR_COLLECTIVE_ALL_TO_ALL, name, from->how, slices,
+				    from->t, err);
+		code = made[j] < 0 ? ORR_E_NOMEM : 0;
 	}
 	free(slices);
-	return 0;
-fail:
-	free(slices);
-	return ORR_E_NOMEM;
+	return code;
 }
 
 /* Each takes its part of what it has, or, of what one worker has, that one takes all parts. */
@@ -200,10 +195,8 @@ static int join_all(int *made, struct orr_rewriting *x, int k, const struct orr_
 		    int t, struct orr_error *err)
 {
 	for (int i = 0; i < t; i++) {
-		made[i] = add_joint(x, k, i,
-				    from->how == ORR_SHARDING_SUM ? ORR_COLLECTIVE_REDUCE_SCATTER
-								  : ORR_COLLECTIVE_ALL_GATHER,
-				    "all", from->how, from->made, from->t, err);
+		made[i] = add_joint(x, k, i, ORR_COLLECTIVE_ALL_GATHER, "all", from->how,
+				    from->made, from->t, err);
 		if (made[i] < 0)
 			return ORR_E_NOMEM;
 	}
@@ -214,10 +207,8 @@ static int join_all(int *made, struct orr_rewriting *x, int k, const struct orr_
 static int join_at(int *made, struct orr_rewriting *x, int k, const struct orr_sharded *from,
 		   int at, struct orr_error *err)
 {
-	int n = add_joint(x, k, at,
-			  from->how == ORR_SHARDING_SUM ? ORR_COLLECTIVE_REDUCE_SCATTER
-							: ORR_COLLECTIVE_ALL_GATHER,
-			  "whole", from->how, from->made, from->t, err);
+	int n = add_joint(x, k, at, ORR_COLLECTIVE_ALL_GATHER, "whole", from->how, from->made,
+			  from->t, err);
 
 	for (int i = 0; i < from->t; i++)
 		made[i] = n;

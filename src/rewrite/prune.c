@@ -1,6 +1,5 @@
 /* What nothing reads any more after a split is not computed. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/operator.h"
 #include "rewriting.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "model/operator.h"
 #include "rewriting.h"
 
@@ -235,15 +236,14 @@ static int add_part(int *made, struct orr_rewriting *x, int k, const struct orr_
 		    int i, const int *const *reads, struct orr_error *err)
 {
 	const struct orr_operator *o = &x->graph->operators[k];
-	int shard = d ? i : x->choices[k].expert > 0 ? x->choices[k].expert : 0;
-	int n = d ? orr_rewriting_add(x, k, o->instance ? o->instance->op : NULL, shard, err, "/%d",
-				      i)
-		  : orr_rewriting_add(x, k, o->instance ? o->instance->op : NULL, shard, err, "%s",
-				      "");
+	int shard = d ? i : (int)larger(x->choices[k].expert, 0), n, code;
+	const struct orr_op *op = o->instance ? o->instance->op : NULL;
 	struct orr_operator *part;
-	int code;
+	char suffix[16] = "";
 
-	if (n < 0)
+	if (d)
+		(void)snprintf(suffix, sizeof(suffix), "/%d", i);
+	if ((n = orr_rewriting_add(x, k, op, shard, err, "%s", suffix)) < 0)
 		return ORR_E_NOMEM;
 	part = &x->draft.operators[n].is;
 	part->frozen = o->frozen;
@@ -340,7 +340,7 @@ static int split_operator(struct orr_rewriting *x, int k, struct orr_error *err)
 
 	spread->t = choice->t;
 	spread->how = d ? d->output : ORR_SHARDING_NONE;
-	spread->at = !d && choice->expert > 0 ? choice->expert : 0;
+	spread->at = d ? 0 : (int)larger(choice->expert, 0);
 	spread->made = calloc((size_t)choice->t, sizeof(*spread->made));
 	choice->division = d;
 	x->reader = k;

@@ -1,13 +1,14 @@
 #include "checkpoints.h"
 
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "command.h"
-#include "evaluations.h"
 #include "session.h"
 #include "progress.h"
 #include "orrery/run.h"
@@ -109,14 +110,6 @@ int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 	return share(best, checkpoints_best(o), code, s);
 }
 
-/* The first step after this one at which a checkpoint is due. */
-static int64_t next_checkpoint(const struct checkpoints_options *o, int64_t step, int64_t end)
-{
-	int64_t stop = step + o->every - step % o->every;
-
-	return o->folder && stop < end ? stop : end;
-}
-
 /* ---- signals ---- */
 
 static const int signals[] = {SIGINT, SIGTERM};
@@ -185,6 +178,93 @@ static void tell_stop(const struct checkpoints_options *o, const struct checkpoi
 		    kept);
 }
 
+/* ---- evaluations ---- */
+
+void evaluations_init(struct evaluations *e, const struct evaluations_options *o,
+		      int64_t epoch_samples, int step_samples, const char *best_folder)
+{
+	*e = (struct evaluations){.step_samples = step_samples,
+				  .every = o->every * (o->epochs ? epoch_samples : step_samples),
+				  .best_folder = best_folder,
+				  .best = {.loss = INFINITY, .accuracy = NAN}};
+}
+
+void evaluations_fini(struct evaluations *e)
+{
+	free(e->list);
+	e->list = NULL;
+}
+
+/* The first step after this one, and up to `end`, which is evaluated; `end` where none is. */
+static int64_t next_evaluation(const struct evaluations *e, int64_t step, int64_t end)
+{
+	int64_t samples, next;
+
+	if (!e->every)
+		return end;
+	samples = (step * e->step_samples / e->every + 1) * e->every;
+	next = (samples + e->step_samples - 1) / e->step_samples;
+	return next < end ? next : end;
+}
+
+static bool is_due(const struct evaluations *e, int64_t step, int64_t end)
+{
+	return e->every && step && next_evaluation(e, step - 1, end) == step;
+}
+
+static int evaluate(struct orr_evaluation *found, struct orr_run *run, struct orr_scores *scores,
+		    struct orr_error *err)
+{
+	int code = orr_run_evaluate(run, true, scores, err);
+
+	if (!code)
+		*found = (struct orr_evaluation){orr_run_step(run), scores->loss, scores->accuracy};
+	return code;
+}
+
+/* A checkpoint that cannot be written leaves the one before, as those at regular steps do. */
+static void keep_best(const struct evaluations *e, struct orr_run *run, const struct session *s)
+{
+	struct orr_error why;
+
+	if (e->best_folder && orr_run_save(run, e->best_folder, 1, &why))
+		session_say(s,
+			    "no checkpoint of the best model, of step %lld: %s; training goes on",
+			    (long long)e->best.step, why.msg);
+}
+
+/* Evaluate the run, tell it, and keep a checkpoint of it where it is the best. */
+static int take_evaluation(struct evaluations *e, struct orr_run *run, struct progress *progress,
+			   struct session *s)
+{
+	struct orr_evaluation found, *longer;
+	struct orr_scores scores;
+	int code;
+
+	if ((code = evaluate(&found, run, &scores, &s->err)))
+		return code;
+	if (!(longer = realloc(e->list, (size_t)(e->n + 1) * sizeof(*longer))))
+		return orr_fail(&s->err, ORR_E_NOMEM, "no memory for %d evaluations", e->n + 1);
+	e->list = longer;
+	e->list[e->n++] = found;
+	progress_evaluated(progress, found.step, found.step * e->step_samples, &scores,
+			   found.loss < e->best.loss);
+	if (found.loss < e->best.loss) { /* on every rank alike */
+		e->best = found;
+		keep_best(e, run, s);
+	}
+	return 0;
+}
+
+int evaluations_resume(struct evaluations *e, struct orr_run *run, const struct orr_checkpoint *c,
+		       double *rate, struct orr_error *err)
+{
+	struct orr_scores scores;
+	int code = orr_run_load(run, c, rate, err);
+
+	return code ? code : evaluate(&e->best, run, &scores, err);
+}
+
 /* ---- training ---- */
 
 /* The cure, and the checkpoints that are left. */
@@ -214,15 +294,16 @@ static int train_to_stop(struct checkpoints_end *r, const struct checkpoints_opt
 			 struct orr_run *run, int64_t end, struct progress *progress,
 			 struct evaluations *e, struct orr_error *err)
 {
-	int64_t step = orr_run_step(run), checkpoint = next_checkpoint(o, step, end),
-		evaluation = evaluations_next(e, step, end),
-		stop = r->due                    ? step + 1
-		       : checkpoint < evaluation ? checkpoint
-						 : evaluation;
-	int code = orr_run_train(run, stop - step, progress->silent ? NULL : progress_visit,
-				 progress, err);
-	int n_skipped = orr_run_skipped_last(run);
+	int64_t step = orr_run_step(run), checkpoint = step + o->every - step % o->every,
+		stop = next_evaluation(e, step, end);
+	int n_skipped, code;
 
+	if (!o->folder || checkpoint > end)
+		checkpoint = end;
+	stop = r->due ? step + 1 : checkpoint < stop ? checkpoint : stop;
+	code = orr_run_train(run, stop - step, progress->silent ? NULL : progress_visit, progress,
+			     err);
+	n_skipped = orr_run_skipped_last(run);
 	step = orr_run_step(run);
 	r->due = o->folder && (r->due || step == checkpoint || orr_run_stopped(run));
 	if (!code && (orr_run_stopped(run) || step == end) && n_skipped &&
@@ -274,8 +355,8 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end) {
 		if ((code = train_to_stop(r, o, run, end, progress, e, &s->err)))
 			break;
-		if (!orr_run_stopped(run) && evaluations_is_due(e, orr_run_step(run), end))
-			code = evaluations_take(e, run, progress, s);
+		if (!orr_run_stopped(run) && is_due(e, orr_run_step(run), end))
+			code = take_evaluation(e, run, progress, s);
 		if (!code)
 			code = save(r, o, run, end, progress, s);
 	}

@@ -3,9 +3,8 @@
  * where one cannot be read or written. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "orrery/orrery.h"
+#include "report/training.h"
 
-struct evaluations;
 struct orr_checkpoint;
 struct orr_run;
 struct progress;
@@ -28,6 +27,30 @@ const char *checkpoints_best(const struct checkpoints_options *o);
 int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		     const struct checkpoints_options *o, struct session *s);
 
+/* Evaluations on the test rows while a model trains, and the best of them, whose checkpoint is
+ * kept: in the folder "best" of the folder of checkpoints, as a checkpoint like any other. */
+struct evaluations {
+	int64_t every; /* samples from one to the next; 0: there are none */
+	int step_samples;
+	const char *best_folder;     /* where the best is kept; borrowed; NULL: it is not */
+	struct orr_evaluation *list; /* [n]; owned */
+	int n;
+	struct orr_evaluation best;
+};
+
+struct evaluations_options {
+	int64_t every; /* steps or epochs; 0: never */
+	bool epochs;
+};
+void evaluations_init(struct evaluations *e, const struct evaluations_options *o,
+		      int64_t epoch_samples, int step_samples, const char *best_folder);
+void evaluations_fini(struct evaluations *e);
+
+/* Before a training goes on: what the best so far, checkpoint c, is worth. The run loads it, and
+ * another one afterwards. rate: of orr_run_load. All ranks. */
+int evaluations_resume(struct evaluations *e, struct orr_run *run, const struct orr_checkpoint *c,
+		       double *rate, struct orr_error *err);
+
 /* How it ended. */
 struct checkpoints_end {
 	int unsaved;          /* why there is no checkpoint of the last step: a code, */
@@ -37,10 +60,9 @@ struct checkpoints_end {
 };
 
 /* Train up to step `end`, counted from the start of training, evaluating and saving as the options
- * say. A
- * checkpoint that cannot be written is reported, and training goes on. SIGINT and SIGTERM stop it
- * on all ranks after the same step, with a checkpoint, and rank 0 says so; s->signal is which.
- * ORR_E_DIVERGED comes to all ranks alike. */
+ * say. A checkpoint that cannot be written is reported, and training goes on. SIGINT and SIGTERM
+ * stop it on all ranks after the same step, with a checkpoint, and rank 0 says so; s->signal is
+ * which. ORR_E_DIVERGED comes to all ranks alike. */
 int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
 		      struct progress *progress, struct evaluations *e, struct checkpoints_end *r,
 		      struct session *s);

@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "options_read.h"
+#include "options.h"
 #include "report/compare.h"
-#include "report/compared.h"
 #include "schedule/table.h"
 #include "orrery/graph.h"
 #include "report/html.h"
@@ -43,19 +42,14 @@ static void contest_fini(struct contest *c)
 	free(c->home);
 }
 
-/* Operators that compute; 0: the file, or the schedule's, says which make a stage. */
-static int count_free(const struct orr_opened *x)
-{
-	return x->plan || x->choice.table || orr_graph_has_pins(x->graph)
-		       ? 0
-		       : orr_graph_n_computed(x->graph);
-}
-
 /* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker.
  */
 static int cut_to_workers(struct contest *c, const struct orr_opened *x, struct orr_error *err)
 {
-	int w = x->settled.machine.n_workers, n = count_free(x), k = w < n ? w : 0, code;
+	/* the file, or the schedule's, may say which operators make a stage */
+	bool fixed = x->plan || x->choice.table || orr_graph_has_pins(x->graph);
+	int w = x->settled.machine.n_workers, n = fixed ? 0 : orr_graph_n_computed(x->graph);
+	int k = w < n ? w : 0, code;
 
 	while ((code = orr_opened_cut(&c->cuts[0], x, k, err)) == ORR_E_INPUT && k > 1)
 		k--;
@@ -131,30 +125,22 @@ static void give_title(struct contest *c, const struct options *a, const struct 
 	const struct orr_open_options *o = &x->settled;
 	/* of --memory: workers of --machine have their own */
 	bool limited = o->machine.memory_bytes > 0 && !o->machine.cluster;
-	char memory[32] = "";
-	char *title = c->result.title;
-	size_t room = sizeof(c->result.title), used;
+	char source[128], cuts[14 * MOST_LISTED] = "", front[40] = "";
 
-	used = strlen(orr_utf8_print(title, 128, o->source));
-	used += (size_t)snprintf(title + used, room - used, ": ");
-	for (int i = 0; i < c->n_cuts && used < room; i++)
-		used += (size_t)snprintf(title + used, room - used, "%s%d",
-					 !i                   ? ""
-					 : i + 1 == c->n_cuts ? " or "
-							      : ", ",
-					 c->cuts[i]->n_stages);
-	if (limited)
-		orr_size_print(memory, sizeof(memory), o->machine.memory_bytes);
-	if (used < room)
-		used += (size_t)snprintf(title + used, room - used,
-					 " stage%s on %d worker%s%s%s, %d microbatch%s",
-					 c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
-					 o->machine.n_workers, o->machine.n_workers == 1 ? "" : "s",
-					 limited ? " of " : "", memory, o->n_microbatches,
-					 o->n_microbatches == 1 ? "" : "es");
-	if (used < room && a->compare.front)
-		(void)snprintf(title + used, room - used, "; auto in up to %d memories",
-			       ORR_MOST_FRONT);
+	for (int i = 0, used = 0; i < c->n_cuts; i++)
+		used += snprintf(cuts + used, sizeof(cuts) - (size_t)used, "%s%d",
+				 !i                   ? ""
+				 : i + 1 == c->n_cuts ? " or "
+						      : ", ",
+				 c->cuts[i]->n_stages);
+	if (a->compare.front)
+		(void)snprintf(front, sizeof(front), "; auto in up to %d memories", ORR_MOST_FRONT);
+	(void)snprintf(c->result.title, sizeof(c->result.title), "%s: %s stage%s on %s%s%s, %s%s",
+		       orr_utf8_print(source, sizeof(source), o->source), cuts,
+		       c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
+		       orr_count_text(o->machine.n_workers, "worker"), limited ? " of " : "",
+		       limited ? orr_size_text(o->machine.memory_bytes) : "",
+		       orr_count_text(o->n_microbatches, "microbatch"), front);
 }
 
 /* ---- the result ---- */
@@ -420,7 +406,6 @@ static int compare(const struct options *a, struct orr_opened *x, struct orr_err
 	return code;
 }
 
-/* Options that do not go together. */
 static int check(const struct options *a, struct orr_error *err)
 {
 	if (a->compare.rank != ORR_RANK_MAKESPAN && !a->jitter.given)
@@ -431,15 +416,6 @@ static int check(const struct options *a, struct orr_error *err)
 		return orr_fail(err, ORR_E_INPUT,
 				"--svg draws one number of microbatches and one memory: give one "
 				"-m and one --memory");
-	return 0;
-}
-
-static int check_front(const struct options *a, const struct orr_opened *x, struct orr_error *err)
-{
-	if (a->compare.front && x->settled.machine.memory_bytes)
-		return orr_fail(err, ORR_E_INPUT,
-				"--front goes through the memories itself: leave `memory` out of "
-				"the file of --machine");
 	return 0;
 }
 
@@ -455,8 +431,13 @@ int cmd_compare(int argc, char **argv)
 	int code;
 
 	if (!(code = check(&a, &err)) && !(code = output_check(&a.output, &err)) &&
-	    !(code = work_open(&x, &a, &err)) && !(code = check_front(&a, &x, &err)))
-		code = compare(&a, &x, &err);
+	    !(code = work_choose(&x, &a, &err)) && !(code = orr_open_graph(&x, &err)) &&
+	    !(code = orr_open_pipeline(&x, &err)))
+		code = a.compare.front && x.settled.machine.memory_bytes
+			       ? orr_fail(&err, ORR_E_INPUT,
+					  "--front goes through the memories itself: leave "
+					  "`memory` out of the file of --machine")
+			       : compare(&a, &x, &err);
 	orr_opened_fini(&x);
 	return command_end(code, &err);
 }

@@ -1,11 +1,10 @@
 /* orrery plan: operator graph -> stages, workers and orders. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
-#include "options_read.h"
+#include "options.h"
 #include "orrery/graph.h"
 #include "report/html.h"
 #include "report/planned.h"
@@ -100,7 +99,6 @@ static int keep_samples(const struct options *a, const struct orr_graph *g,
 	return 0;
 }
 
-/* Workers that differ: one level of them. */
 /* *cluster: the caller's to destroy after *o. */
 static int read_machine(struct orr_cluster **cluster, struct options *a, struct orr_plan_options *o,
 			struct orr_error *err)
@@ -155,20 +153,6 @@ static int read_options(struct orr_cluster **cluster, struct options *a, const s
 
 /* ---- the result ---- */
 
-static int write_page(const struct output_options *o, const struct orr_plan *plan, json_t *report,
-		      struct orr_error *err)
-{
-	const struct orr_page page = {
-		.command = "plan",
-		.report = report,
-		.timelines = (const struct orr_timeline *const[]){plan->tried.timeline},
-		.names = (const char *const[]){"plan"},
-		.n_timelines = 1,
-	};
-
-	return output_html(o, &page, err);
-}
-
 /* split: of a plan of groups, else NULL. */
 static int write_plan(const struct options *a, const struct orr_plan *plan,
 		      const struct orr_split_plan *split, struct orr_error *err)
@@ -176,33 +160,35 @@ static int write_plan(const struct options *a, const struct orr_plan *plan,
 	/* a path that is no text cannot be named in JSON: the graph itself is in the plan then */
 	bool embed = a->open.given.costs || strcmp(plan->graph->name, a->open.source);
 	json_t *json = orr_planned_json(plan, split, embed, command_name_options, err);
+	const struct orr_page page = {
+		.command = "plan",
+		.report = json,
+		.timelines = (const struct orr_timeline *const[]){plan->tried.timeline},
+		.names = (const char *const[]){"plan"},
+		.n_timelines = 1,
+	};
 	int code;
 
 	if (!json)
 		return ORR_E_NOMEM;
 	if (!(code = output_file(a->out, output_write_json, json, err)))
-		code = write_page(&a->output, plan, json, err);
+		code = output_html(&a->output, &page, err);
 	if (!code && a->output.json)
 		return output_json(json, err);
 	json_decref(json);
 	return code;
 }
 
-static bool split_is_said(const struct orr_graph *g)
-{
-	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].split > 1)
-			return true;
-	return false;
-}
-
 static int make(struct orr_plan **plan, struct orr_split_plan **split, const struct options *a,
 		struct orr_graph *graph, const struct orr_plan_options *o, struct orr_error *err)
 {
 	const char *text = a->open.splits;
+	bool splits = text && strcmp(text, "1") != 0;
 
+	for (int i = 0; i < graph->n_operators && !text; i++)
+		splits = splits || graph->operators[i].split > 1;
 	progress_doing("cutting into stages and placing them", NULL);
-	if (text ? strcmp(text, "1") != 0 : split_is_said(graph))
+	if (splits)
 		return orr_split_plan_create(split, graph, text, o, err);
 	return orr_plan_create(plan, graph, o, err);
 }

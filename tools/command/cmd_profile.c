@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "hardware.h"
-#include "options_read.h"
+#include "options.h"
 #include "pipeline/cut.h"
 #include "runtime/devices/devices.h"
 #include "orrery/graph.h"
@@ -19,7 +19,6 @@
 #include "runtime/run/profile.h"
 #include "session.h"
 
-/* A stage of its own for every operator that computes. */
 static int split(struct orr_pipeline **p, const struct orr_graph *g, const struct options *a,
 		 int64_t samples, struct orr_error *err)
 {
@@ -102,16 +101,13 @@ static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 		       profile->spread_percent[p->stage_of[i]], orr_size_text(o->stash_bytes));
 	}
 	printf("\nProfiled for %s. ", orr_profiled_print(profiled, sizeof(profiled), &p->profiled));
-	if (p->profiled.hardware == ORR_HARDWARE_CUDA)
-		printf("Medians, alone on the first device; spread and what lies between two jobs "
-		       "from %d steps on %d worker%s at once: %s.\n",
-		       profile->n_steps, p->n_workers, p->n_workers == 1 ? "" : "s",
-		       orr_duration_text(profile->overhead_ns, false));
-	else
-		printf("Medians of %d steps on %d worker%s at once; the middle half of the F spans "
-		       "the spread. Between two jobs: %s.\n",
-		       profile->n_steps, p->n_workers, p->n_workers == 1 ? "" : "s",
-		       orr_duration_text(profile->overhead_ns, false));
+	printf(p->profiled.hardware == ORR_HARDWARE_CUDA
+		       ? "Medians, alone on the first device; spread and what lies between two "
+			 "jobs from %d steps on %s at once: %s.\n"
+		       : "Medians of %d steps on %s at once; the middle half of the F spans the "
+			 "spread. Between two jobs: %s.\n",
+	       profile->n_steps, orr_count_text(p->n_workers, "worker"),
+	       orr_duration_text(profile->overhead_ns, false));
 }
 
 /* GFLOP/s; FLOP per nanosecond. "-": it has no such pass. */
@@ -124,7 +120,6 @@ static const char *rate(char text[16], int64_t flops, int64_t samples, int64_t n
 	return text;
 }
 
-/* Which kernels computed, and how fast the matrix products were. */
 static void print_kernels(const struct orr_graph *g, int64_t samples)
 {
 	struct orr_core core;
@@ -266,7 +261,6 @@ static struct orr_link worst_of(const struct orr_links *links)
 	return worst;
 }
 
-/* As options take it. */
 static const char *without_blanks(char *text)
 {
 	char *to = text;
@@ -284,8 +278,7 @@ static void print_links(const struct orr_links *links)
 	char latency[32], size[32]; /* as options take them */
 
 	printf("%-24s %-24s %10s %12s\n", "rank", "rank", "latency", "bandwidth");
-	for (int i = 0; i < links->n_links; i++) {
-		const struct orr_link *l = &links->links[i];
+	for (const struct orr_link *l = links->links; l < links->links + links->n_links; l++) {
 		char a[ORR_HOST_NAME + 16], b[ORR_HOST_NAME + 16], rate[40];
 
 		snprintf(a, sizeof(a), "%d %s", l->a, links->hosts[l->a]);
@@ -301,21 +294,16 @@ static void print_links(const struct orr_links *links)
 	       without_blanks(latency), without_blanks(size));
 }
 
-static json_t *link_json(const struct orr_links *links, const struct orr_link *l)
-{
-	return json_pack("{s:[i,i],s:[s,s],s:f,s:f}", "ranks", l->a, l->b, "hosts",
-			 links->hosts[l->a], links->hosts[l->b], "latency",
-			 (double)l->latency_ns / 1e9, "bandwidth", l->bandwidth_bytes_per_s);
-}
-
-/* Seconds and bytes per second, as everywhere. */
 static json_t *links_json(const struct orr_links *links, struct orr_error *err)
 {
 	struct orr_link worst = worst_of(links);
 	json_t *all = json_array(), *json;
 
-	for (int i = 0; i < links->n_links; i++)
-		orr_json_append(&all, link_json(links, &links->links[i]));
+	for (const struct orr_link *l = links->links; l < links->links + links->n_links; l++)
+		orr_json_append(&all, json_pack("{s:[i,i],s:[s,s],s:o,s:f}", "ranks", l->a, l->b,
+						"hosts", links->hosts[l->a], links->hosts[l->b],
+						"latency", orr_json_time(l->latency_ns),
+						"bandwidth", l->bandwidth_bytes_per_s));
 	json = json_pack("{s:i,s:o,s:f,s:f}", "ranks", links->n_ranks, "links", all, "latency",
 			 (double)worst.latency_ns / 1e9, "bandwidth", worst.bandwidth_bytes_per_s);
 	if (!json)

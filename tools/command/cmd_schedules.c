@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "options_read.h"
+#include "options.h"
 #include "orrery/open.h"
 #include "base/quantity.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "options_read.h"
+#include "options.h"
 #include "base/input_file.h"
 #include "base/utf8.h"
 #include "orrery/graph.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "options_read.h"
+#include "options.h"
 #include "simulate/noise.h"
 #include "report/diagram.h"
 #include "export.h"
@@ -29,7 +29,6 @@ struct measured {
 	struct orr_figures *figures;
 };
 
-/* Was orr_cut() alone to say which operators make a stage? */
 static bool was_cut(const struct orr_opened *x)
 {
 	return !x->plan && !x->choice.plan && !orr_graph_has_pins(x->graph) &&
@@ -95,15 +94,6 @@ static void print_untrained(const struct orr_opened *x)
 		printf("\nnot trained: %s\n", err.msg);
 }
 
-static int read_measured(struct measured *m, const char *path, const struct orr_opened *x,
-			 struct orr_error *err)
-{
-	int code = path ? orr_measured_read(&m->timeline, x->tried.jobs, path, err) : 0;
-
-	return code || !path ? code : orr_figures_create(&m->figures, m->timeline, err);
-}
-
-/* The JSON object; NULL: err says why. */
 static json_t *report_json(const struct orr_opened *x, const struct orr_noise *noise,
 			   const struct orr_noisy *noisy, const struct measured *measured,
 			   struct orr_error *err)
@@ -223,17 +213,6 @@ static int write_timelines(const struct output_options *o, const struct orr_try 
 	return code ? code : output_html(o, &page, err);
 }
 
-/* Before the work: what is read is kept, and what is written can be. */
-static int check_files(const struct options *a, struct orr_error *err)
-{
-	int code;
-
-	if ((code = output_protect(a->measured, err)) ||
-	    (code = output_check_file("-o", a->out, err)))
-		return code;
-	return output_check(&a->output, err);
-}
-
 static const char about[] =
 	"Simulate a schedule exactly: its timeline and figures.\v"
 	"The figures, here and of train:\n"
@@ -264,17 +243,21 @@ int cmd_simulate(int argc, char **argv)
 	json_t *report = NULL;
 	int code;
 
-	if ((code = check_files(&a, &err)) ||
-	    (code = work_choose(&x, &a, &err)) ||   /* text -> schedule, or plan */
-	    (code = orr_open_graph(&x, &err)) ||    /* file -> graph */
-	    (code = orr_open_pipeline(&x, &err)) || /* graph, machine -> pipeline */
-	    (code = work_place(&x, &err)) ||        /* pipeline, schedule -> jobs */
-	    (code = output_check_jobs(&a.output, x.tried.jobs, &err)) ||
+	if ((code = output_protect(a.measured, &err)) || /* what is read is kept, */
+	    (code = output_check_file("-o", a.out, &err)) ||
+	    (code = output_check(&a.output, &err)) || /* and what is written can be */
+	    (code = work_choose(&x, &a, &err)) ||     /* text -> schedule, or plan */
+	    (code = orr_open_graph(&x, &err)) ||      /* file -> graph */
+	    (code = orr_open_pipeline(&x, &err)) ||   /* graph, machine -> pipeline */
+	    (code = work_place(&x, &err)) ||          /* pipeline, schedule -> jobs */
+	    (code = export_check_jobs(a.output.csv, a.output.strict_csv, x.tried.jobs, &err)) ||
 	    (code = orr_try_run(&x.tried, &err)) || /* jobs -> timeline, figures */
 	    (code = orr_opened_check_memory(&x, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, x.tried.timeline,
 					  &err)) ||
-	    (code = read_measured(&measured, a.measured, &x, &err)) ||
+	    (a.measured &&
+	     ((code = orr_measured_read(&measured.timeline, x.tried.jobs, a.measured, &err)) ||
+	      (code = orr_figures_create(&measured.figures, measured.timeline, &err)))) ||
 	    (code = print(&report, &a, &x, &measured, &err)) || (code = write_plan(&a, &x, &err)))
 		goto out;
 	code = write_timelines(&a.output, &x.tried, measured.timeline, report, &err);

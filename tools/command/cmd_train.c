@@ -7,16 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "across.h"
 #include "orrery/jobs.h"
 #include "command.h"
 #include "hardware.h"
 #include "checkpoints.h"
-#include "evaluations.h"
-#include "options_read.h"
+#include "export.h"
+#include "options.h"
 #include "orrery/graph.h"
 #include "orrery/figures.h"
 #include "orrery/run.h"
+#include "simulate/footprint.h"
 #include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "base/utf8.h"
@@ -62,7 +62,6 @@ static int check_bound(struct orr_opened *x, struct orr_error *err)
 	return code;
 }
 
-/* The jobs, and the hardware that will compute them. */
 static int open_work(struct training *t, struct orr_error *err)
 {
 	struct options *o = &t->options;
@@ -73,7 +72,8 @@ static int open_work(struct training *t, struct orr_error *err)
 		return code;
 	o->open.default_workers = train_options_workers(o, &t->session);
 	if ((code = work_init(&t->opened, o, err)) ||
-	    (code = output_check_jobs(&o->output, t->opened.tried.jobs, err)) ||
+	    (code = export_check_jobs(o->output.csv, o->output.strict_csv, t->opened.tried.jobs,
+				      err)) ||
 	    (code = train_options_settle(o, &t->opened, err)) ||
 	    (code = hardware_find(&o->run, &t->n_devices, err)))
 		return code;
@@ -91,12 +91,9 @@ static int settle_steps(struct training *t, struct orr_error *err)
 {
 	struct options *o = &t->options;
 	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run);
+	int64_t all = (o->train.epochs ? o->train.epochs : 10) * t->data->n_train;
 
-	t->steps =
-		o->train.steps >= 0
-			? o->train.steps
-			: ((o->train.epochs ? o->train.epochs : 10) * t->data->n_train + samples -
-			   1) / samples;
+	t->steps = o->train.steps >= 0 ? o->train.steps : (all + samples - 1) / samples;
 	evaluations_init(&t->evaluations, &o->evaluate, t->data->n_train, samples,
 			 o->keep.best ? checkpoints_best(&o->keep) : NULL);
 	if (!t->steps)
@@ -208,21 +205,6 @@ static int check_memory(struct training *t, struct orr_error *err)
 	return code ? code : orr_opened_check_memory(&t->opened, err);
 }
 
-/* With the weights of a file. */
-static int begin(struct training *t, struct orr_error *err)
-{
-	const struct options *o = &t->options;
-	char text[512];
-	int code;
-
-	if (!o->train.init)
-		return 0;
-	code = orr_run_begin(t->run, o->train.init, o->train.init_partly, text, sizeof(text), err);
-	if (!code && *text)
-		session_say(&t->session, "%s", text);
-	return code;
-}
-
 /* Go on from the checkpoint, if there is one. What does not fit, fits on no rank. */
 static int resume(struct training *t, struct orr_error *err)
 {
@@ -230,11 +212,15 @@ static int resume(struct training *t, struct orr_error *err)
 	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run), code;
 	/* to evaluate it, no learning rate is needed */
 	double *rate = o->train.has_lr || !t->steps ? &t->old_rate : NULL;
+	char text[512] = "";
 
 	if (!t->session.rank)
 		hardware_tell(&o->run);
-	if ((code = begin(t, err)))
+	if (o->train.init && (code = orr_run_begin(t->run, o->train.init, o->train.init_partly,
+						   text, sizeof(text), err)))
 		return code;
+	if (*text)
+		session_say(&t->session, "%s", text);
 	t->old_rate = o->run.learning_rate;
 	if (t->best && (code = evaluations_resume(&t->evaluations, t->run, t->best, rate, err)))
 		return code;
@@ -295,7 +281,49 @@ static int predict(struct training *t, const struct orr_timeline *measured, stru
 	return orr_try_run(&t->opened.tried, err);
 }
 
-/* Of every worker, and of every stage where the schedule does not flush. */
+/* What every rank has sent, received and held, on every rank. */
+static int gather_ranks(struct training *t)
+{
+	struct session *s = &t->session;
+	struct orr_rank_numbers own = {.data_bytes = orr_dataset_bytes(t->data),
+				       .peak_bytes = orr_run_peak_bytes(t->run)};
+	const int n = (int)(sizeof(own) / sizeof(int64_t));
+	struct orr_training_rank *ranks = calloc((size_t)s->n_ranks, sizeof(*ranks));
+	int64_t *all = calloc((size_t)s->n_ranks, sizeof(own));
+	int code;
+
+	t->result.ranks = ranks;
+	orr_run_traffic(t->run, &own.traffic);
+	if (!ranks || !all)
+		code = orr_fail(&s->err, ORR_E_NOMEM, "no memory for what %d ranks say",
+				s->n_ranks);
+	else
+		code = session_gather(s, all, (const int64_t *)&own, n);
+	for (int k = 0; k < s->n_ranks && !code; k++)
+		memcpy(&ranks[k].measured, all + k * n, sizeof(own));
+	free(all);
+	return code;
+}
+
+static int predict_ranks(struct training *t, struct orr_error *err)
+{
+	const struct orr_timeline *predicted = t->result.predicted->timeline;
+	int n_ranks = t->result.n_ranks, n_workers = t->opened.pipeline->n_workers, code;
+	struct orr_footprint *footprint = calloc((size_t)n_ranks, sizeof(*footprint));
+	int *rank_of = calloc((size_t)n_workers, sizeof(*rank_of));
+
+	if (!footprint || !rank_of)
+		code = orr_fail(err, ORR_E_NOMEM, "no memory for %d ranks", n_ranks);
+	else if (!(code = orr_ranks_of_workers(rank_of, n_workers, n_ranks,
+					       t->options.run.ranks_workers, err)))
+		code = orr_footprint_predict(footprint, predicted, rank_of, n_ranks, err);
+	for (int k = 0; k < n_ranks && !code; k++)
+		t->result.ranks[k].predicted_bytes = footprint[k].all;
+	free(footprint);
+	free(rank_of);
+	return code;
+}
+
 static int gather_parts(struct training *t, struct orr_error *err)
 {
 	struct orr_training *r = &t->result;
@@ -311,7 +339,6 @@ static int gather_parts(struct training *t, struct orr_error *err)
 	return code ? code : orr_run_mapping(t->run, r->places, err);
 }
 
-/* What training came to, gathered from all ranks by rank 0. */
 static int gather(struct training *t, struct orr_error *err)
 {
 	struct orr_training *r = &t->result;
@@ -321,16 +348,12 @@ static int gather(struct training *t, struct orr_error *err)
 	r->step_seconds = t->session.rank ? 0 : progress_median(&t->progress);
 	if (!(r->measured = progress_timeline(&t->progress)))
 		r->measured = orr_run_timeline(t->run);
-	if ((code = predict(t, r->measured, err)) ||
-	    (code = across_gather(&r->ranks, t->run, t->data, &t->session)) ||
+	if ((code = predict(t, r->measured, err)) || (code = gather_ranks(t)) ||
 	    (code = gather_parts(t, err)))
 		return code;
-	if (r->n_ranks == 1 || t->session.rank)
-		return 0;
-	return across_predict(r->ranks, r->n_ranks, r->predicted->timeline, &t->options.run, err);
+	return r->n_ranks == 1 || t->session.rank ? 0 : predict_ranks(t, err);
 }
 
-/* What is written of a model. */
 struct weights {
 	const struct orr_graph *graph;
 	const float *parameters;
@@ -374,7 +397,6 @@ static int check_loss(double loss, struct orr_error *err)
 			"scale the inputs (scale= in the graph)");
 }
 
-/* What the options have to do with it. */
 static void print_heading(const struct training *t)
 {
 	const struct orr_training *r = &t->result;

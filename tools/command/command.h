@@ -1,7 +1,6 @@
 #pragma once
 /* The commands of `orrery`: one function each, in cmd_<verb>.c, listed in orrery.c. Each returns
  * the exit code: 0 done, 1 the run failed, 2 the input or the options are wrong. */
-#include <stddef.h>
 #include "orrery/orrery.h"
 
 int cmd_show(int argc, char **argv);

@@ -69,7 +69,6 @@ int export_check(const char *csv, bool strict, struct orr_error *err)
 	return code;
 }
 
-/* "a; b" */
 static const char *print_losses(char *text, size_t size, const struct orr_omissions *losses)
 {
 	size_t length = 0;
@@ -176,37 +175,24 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 
 /* ---- writing ---- */
 
-static json_t *losses_json(const struct orr_omissions *losses)
-{
-	json_t *array = json_array();
-
-	for (int i = 0; i < losses->n; i++)
-		orr_json_append(&array, json_string(losses->text[i]));
-	return array;
-}
-
-static json_t *edges_json(const struct orr_pipeline *p)
-{
-	json_t *array = json_array();
-
-	for (int e = 0; e < p->n_edges; e++)
-		orr_json_append(&array, json_pack("[i, i]", p->edges[e].from, p->edges[e].to));
-	return array;
-}
-
 static int write_list(const char *list, const struct orr_jobs *jobs,
 		      const struct orr_omissions *losses, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	json_t *stages = orr_stages_json(jobs, err), *json;
+	json_t *stages = orr_stages_json(jobs, err), *edges, *lost, *json;
 	int code;
 
 	if (!stages)
 		return ORR_E_NOMEM;
+	edges = json_array();
+	lost = json_array();
+	for (const struct orr_edge *e = p->edges; e < p->edges + p->n_edges; e++)
+		orr_json_append(&edges, json_pack("[i, i]", e->from, e->to));
+	for (int i = 0; i < losses->n; i++)
+		orr_json_append(&lost, json_string(losses->text[i]));
 	json = json_pack("{s:s, s:s, s:s?, s:s, s:o, s:o, s:o}", "format", FORMAT, "schedule",
 			 jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
-			 orr_stages_unit(p), "stages", stages, "edges", edges_json(p), "not_in_csv",
-			 losses_json(losses));
+			 orr_stages_unit(p), "stages", stages, "edges", edges, "not_in_csv", lost);
 	code = json ? output_file(list, output_write_json, json, err)
 		    : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", list);
 	json_decref(json);

@@ -1,5 +1,6 @@
 #pragma once
-/* A row an option: which verbs have it, how it is read and where to. */
+/* A row an option: which verbs have it, how it is read and where to. Rows with nothing but help are
+ * the headings of those that follow. */
 #include <stddef.h>
 #include "options.h"
 
@@ -22,15 +23,14 @@ enum kind {
 struct row {
 	const char *name, *value; /* value: what --help says that it takes; NULL: nothing */
 	int letter;               /* -w; 0: there is none */
-	int group;                /* of --help, see option_groups */
-	unsigned verbs;           /* that have it */
+
+	unsigned verbs; /* that have it */
 	unsigned heard; /* verbs that do not list it: they ignore it, or say what to do instead */
 	struct {
 		enum kind kind;
-		size_t to;         /* offset in struct options */
-		double low, high;  /* of numbers; high 0: no limit */
-		const char *words; /* "stop|skip", the first of them 0; an empty one is none to be
-				      given */
+		size_t to;                /* offset in struct options */
+		double low, high;         /* of numbers; high 0: no limit */
+		const char *const *words; /* see orr_word_find() */
 		int (*read)(struct options *o, const char *text, struct orr_error *err);
 	} how;
 	size_t given; /* offset of a bool that says that it was given; 0: none */
@@ -48,5 +48,3 @@ extern const struct row option_rows[];
 extern const int n_option_rows;
 extern const struct rule option_rules[]; /* each for the verbs that have both options */
 extern const int n_option_rules;
-extern const char *const option_groups[]; /* headings; the first is none */
-extern const int n_option_groups;

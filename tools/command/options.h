@@ -1,9 +1,10 @@
 #pragma once
-/* What a command line says. */
+/* What a command line says. Every option is a row of option_rows.c, from which it is found among
+ * the words, read, listed by --help, and so written into the man page and the completions. What is
+ * wrong is refused in one line on standard error, under mpirun by rank 0, with exit code 2. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "checkpoints.h"
-#include "evaluations.h"
 #include "report/compare.h"
 #include "simulate/noise.h"
 #include "orrery/open.h"
@@ -78,3 +79,15 @@ struct options {
 	bool links;                 /* profile them, and no model */
 	bool dot, operators, table; /* of show, show and schedules */
 };
+
+/* The options of a verb; what it works on is "GRAPH" or NULL; about: its help, with what stands
+ * below the options after a \v. */
+struct options options_read(enum verb verb, const char *works_on, const char *about, int argc,
+			    char **argv);
+void options_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* NULL: none was asked for. */
+static inline const struct orr_noise *options_noise(const struct options *o)
+{
+	return o->jitter.given ? &o->jitter.noise : NULL;
+}

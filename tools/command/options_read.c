@@ -1,4 +1,4 @@
-#include "options_read.h"
+#include "options.h"
 
 #include <argp.h>
 #include <stdarg.h>
@@ -46,44 +46,29 @@ static bool has(const struct row *row)
 
 /* ---- values ---- */
 
-/* As messages have it: "--steps". */
-static const char *spell(char buffer[40], const struct row *row)
-{
-	if (row->letter == 'm')
-		(void)snprintf(buffer, 40, "-m");
-	else
-		(void)snprintf(buffer, 40, "--%s", row->name);
-	return buffer;
-}
-
 /* Only compare takes several values; another row says so. */
 static void refuse_list(const struct row *row, const char *name, const char *text)
 {
 	for (int i = 0; i < n_option_rows && strchr(text, ','); i++)
-		if (!strcmp(option_rows[i].name, row->name) &&
-		    (option_rows[i].how.kind == KIND_COUNTS ||
-		     option_rows[i].how.kind == KIND_MEMORIES))
+		if ((option_rows[i].how.kind == KIND_COUNTS ||
+		     option_rows[i].how.kind == KIND_MEMORIES) &&
+		    !strcmp(option_rows[i].name, row->name))
 			options_refuse("%s %.60s: lists are for `orrery compare`, which shows all "
 				       "values side by side: give one",
 				       name, text);
 }
 
-static int64_t read_count(const struct row *row, const char *name, const char *text)
+static int64_t read_number(const struct row *row, const char *name, const char *text)
 {
-	struct orr_error err;
+	bool memory = row->how.kind == KIND_MEMORY || row->how.kind == KIND_MEMORIES;
 	int64_t value = 0, high = row->how.high > 0 ? (int64_t)row->how.high : INT64_MAX;
-
-	check(orr_count_parse(&value, text, (int64_t)row->how.low, high, name, &err), &err);
-	return value;
-}
-
-static int64_t read_memory(const char *name, const char *text)
-{
 	struct orr_error err;
-	int64_t bytes = 0;
 
-	check(orr_memory_parse(&bytes, text, name, &err), &err);
-	return bytes;
+	refuse_list(row, name, text);
+	check(memory ? orr_memory_parse(&value, text, name, &err)
+		     : orr_count_parse(&value, text, (int64_t)row->how.low, high, name, &err),
+	      &err);
+	return value;
 }
 
 static struct list read_list(const struct row *row, const char *name, const char *text)
@@ -94,8 +79,7 @@ static struct list read_list(const struct row *row, const char *name, const char
 	if (!copy)
 		options_refuse("%s: no memory", name);
 	while ((part = strsep(&rest, ","))) {
-		int64_t value = row->how.kind == KIND_MEMORIES ? read_memory(name, part)
-							       : read_count(row, name, part);
+		int64_t value = read_number(row, name, part);
 
 		if (list.n == MOST_LISTED)
 			options_refuse("%s: at most %d values", name, MOST_LISTED);
@@ -110,35 +94,15 @@ static struct list read_list(const struct row *row, const char *name, const char
 	return list;
 }
 
-/* "a, b and c" */
-static int read_word(const struct row *row, const char *name, const char *text)
-{
-	char hint[ORR_HINT], list[200] = "", words[200], *rest = words, *word, *next;
-	struct orr_nearest near = orr_nearest_to(text);
-	size_t used = 0;
-
-	(void)snprintf(words, sizeof(words), "%s", row->how.words);
-	for (int i = 0; (word = strsep(&rest, "|")); i++) {
-		if (!*word)
-			continue;
-		if (!strcmp(text, word))
-			return i;
-		orr_nearest_try(&near, word, NULL);
-		if (!strcmp(word, "cuda"))
-			orr_nearest_try(&near, "gpu", word);
-		next = rest && strchr(rest, '|') ? ", " : rest ? " and " : "";
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", word, next);
-	}
-	options_refuse("%s: no '%.40s'%s: there are %s", name, text, orr_nearest_hint(hint, &near),
-		       list);
-}
-
 static void read_value(const struct row *row, struct options *o, const char *text)
 {
-	char spelled[40], *to = (char *)o + row->how.to;
-	const char *name = spell(spelled, row);
+	char name[40], *to = (char *)o + row->how.to;
 	struct orr_error err;
+	int word;
 
+	(void)snprintf(name, sizeof(name), "--%s", row->name);
+	if (row->letter == 'm')
+		(void)strcpy(name, "-m");
 	if (row->given)
 		*(bool *)((char *)o + row->given) = true;
 	switch (row->how.kind) {
@@ -149,11 +113,11 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 		*(const char **)to = text;
 		return;
 	case KIND_INT:
-		refuse_list(row, name, text);
-		*(int *)to = (int)read_count(row, name, text);
+		*(int *)to = (int)read_number(row, name, text);
 		return;
 	case KIND_COUNT:
-		*(int64_t *)to = read_count(row, name, text);
+	case KIND_MEMORY:
+		*(int64_t *)to = read_number(row, name, text);
 		return;
 	case KIND_REAL:
 		check(orr_real_parse((double *)to, text, row->how.low, row->how.high, name, &err),
@@ -162,12 +126,10 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 	case KIND_SIZE:
 		check(orr_size_parse((int64_t *)to, text, name, &err), &err);
 		return;
-	case KIND_MEMORY:
-		refuse_list(row, name, text);
-		*(int64_t *)to = read_memory(name, text);
-		return;
 	case KIND_WORD:
-		*(int *)to = read_word(row, name, text);
+		word = orr_word_find(row->how.words, text, name, &err);
+		check(word < 0 ? word : 0, &err);
+		*(int *)to = word;
 		return;
 	case KIND_COUNTS:
 	case KIND_MEMORIES:
@@ -184,7 +146,6 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 
 /* ---- what values mean together ---- */
 
-/* Workers and the links between them, in levels or all alike. */
 static void settle_links(struct options *o)
 {
 	const struct machine_options *m = &o->machine;
@@ -247,11 +208,6 @@ static void settle(struct options *o)
 			       "towers:3,3/2");
 }
 
-const struct orr_noise *options_noise(const struct options *o)
-{
-	return o->jitter.given ? &o->jitter.noise : NULL;
-}
-
 /* ---- the words of the command line ---- */
 
 static int key_of(const struct row *row)
@@ -278,40 +234,35 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* Rows of the verb under their headings; options holds all rows and headings, and an end. */
+/* Rows of the verb, with the headings of those that --help lists; options holds all rows, and an
+ * end. */
 static void list_options(struct argp_option *options)
 {
-	size_t n = 0, heading;
+	const char *heading = NULL;
+	int group = 0;
 
-	for (int group = 0; group < n_option_groups; group++) {
-		bool any = false;
+	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++) {
+		bool listed = row->verbs & (unsigned)reading.verb;
 
-		heading = n++;
-		for (int i = 0; i < n_option_rows; i++) {
-			const struct row *row = &option_rows[i];
-			bool listed = row->verbs & (unsigned)reading.verb;
-
-			if (row->group != group || !has(row))
-				continue;
-			any = any || listed;
-			options[n] = (struct argp_option){row->name,  key_of(row),
-							  row->value, listed ? 0 : OPTION_HIDDEN,
-							  row->help,  group};
-			if (row->how.kind == KIND_MAY_READ)
-				options[n].flags |= OPTION_ARG_OPTIONAL;
-			if (row->how.kind == KIND_ALIAS)
-				options[n].flags |= OPTION_ALIAS;
-			n++;
+		if (!row->name) {
+			heading = row->help;
+			group++;
 		}
-		options[heading] =
-			(struct argp_option){.doc = option_groups[group], .group = group};
-		if (!any || !group) { /* no heading */
-			memmove(options + heading, options + heading + 1,
-				(n - heading - 1) * sizeof(*options));
-			n--;
+		if (!has(row))
+			continue;
+		if (listed && heading) {
+			*options++ = (struct argp_option){.doc = heading, .group = group};
+			heading = NULL;
 		}
+		*options = (struct argp_option){row->name,  key_of(row),
+						row->value, listed ? 0 : OPTION_HIDDEN,
+						row->help,  group};
+		if (row->how.kind == KIND_MAY_READ)
+			options->flags |= OPTION_ARG_OPTIONAL;
+		if (row->how.kind == KIND_ALIAS)
+			options->flags |= OPTION_ALIAS;
+		options++;
 	}
-	options[n] = (struct argp_option){0};
 }
 
 /* Is the word, "--name", "--name=value" or "-xvalue", an option? */
@@ -402,8 +353,7 @@ static struct options defaults(void)
 struct options options_read(enum verb verb, const char *works_on, const char *about, int argc,
 			    char **argv)
 {
-	struct argp_option *options =
-		calloc((size_t)(n_option_rows + n_option_groups) + 1, sizeof(*options));
+	struct argp_option *options = calloc((size_t)n_option_rows + 1, sizeof(*options));
 	const struct argp argp = {options, parse, works_on, about, NULL, NULL, NULL};
 	char hint[ORR_HINT];
 	struct options o;

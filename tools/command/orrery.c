@@ -60,7 +60,6 @@ static bool repeats(int argc, char **argv)
 	return !together && is_other_rank();
 }
 
-/* Exit code 2. */
 static int refuse_command(const char *word)
 {
 	struct orr_nearest near = orr_nearest_to(word);
@@ -93,6 +92,7 @@ static void give_handlers_a_stack(void)
 
 int main(int argc, char **argv)
 {
+	const char *word = argc > 1 ? argv[1] : "";
 	char name[64];
 	int status;
 
@@ -102,18 +102,17 @@ int main(int argc, char **argv)
 	output_watch();
 	if (repeats(argc, argv))
 		return 0;
-	if (argc > 1 &&
-	    (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
+	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
 		print_help(stdout);
 		return command_flush(0);
 	}
-	if (argc > 1 && !strcmp(argv[1], "--version")) {
+	if (!strcmp(word, "--version")) {
 		printf("orrery %s\n", orr_version());
 		return command_flush(0);
 	}
-	for (size_t i = 0; argc > 1 && i < N_COMMANDS; i++)
-		if (!strcmp(argv[1], commands[i].name)) {
-			snprintf(name, sizeof(name), "orrery %s", argv[1]);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (!strcmp(word, commands[i].name)) {
+			snprintf(name, sizeof(name), "orrery %s", word);
 			if (!is_other_rank())
 				progress_start(commands[i].name);
 			argv[1] = name;
@@ -125,5 +124,5 @@ int main(int argc, char **argv)
 		print_help(stderr);
 		return 2;
 	}
-	return refuse_command(argv[1]);
+	return refuse_command(word);
 }

@@ -10,21 +10,14 @@
 
 int output_check(const struct output_options *o, struct orr_error *err)
 {
-	int code = output_check_file("--svg", o->svg, err);
+	int code;
 
-	if (!code)
-		code = export_check(o->csv, o->strict_csv, err);
-	if (!code)
-		code = output_check_file("--trace", o->trace, err);
-	if (!code)
-		code = output_check_file("--html", o->html, err);
-	return code || !o->json ? code : output_check_json(err);
-}
-
-int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs,
-		      struct orr_error *err)
-{
-	return export_check_jobs(o->csv, o->strict_csv, jobs, err);
+	if ((code = output_check_file("--svg", o->svg, err)) ||
+	    (code = export_check(o->csv, o->strict_csv, err)) ||
+	    (code = output_check_file("--trace", o->trace, err)) ||
+	    (code = output_check_file("--html", o->html, err)))
+		return code;
+	return o->json ? output_check_json(err) : 0;
 }
 
 struct timelines {
@@ -58,14 +51,13 @@ int output_html(const struct output_options *o, const struct orr_page *page, str
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err)
 {
-	int code = output_file(o->svg, write_svg, timelines[n - 1], err);
+	const struct timelines all = {timelines, names, n};
+	int code;
 
-	if (!code)
-		code = export_write(o->csv, timelines[n - 1], err);
-	if (!code)
-		code = output_file(o->trace, write_trace, &(struct timelines){timelines, names, n},
-				   err);
-	return code;
+	if ((code = output_file(o->svg, write_svg, timelines[n - 1], err)) ||
+	    (code = export_write(o->csv, timelines[n - 1], err)))
+		return code;
+	return output_file(o->trace, write_trace, &all, err);
 }
 
 int output_json(json_t *json, struct orr_error *err)

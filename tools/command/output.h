@@ -2,7 +2,6 @@
 /* What a command writes: JSON on standard output, and files. */
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include "orrery/orrery.h"
 #include "output_file.h"
 
@@ -17,10 +16,6 @@ struct output_options {
 
 /* output_check_file() of each; after those of the command's own files. */
 int output_check(const struct output_options *o, struct orr_error *err);
-/* What is known of a CSV once the jobs are. */
-struct orr_jobs;
-int output_check_jobs(const struct output_options *o, const struct orr_jobs *jobs,
-		      struct orr_error *err);
 
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -70,33 +69,27 @@ void progress_doing(const char *what, const char *which)
 /* Every other step of those without a test loss. */
 static void thin_out(struct history *h)
 {
-	json_t *fewer = json_array(), *entry;
-	size_t i;
+	json_t *fewer = json_array();
 
 	h->every *= 2;
-	json_array_foreach(
-		h->losses, i,
-		entry) if (json_object_get(entry, "test_loss") ||
-			   json_integer_value(json_object_get(entry, "step")) % h->every == 0)
-		json_array_append(fewer, entry);
+	for (size_t i = 0; i < json_array_size(h->losses); i++) {
+		json_t *entry = json_array_get(h->losses, i);
+
+		if (json_object_get(entry, "test_loss") ||
+		    json_integer_value(json_object_get(entry, "step")) % h->every == 0)
+			json_array_append(fewer, entry);
+	}
 	json_decref(h->losses);
 	h->losses = fewer;
 }
 
-/* Takes the reference; without memory a step is missing. */
-static void append(struct history *h, json_t *entry)
-{
-	if (!h->losses)
-		h->losses = json_array();
-	json_array_append_new(h->losses, entry);
-}
-
+/* Without memory a step is missing. */
 static void history_add(struct history *h, int64_t step, double loss)
 {
-	h->every = h->every ? h->every : 1;
 	if (!h->wanted || step % h->every)
 		return;
-	append(h, json_pack("{s:I, s:o}", "step", (json_int_t)step, "loss", orr_json_number(loss)));
+	json_array_append_new(h->losses, json_pack("{s:I, s:o}", "step", (json_int_t)step, "loss",
+						   orr_json_number(loss)));
 	if (json_array_size(h->losses) > MOST_KEPT)
 		thin_out(h);
 }
@@ -110,7 +103,7 @@ static void history_add_test(struct history *h, int64_t step, double loss)
 		return;
 	if (!last || json_integer_value(json_object_get(last, "step")) != step) {
 		last = json_pack("{s:I, s:n}", "step", (json_int_t)step, "loss");
-		append(h, last);
+		json_array_append_new(h->losses, last);
 	}
 	json_object_set_new(last, "test_loss", orr_json_number(loss));
 }
@@ -127,14 +120,14 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 			       .n_steps = n_steps - first,
 			       .first = first,
 			       .terminal = !silent && isatty(STDERR_FILENO),
-			       .silent = silent};
+			       .silent = silent,
+			       .history = {.losses = json_array(), .every = 1}};
 	if (!(p->seconds = calloc((size_t)room, sizeof(*p->seconds))))
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %lld steps",
 				(long long)room);
 	return 0;
 }
 
-/* A column's name, quoted as CSV wants it. */
 static void write_name(FILE *file, const char *name)
 {
 	(void)fputs(",\"", file);
@@ -227,7 +220,6 @@ static void write_losses(struct progress *p, const struct orr_step *step)
 		end_row(p, NULL);
 }
 
-/* After the sum. */
 static void print_each(const struct progress *p, const struct orr_scores *scores)
 {
 	const struct orr_operator *operators = p->graph->operators;
@@ -303,7 +295,6 @@ int progress_end(struct progress *p, struct orr_error *err)
 
 	if (p->losses.file)
 		end_row(p, NULL);
-
 	if (p->terminal)
 		fprintf(stderr, "\n");
 	if (p->losses_failed)
@@ -331,21 +322,19 @@ double progress_median(const struct progress *p)
 
 const struct orr_timeline *progress_timeline(const struct progress *p)
 {
-	const struct orr_timeline *best = NULL;
-	int n_kept = 0, place = 0;
+	for (int i = 0; i < PROGRESS_KEPT; i++) {
+		int n_kept = 0, n_before = 0;
 
-	for (int i = 0; i < PROGRESS_KEPT; i++)
-		n_kept += p->kept[i] != NULL;
-	for (int i = 0; i < PROGRESS_KEPT && !best; i++) {
-		place = 0;
-		for (int k = 0; k < PROGRESS_KEPT; k++) /* how many come before it */
-			place +=
-				p->kept[k] && (p->kept_seconds[k] < p->kept_seconds[i] ||
-					       (p->kept_seconds[k] == p->kept_seconds[i] && k < i));
-		if (p->kept[i] && place == n_kept / 2)
-			best = p->kept[i];
+		for (int k = 0; k < PROGRESS_KEPT; k++) {
+			double more = p->kept_seconds[k] - p->kept_seconds[i];
+
+			n_kept += p->kept[k] != NULL;
+			n_before += p->kept[k] && (more < 0 || (more == 0 && k < i));
+		}
+		if (p->kept[i] && n_before == n_kept / 2)
+			return p->kept[i];
 	}
-	return best;
+	return NULL;
 }
 
 void progress_fini(struct progress *p)
@@ -376,7 +365,6 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Not too often. */
 static bool is_due(struct line *line, bool terminal)
 {
 	if (now() < line->next)

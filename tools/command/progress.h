@@ -3,7 +3,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include "orrery/orrery.h"
 #include "orrery/schedule.h"
 #include "output_file.h"
@@ -48,10 +47,9 @@ struct progress {
 int progress_init(struct progress *p, const struct orr_run *run, const struct orr_graph *graph,
 		  int64_t n_steps, bool silent, struct orr_error *err);
 /* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
- * of training and this step included, and the loss; of several losses, their
- * sum and then each, without its weight; where gradients are clipped, their norm before;
- * where there are evaluations, test loss and accuracy in the rows of their steps. Skipped
- * steps have no row. NULL: no file. */
+ * of training and this step included, and the loss; of several losses, their sum and then each,
+ * without its weight; where gradients are clipped, their norm before; where there are evaluations,
+ * test loss and accuracy in the rows of their steps. Skipped steps have no row. NULL: no file. */
 int progress_write(struct progress *p, const char *path, struct orr_error *err);
 void progress_visit(void *progress, const struct orr_step *step);
 /* The test rows after a step: the lowest loss so far? */

@@ -1,7 +1,6 @@
 #pragma once
 /* The processes of one command: one alone, or the ranks that mpirun has started. Each finds out for
  * itself, then all agree; rank 0 speaks for all of them, and they end together. */
-#include <stdbool.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
 

@@ -1,7 +1,5 @@
 #include "train_options.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "hardware.h"

@@ -30,20 +30,14 @@ int work_place(struct orr_opened *x, struct orr_error *err)
 	return code;
 }
 
-int work_open(struct orr_opened *x, const struct options *o, struct orr_error *err)
+int work_init(struct orr_opened *x, const struct options *o, struct orr_error *err)
 {
 	int code;
 
-	if ((code = work_choose(x, o, err)) || (code = orr_open_graph(x, err)))
+	if ((code = work_choose(x, o, err)) || (code = orr_open_graph(x, err)) ||
+	    (code = orr_open_pipeline(x, err)))
 		return code;
-	return orr_open_pipeline(x, err);
-}
-
-int work_init(struct orr_opened *x, const struct options *o, struct orr_error *err)
-{
-	int code = work_open(x, o, err);
-
-	return code ? code : work_place(x, err);
+	return work_place(x, err);
 }
 
 void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
