@@ -12,6 +12,16 @@
 struct orr_graph;
 struct orr_machine;
 
+/* Sets of units as rows of words, a bit each. */
+static inline bool orr_bits_has(const uint64_t *row, int i)
+{
+	return row[i / 64] >> (i % 64) & 1;
+}
+static inline void orr_bits_add(uint64_t *row, int i)
+{
+	row[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
 struct orr_ideals {
 	int n;        /* ideals, by size: 0 is empty, n - 1 is everything */
 	int n_units;  /* what is put on one side of a cut together; without coarsening an operator
@@ -57,5 +67,5 @@ static inline bool orr_ideals_inside(const struct orr_ideals *x, int a, int b)
 }
 static inline bool orr_ideals_has(const struct orr_ideals *x, int ideal, int unit)
 {
-	return x->bits[(size_t)ideal * (size_t)x->n_words + (size_t)unit / 64] >> (unit % 64) & 1;
+	return orr_bits_has(x->bits + (size_t)ideal * (size_t)x->n_words, unit);
 }

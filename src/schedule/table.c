@@ -6,17 +6,12 @@
 
 #include "base/utf8.h"
 
-static int index_of(const struct orr_table *table, int s, int b, enum orr_pass d)
-{
-	return (b * table->n_stages + s) * (table->split_backward ? 3 : 2) + (int)d;
-}
-
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	const struct orr_table *table = data;
 
 	(void)p;
-	return table->compute[index_of(table, s, b % table->n_microbatches, d)];
+	return table->compute[orr_table_index(table, s, b % table->n_microbatches, d)];
 }
 
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -24,7 +19,7 @@ static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	const struct orr_table *table = data;
 
 	(void)p;
-	return table->weights[index_of(table, s, b % table->n_microbatches, d)];
+	return table->weights[orr_table_index(table, s, b % table->n_microbatches, d)];
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
@@ -34,7 +29,7 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	int m = table->n_microbatches;
 
 	(void)p;
-	return table->priority[index_of(table, s, b % m, d)] + b / m * table->period;
+	return table->priority[orr_table_index(table, s, b % m, d)] + b / m * table->period;
 }
 
 /* The order is complete; add the bound that was proved for it. */
@@ -66,7 +61,7 @@ static bool recompute(const struct orr_pipeline *p, int s, const void *data)
 static const char *print_place(char *buffer, size_t size, const struct orr_table *table, int s,
 			       int b)
 {
-	int j = index_of(table, s, b, ORR_PASS_F);
+	int j = orr_table_index(table, s, b, ORR_PASS_F);
 
 	if (table->column)
 		(void)snprintf(buffer, size, "%.200s:%d:%d: %dF%d", table->name,
@@ -80,9 +75,11 @@ static const char *print_place(char *buffer, size_t size, const struct orr_table
 static int check_passes(const struct orr_pipeline *p, const struct orr_table *table,
 			struct orr_error *err)
 {
-	for (int j = 0; j < table->n_stages * (table->split_backward ? 3 : 2); j++) {
-		int s = j / (table->split_backward ? 3 : 2);
-		enum orr_pass d = (enum orr_pass)(j % (table->split_backward ? 3 : 2));
+	int n_passes = orr_table_n_passes(table);
+
+	for (int j = 0; j < table->n_stages * n_passes; j++) {
+		int s = j / n_passes;
+		enum orr_pass d = (enum orr_pass)(j % n_passes);
 		bool has = orr_pipeline_has_pass(p, s, d, table->split_backward);
 
 		if (has != (table->compute[j] >= 0))

@@ -59,6 +59,6 @@ const struct orr_schedule orr_schedule_1f1b_v = {
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
 	.order = ORR_ORDER_STRICT,
 	.check = v_fold_check,
-	.compute = v_fold_compute,
+	.compute = orr_compute_folded,
 	.place = place_1f1b_v,
 };

@@ -28,14 +28,6 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		p->n_stages, p->n_workers, 2 * p->n_workers, workers);
 }
 
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	int r = s % p->n_workers;
-
-	(void)b, (void)d, (void)data;
-	return s / p->n_workers % 2 ? p->n_workers - 1 - r : r;
-}
-
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {
 	int64_t value = ((const struct orr_value *)data)->integer;
@@ -64,7 +56,7 @@ const struct orr_schedule orr_schedule_hanayo = {
 	.order = ORR_ORDER_GREEDY,
 	.parameters = parameters,
 	.check = check,
-	.compute = compute,
+	.compute = orr_compute_folded,
 	.priority = priority,
 	.in_flight = in_flight,
 };

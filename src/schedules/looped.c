@@ -1,6 +1,6 @@
 /* Looped pipelines [Rahimi25]: the W workers form G groups of R; group b mod G takes microbatch b,
  * and inside a group the stages go round the R workers: h(s,b) = (R b mod W) + (s mod R). */
-#include <stdio.h>
+#include "base/max.h"
 #include "direct.h"
 #include "one_f_one_b.h"
 #include "rounds.h"
@@ -29,7 +29,7 @@ static const struct orr_parameter parameters[] = {
 static int group_size(const struct orr_pipeline *p, const void *data)
 {
 	const struct orr_value *value = data;
-	int r = p->n_stages < p->n_workers ? p->n_stages : p->n_workers;
+	int r = (int)smaller(p->n_stages, p->n_workers);
 
 	if (value[LOOPED_MEMORY].integer)
 		return (int)(2 * p->n_stages / value[LOOPED_MEMORY].integer);

@@ -9,6 +9,7 @@
  * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is
  * as late as its last one, and links take time; slack counts every stage still to come as so many
  * workers more. On a chain slack=1 is to pipedream what eager-1f1b is to 1f1b. */
+#include "base/max.h"
 #include "direct.h"
 
 static const struct orr_parameter parameters[] = {
@@ -82,8 +83,7 @@ static int64_t ahead(const struct orr_pipeline *p, int s, const void *data)
 		for (int i = 0; i < p->stages[at].n_out; i++) {
 			int after = orr_stage_after(p, at, i);
 
-			if (workers[after] + slack > workers[at])
-				workers[at] = workers[after] + slack;
+			workers[at] = larger(workers[at], workers[after] + slack);
 		}
 		workers[at] += replicas(data, at);
 	}
