@@ -155,8 +155,8 @@ static void put(struct branching *b, int w, int i, int sign)
 	b->worker_of[i] = w;
 }
 
-/* Layer i of the order and all after it, each to the least busy worker that has room; kept if it is
- * better. */
+/* Layer i of the order and those after it, each to the least busy worker with room; kept if better.
+ */
 static void spread(struct branching *b, int i)
 {
 	int n = i;

@@ -15,10 +15,11 @@
 #include "starts.h"
 
 #define MILLION INT64_C(1000000)
-#define LEAST_REPEATS 4  /* in the whole step, and more: with fewer of them it hardly repeats */
-#define MORE_TIMED 8     /* jobs are timed of repetitions, for each one of whole steps */
-#define LEAST_TIMED 5000 /* times that all jobs of a repetition are: with fewer it finds nothing \
-			  */
+#define LEAST_REPEATS 4 /* in the whole step, and more: with fewer of them it hardly repeats */
+#define MORE_TIMED 8    /* jobs are timed of repetitions, for each one of whole steps */
+#define LEAST_TIMED \
+	5000 /* times all jobs of a repetition: with fewer it finds nothing \
+	      */
 
 /* Microbatches after which an order repeats, in successive searches: period 1 starts best from the
  * results of longer periods. */
@@ -280,8 +281,7 @@ static int place_all(struct orr_searcher *o)
 	return code;
 }
 
-/* Beside what was found, so that it is never longer than without; and on only from what is shorter.
- */
+/* Beside what was found, so that it is never longer without; and on only from what is shorter. */
 static int search_beside(struct orr_searcher *o, int (*start_beside)(struct orr_searched *x))
 {
 	int code = 0;

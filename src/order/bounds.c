@@ -19,8 +19,7 @@
 
 #define DENSE 3072 /* jobs: up to here all pairs are looked at */
 
-/* A job, and what lies between its end and the start of the one that waits for it, or the other way
- * about. */
+/* A job, and the time between it and the one that waits for it, or that it waits for. */
 struct awaited {
 	int job;
 	int64_t lag_ns;
@@ -245,8 +244,7 @@ static int bound_worker(struct finder *f, int w, struct orr_heap *heap, int64_t 
 	return 0;
 }
 
-/* The shortest time from the start of F(s,b) to the end of W(s,b): down every way from s, and back.
- */
+/* The least time from the start of F(s,b) to the end of W(s,b): down every way from s, and back. */
 static int64_t shortest_life(struct finder *f, int s, int b)
 {
 	const struct orr_pipeline *p = f->p;
@@ -330,8 +328,7 @@ static int64_t bound_memory(struct finder *f, int w)
 	return first + flat + last;
 }
 
-/* The way down from stage s that takes longest, there and back, over edges that a gradient takes.
- */
+/* The longest way down from stage s, there and back, over edges that a gradient takes. */
 static void find_way(struct finder *f, int s, struct orr_way *way)
 {
 	const struct orr_pipeline *p = f->p;

@@ -50,8 +50,7 @@ struct part {
 	int64_t time, work;
 };
 
-/* Before B number k can start, or after all Fs but k must have ended; k -1: only what every job
- * leaves. */
+/* Before B number k can start, or after all Fs but k must have ended; k -1: what all jobs leave. */
 static struct part part_of(const struct end *e, const struct orr_keyed *keyed, int64_t at_once,
 			   int k, bool at_last)
 {

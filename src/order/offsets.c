@@ -43,8 +43,7 @@ static int64_t next_cell(int64_t t, int64_t cell)
 	return t + 1 + modulo(cell - t - 1, CELLS);
 }
 
-/* From one worker's starts to the next one's: what runs down the fold comes later, what runs up
- * earlier. */
+/* From one worker's starts to the next one's: later down the fold, and earlier up. */
 static void step(const struct search *search, const struct offsets *o, int i, int64_t *cell)
 {
 	const int64_t *d = search->deltas[i < o->k ? o->low : o->high];
@@ -293,8 +292,7 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 	if (!search->span)
 		code = orr_fail(err, ORR_E_INPUT,
 				"adaptive: nothing fits %lld stage stashes on a worker, the "
-				"smallest block holds %lld: "
-				"give memory=%lld or more",
+				"smallest block holds %lld: give memory=%lld or more",
 				(long long)stashes, (long long)search->least,
 				(long long)search->least);
 out:

@@ -1,5 +1,4 @@
-/* Warm-up and cool-down: an order that was squeezed still waits where the pipeline fills and
- * drains. */
+/* An order that was squeezed still waits where the pipeline fills and drains. */
 #include "reorder.h"
 
 #include <stdlib.h>
@@ -277,8 +276,7 @@ static int put_off_and_fill(struct filler *f, struct outcome *best)
 	return 0;
 }
 
-/* The better one of two starts: Ws of the cool-down put off at once, or after the gaps were filled.
- */
+/* The better of two starts: Ws of the cool-down put off at once, or after the gaps were filled. */
 static int try_starts(struct filler *f, struct outcome *squeezed, struct outcome *best)
 {
 	struct orr_timed *timed = f->timed;

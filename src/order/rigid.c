@@ -290,8 +290,7 @@ static void forget(struct rigid *x, int64_t time)
 	}
 }
 
-/* Microbatch b at the time, with the Ws that memory needs; else how much later it may be, at
- * least. */
+/* Microbatch b at the time, with the Ws that memory needs; else the least that it must be later. */
 static int64_t try_at(struct rigid *x, int b, int64_t time)
 {
 	memcpy(x->kept, x->start, (size_t)x->timed->jobs.n_jobs * sizeof(*x->kept));

@@ -355,24 +355,22 @@ int orr_searcher_refuse(const struct orr_searcher *o)
 				"or fewer microbatches ([microbatches])",
 				o->p->n_microbatches, where);
 	if (asked->stashes && !asked->stash_bytes && !asked->memory_bytes)
-		return orr_fail(
-			o->err, ORR_E_INPUT,
-			"auto: %s %lld stage stashes on a worker, one microbatch alone takes "
-			"%s%lld %s: give memory=%lld or more",
-			o->exact ? "nothing fits" : "no order was found that fits",
-			(long long)asked->stashes, o->exact ? "" : "at most ", stashes, where,
-			stashes);
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s %lld stage stashes on a worker, one microbatch alone "
+				"takes %s%lld %s: give memory=%lld or more",
+				o->exact ? "nothing fits" : "no order was found that fits",
+				(long long)asked->stashes, o->exact ? "" : "at most ", stashes,
+				where, stashes);
 	if (asked->memory_bytes && o->p->machine.cluster)
 		return orr_fail(o->err, ORR_E_INPUT,
 				"auto: %s in the workers' memory beside parameters, gradients and "
 				"optimizer %s: %s",
 				why, where, more);
 	if (asked->memory_bytes)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: %s [memory] %s beside parameters, gradients and optimizer "
-				"%s: %s",
-				why, orr_size_exact(size, sizeof(size), asked->memory_bytes), where,
-				more);
+		return orr_fail(
+			o->err, ORR_E_INPUT,
+			"auto: %s [memory] %s beside parameters, gradients and optimizer %s: %s",
+			why, orr_size_exact(size, sizeof(size), asked->memory_bytes), where, more);
 	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
 			(long long)asked->stash_bytes, where, more);
 }

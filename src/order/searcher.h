@@ -58,11 +58,10 @@ int orr_searched_consider(struct orr_searched *x, bool named);
 
 /* Is this one of those to try where any placement will do? */
 bool orr_searcher_tries(const struct orr_searcher *o, int placement);
-/* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on: the uneven fold, for which nobody can
- * ask. */
+/* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on: the uneven fold, which has no name. */
 #define ORR_PLACEMENT_LAST ((int)ORR_PLACEMENT_GIVEN + 1)
-/* A placement more, unless one is there that differs from it only in the workers' names, or nothing
- * fits it. */
+/* A placement more, unless one is there that differs in workers' names alone, or nothing fits it.
+ */
 int orr_searcher_add(struct orr_searcher *o, int placement);
 /* The same placement, to search from somewhere else, or with microbatches that change places. */
 int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twin, bool reorder);

@@ -250,8 +250,7 @@ static int expand(struct finder *f, int from)
 	return code;
 }
 
-/* To the state in which all is done, by a shortest path; false in *exact: to where there was no
- * more room. */
+/* By a shortest path to where all is done; false in *exact: to where there was no more room. */
 static int find_path(struct finder *f, int *end, bool *exact)
 {
 	int n_jobs = 2 * f->p->n_stages, code;

@@ -223,8 +223,7 @@ int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
 	return most;
 }
 
-/* When the worker is free again: the update of a stage runs right after its last weight gradient.
- */
+/* When the worker is free again: a stage's update runs right after its last weight gradient. */
 static int64_t end_on_worker(struct orr_timed *t, int j, int64_t end)
 {
 	const struct orr_jobs *jobs = &t->jobs;

@@ -56,8 +56,7 @@ static int64_t latency(const struct search *o, int s, int t)
 	return v == w ? 0 : orr_machine_link(&o->p->machine, v, w).latency_ns;
 }
 
-/* When the inputs of pass d of (s,b) from other stages have arrived; their jobs have been placed.
- */
+/* When the inputs of pass d of (s,b), from jobs of other stages that are placed, have arrived. */
 static int64_t arrival(const struct search *o, int s, int b, enum orr_pass d)
 {
 	const struct orr_stage *stage = &o->p->stages[s];
@@ -323,8 +322,7 @@ static int try_all(struct search *o, struct orr_error *err)
 			return code;
 		keep(o);
 	}
-	/* more memory does not always lead a greedy order to a better end: the limit of 1f1b as
-	 * well */
+	/* more memory may lead a greedy order to a worse end: the limit of 1f1b as well */
 	for (int i = 0; i < 16; i++) {
 		if (i == 8 && o->limit.most <= o->p->depth)
 			break;

@@ -174,8 +174,7 @@ static int count_live(const struct search *s, int ideal)
 	return n;
 }
 
-/* The maker of each tensor that is live at the new label's ideal: the new stage, unless it was live
- * before. */
+/* The maker of each tensor that is live at the new label's ideal: its stage, or the one before. */
 static void note_makers(struct search *s, int label)
 {
 	const struct orr_tensors *t = s->problem->tensors;

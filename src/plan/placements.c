@@ -1,6 +1,5 @@
 /* A placement is looked at in three ways, each dearer than the one before: by a bound, by the
- * orders that a search starts from, and by the search itself, which only those see that did well.
- */
+ * orders that a search starts from, and by the search itself, for those that did well. */
 #include "placements.h"
 
 #include <stdbool.h>
@@ -88,8 +87,7 @@ static bool is_seen(struct searching *x, const int *named)
 	return false;
 }
 
-/* The order that a search of this effort finds on x->now is in x->n. *makespan_ns INT64_MAX:
- * nothing fits. */
+/* x->n: the order that a search of this effort finds. *makespan_ns INT64_MAX: nothing fits. */
 static int look(struct searching *x, const int *worker, int64_t effort, int64_t seed,
 		int64_t *makespan_ns, int64_t *bound_ns)
 {
@@ -165,8 +163,7 @@ static int64_t load_ns(const struct searching *x, const int *worker)
 	return most;
 }
 
-/* Try a placement that is new. *value: its makespan by the orders that a search starts from, or
- * INT64_MAX. */
+/* Try a placement that is new. *value: its makespan as a search starts, or INT64_MAX. */
 static int visit(struct searching *x, const int *worker, int64_t *value)
 {
 	int64_t bound_ns, least_ns;
@@ -194,8 +191,7 @@ static int visit(struct searching *x, const int *worker, int64_t *value)
 
 /* ---- all of them ---- */
 
-/* The placements of the stages, at most MOST_PLACES + 1: Stirling's numbers, where workers are
- * alike. */
+/* Of the stages, at most MOST_PLACES + 1: Stirling's numbers, where workers are alike. */
 static int count_places(const struct searching *x)
 {
 	int n = x->n_stages, k = (int)smaller(63, smaller(x->n_workers, n));

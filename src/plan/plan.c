@@ -208,8 +208,8 @@ static int consider_cuts(struct choosing *c, bool connected)
 	return code;
 }
 
-/* Fewer stages: on a half, a third, .. of the workers, or with at least this number of replicas of
- * each. */
+/* Fewer stages: on a half, a third, .. of the workers, or with at least so many replicas of each.
+ */
 static int consider_share(struct choosing *c, int share, bool replicas)
 {
 	const struct orr_levels *all = &c->o->levels;
@@ -390,8 +390,7 @@ static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors 
 	return code;
 }
 
-/* No plan has a faster slowest stage than an even share of the work; without replicas, than the
- * largest operator. */
+/* No plan is faster than an even share of the work; without replicas, than its largest operator. */
 static double least_s(const struct choosing *c)
 {
 	double share_s = (double)c->x->compute_ns[c->x->n - 1] * 1e-9 /

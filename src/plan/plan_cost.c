@@ -127,8 +127,8 @@ static int64_t link_ns(const struct orr_machine *machine, int from, int to, stru
 	return orr_machine_half_duplex(machine) ? there + back : larger(there, back);
 }
 
-/* The same of replicas that do not take turns: each pair's link is busy for the microbatches that
- * both serve. */
+/* Of replicas that do not take turns: a pair's link is busy for the microbatches that both serve.
+ */
 static double link_of_shares_s(const struct orr_plan *plan, const struct orr_machine *machine,
 			       const struct orr_edge *edge, struct orr_sent sent)
 {

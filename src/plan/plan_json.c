@@ -119,8 +119,7 @@ static void set_pieces(json_t **json, const struct orr_plan *plan)
 						"proven", plan->slowest.proven));
 }
 
-/* What the plan is the best for, both ways of counting links, and what a search knows of all
- * placements. */
+/* What the plan is the best for, both counts of links, and what is known of all placements. */
 static void set_sought(json_t **json, const struct orr_plan *plan)
 {
 	const struct orr_plan_sought *sought = &plan->sought;
@@ -249,8 +248,7 @@ static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 	return code;
 }
 
-/* Where workers differ: as simulate and plan write it. Its file is not read again, nor written
- * over. */
+/* Where workers differ. The file of the machine is not read again, nor written over. */
 static int read_machine(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *name = json_object_get(json, "machine"),
@@ -487,11 +485,10 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 
 	orr_graph_fingerprint(g, fingerprint);
 	if (strcmp(fingerprint, file->fingerprint))
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: %s is not the graph that was planned, or changed since, or was "
-			"planned by an older version: plan again (`orrery plan`)",
-			file->path, g->name);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: %s is not the graph that was planned, or changed since, or "
+				"was planned by an older version: plan again (`orrery plan`)",
+				file->path, g->name);
 	for (int i = 0; i < g->n_operators; i++)
 		stage_of[i] = -1;
 	json_array_foreach(file->stages, s, stage)

@@ -130,8 +130,7 @@ static void join(struct orr_refining *r, int from, int to)
 	}
 }
 
-/* Is the edge from unit `from` to `to` the one to join before that of a and b? b -1: there is none.
- */
+/* Is the edge from unit `from` to `to` to be joined before that of a and b? b -1: there is none. */
 static bool comes_first(const struct orr_refining *r, int from, int to, int a, int b)
 {
 	const int64_t *work = r->units->work_ns;

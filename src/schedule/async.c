@@ -23,8 +23,8 @@ static int check_period(const struct orr_async *async, const struct orr_jobs *jo
 
 	if (async->period <= 0)
 		return refuse(jobs, 0,
-			      "does not come later in the next round: without a flush, "
-			      "priority() grows with b, also beyond [microbatches]",
+			      "does not come later in the next round: without a flush, priority() "
+			      "grows with b, also beyond [microbatches]",
 			      err);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
@@ -37,9 +37,8 @@ static int check_period(const struct orr_async *async, const struct orr_jobs *jo
 		w = schedule->compute(p, job.s, b, job.d, schedule->data);
 		if (n - jobs->priority[j] != async->period)
 			return refuse(jobs, j,
-				      "comes later in the next round by another number "
-				      "than 0F0: without a flush, priority() is periodic in "
-				      "[microbatches]",
+				      "comes later in the next round by another number than 0F0: "
+				      "without a flush, priority() is periodic in [microbatches]",
 				      err);
 		if (w != schedule->compute(p, job.s, job.b, job.d, schedule->data))
 			return refuse(jobs, j,

@@ -114,8 +114,7 @@ static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *sched
 	return 0;
 }
 
-/* Number the workers so that every job of a stage is at its home. Where no numbers do, they stay as
- * they are. */
+/* Number the workers so that every job is at its home; where no numbers do, they stay. */
 static int take_homes(struct orr_jobs *jobs, const int *home, struct orr_error *err)
 {
 	int n_workers = jobs->pipeline->n_workers, free_worker = 0;
@@ -323,8 +322,7 @@ static int add_owner(struct owners *x, int set, int w, struct orr_error *err)
 	return 0;
 }
 
-/* Of a stage in the order of the first microbatch that they serve, of tied parameters stage by
- * stage. */
+/* Of a stage by the first microbatch that they serve, of tied parameters stage by stage. */
 static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;

@@ -1,5 +1,4 @@
-/* Jobs of a pipeline whose graph was split: the schedule, which knows groups of workers, evaluated.
- */
+/* Jobs of a pipeline whose graph was split: the schedule evaluated on groups of workers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +26,7 @@ static int64_t smaller_memory(int64_t a, int64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-/* A group is as fast and has as much room as the least of its workers, and sends as its first one
- * does. */
+/* A group is as fast and has as much room as its least worker, and sends as its first one. */
 static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int n_groups,
 			struct orr_error *err)
 {

@@ -83,14 +83,13 @@ static int check_passes(const struct orr_pipeline *p, const struct orr_table *ta
 		bool has = orr_pipeline_has_pass(p, s, d, table->split_backward);
 
 		if (has != (table->compute[j] >= 0))
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: %s %c of stage %d, which %s in this model: take the "
-					"model as it was made for, or make it anew",
-					table->name, has ? "no job" : "has jobs",
-					orr_pass_letter(d), s,
-					has ? "is trained"
-					    : "has no such pass, since it or all before "
-					      "it is frozen");
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: %s %c of stage %d, which %s in this model: take the model as "
+				"it was made for, or make it anew",
+				table->name, has ? "no job" : "has jobs", orr_pass_letter(d), s,
+				has ? "is trained"
+				    : "has no such pass, since it or all before it is frozen");
 	}
 	return 0;
 }
@@ -108,23 +107,22 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	    table->n_workers == p->n_workers && table->n_stages == p->n_stages)
 		return check_passes(p, table, err);
 	if (table->n_workers != p->n_workers)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: lays out the jobs of %d worker%s, a row each, and there are to be %d: "
-			"give [workers] %d, or leave it out",
-			table->name, table->n_workers, table->n_workers == 1 ? "" : "s",
-			p->n_workers, table->n_workers);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: lays out the jobs of %d worker%s, a row each, and there are "
+				"to be %d: give [workers] %d, or leave it out",
+				table->name, table->n_workers, table->n_workers == 1 ? "" : "s",
+				p->n_workers, table->n_workers);
 	if (table->n_stages > p->n_stages)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: stage %d, and the model has %d stage%s, from 0: take a "
-				"model of %d stages",
+				"%s: stage %d, and the model has %d stage%s, from 0: take a model "
+				"of %d stages",
 				print_place(where, sizeof(where), table, p->n_stages, 0),
 				p->n_stages, p->n_stages, p->n_stages == 1 ? "" : "s",
 				table->n_stages);
 	if (table->n_stages < p->n_stages)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: no job of stage %d: it lays out %d stage%s, and the "
-				"model has %d: take a model of as many stages",
+				"%s: no job of stage %d: it lays out %d stage%s, and the model has "
+				"%d: take a model of as many stages",
 				table->name, table->n_stages, table->n_stages,
 				table->n_stages == 1 ? "" : "s", p->n_stages);
 	if (table->n_microbatches > p->n_microbatches)
@@ -135,8 +133,8 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				p->n_microbatches, p->n_microbatches, table->n_microbatches);
 	if (table->n_microbatches < p->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: no job of microbatch %d: it lays out %d, and there are "
-				"to be %d: give [microbatches] %d, or leave it out",
+				"%s: no job of microbatch %d: it lays out %d, and there are to be "
+				"%d: give [microbatches] %d, or leave it out",
 				table->name, table->n_microbatches, table->n_microbatches,
 				p->n_microbatches, table->n_microbatches);
 	return check_passes(p, table, err);

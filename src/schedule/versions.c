@@ -30,8 +30,7 @@ int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err)
 			text, orr_nearest_hint(hint, &near));
 }
 
-/* The version that F reads, of any microbatch, also of rounds below 0, as if rounds had no
- * beginning. */
+/* The version that F reads, of any microbatch, as if rounds had no beginning. */
 static int64_t read_endless(const struct orr_versions *v, int s, int64_t b)
 {
 	int64_t at = modulo(b, v->n_microbatches);

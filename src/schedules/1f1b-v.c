@@ -12,8 +12,7 @@
 #include "direct.h"
 #include "v_fold.h"
 
-/* When B runs after `hops` others, if the first one waits `gap` and counts as the phase-th of
- * three. */
+/* When B runs after `hops` others, if the first waits `gap` and is the phase-th of three. */
 static int64_t backward(int64_t P, int64_t hops, int64_t gap, int64_t phase)
 {
 	return 2 * P + gap + 2 * hops + 3 * ((hops + phase) / 3);

@@ -1,5 +1,4 @@
-/* 1F1B: one forward, one backward, with as many microbatches in flight as there are stages to the
- * sink. */
+/* 1F1B: one forward, one backward, as many microbatches in flight as stages to the sink. */
 #include "direct.h"
 #include "one_f_one_b.h"
 

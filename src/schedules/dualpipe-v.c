@@ -16,11 +16,10 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	(void)data;
 	if (p->n_stages == 2 * p->n_workers)
 		return 0;
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"dualpipe-v: %d stages on %d workers: it needs two stages a worker; set [workers] "
-		"to half of the stages, or cut the model into %d",
-		p->n_stages, p->n_workers, 2 * p->n_workers);
+	return orr_fail(err, ORR_E_INPUT,
+			"dualpipe-v: %d stages on %d workers: it needs two stages a worker; set "
+			"[workers] to half of the stages, or cut the model into %d",
+			p->n_stages, p->n_workers, 2 * p->n_workers);
 }
 
 /* One worker's order as it is written down: n counts up. Microbatches that the step does not have

@@ -1,5 +1,4 @@
-/* GPipe: all forwards of a minibatch, then all backwards. Every microbatch's stash is held at once.
- */
+/* GPipe: all forwards of a minibatch, then all backwards; all stashes are held at once. */
 #include "direct.h"
 
 /* Two wavefronts: when each job would start if every one took a unit of time. Where a minibatch is

@@ -59,12 +59,11 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				"divisor of twice the %d stages",
 				(int)value[LOOPED_MEMORY].integer, p->n_stages);
 	if (!r || g * r != p->n_workers || (want_g && want_g != g))
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
-			"[workers] %lld, or another G and R",
-			(long long)(want_g ? want_g : g), (long long)r, p->n_workers,
-			(long long)(want_g ? want_g : g) * r);
+		return orr_fail(err, ORR_E_INPUT,
+				"lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: "
+				"set [workers] %lld, or another G and R",
+				(long long)(want_g ? want_g : g), (long long)r, p->n_workers,
+				(long long)(want_g ? want_g : g) * r);
 	return 0;
 }
 
@@ -111,8 +110,7 @@ const struct orr_schedule orr_schedule_lpp = {
 	.priority = priority,
 };
 
-/* Fully sharded looped pipeline parallelism: lpp with one owner of each stage's parameters, h(s,s).
- */
+/* Fully sharded: lpp with one owner of each stage's parameters, h(s,s). */
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	(void)b, (void)d;

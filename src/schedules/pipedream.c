@@ -33,20 +33,18 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	int n = value[REPLICAS].n_list;
 
 	if (n && n != p->n_stages)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"schedule pipedream: replicas lists %d stages and there are %d: give one "
-			"number a stage, or none",
-			n, p->n_stages);
+		return orr_fail(err, ORR_E_INPUT,
+				"schedule pipedream: replicas lists %d stages and there are %d: "
+				"give one number a stage, or none",
+				n, p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
 		int64_t r = replicas(value, s);
 
 		if (r > p->n_workers)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"schedule pipedream: stage %d has %lld replicas and there are %d "
-				"workers: take fewer, or more [workers]",
-				s, (long long)r, p->n_workers);
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule pipedream: stage %d has %lld replicas and there "
+					"are %d workers: take fewer, or more [workers]",
+					s, (long long)r, p->n_workers);
 		if (p->n_microbatches % r)
 			return orr_fail(
 				err, ORR_E_INPUT,
@@ -99,8 +97,7 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	int64_t n = d == ORR_PASS_F ? 2 * (int64_t)b - ahead(p, s, data)
 				    : 2 * (int64_t)b + ahead(p, s, data) + 1;
 
-	/* where several stages share a worker: backward first, then the stage nearer to the input
-	 */
+	/* of stages that share a worker: backward first, then the stage nearer to the input */
 	return (2 * n + (d == ORR_PASS_F)) * p->n_stages + s;
 }
 
