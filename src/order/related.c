@@ -60,15 +60,6 @@ int orr_related_relaxed(const struct orr_searched *x, int64_t *n, bool *found)
 
 /* ---- neighbours as one stage ---- */
 
-bool orr_related_can_fuse(const struct orr_pipeline *p)
-{
-	for (int s = 0; s < p->n_stages; s++)
-		if (p->stages[s].frozen || p->stages[s].recompute)
-			return false;
-	return !p->microbatches && !p->n_tied && !p->machine.cluster &&
-	       !orr_pipeline_has_gangs(p) && !orr_pipeline_gathers(p);
-}
-
 static void add_stage(struct orr_stage *to, const struct orr_stage *from, bool by_bytes)
 {
 	to->forward_ns += from->forward_ns;

@@ -9,7 +9,5 @@
 /* The order of x's jobs that a search finds in memory for a stash more: it need not fit. found:
  * there is one. */
 int orr_related_relaxed(const struct orr_searched *x, int64_t *n, bool *found);
-/* Stages that are plain enough for the next. */
-bool orr_related_can_fuse(const struct orr_pipeline *p);
 /* The order that a search finds where stages of a block of x, neighbours on one worker, are one. */
 int orr_related_fused(const struct orr_searched *x, int64_t *n, bool *found);

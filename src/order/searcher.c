@@ -10,7 +10,6 @@
 #include "orrery/timeline.h"
 #include "orrery/try.h"
 #include "place.h"
-#include "related.h"
 #include "schedule/table.h"
 #include "seeds.h"
 #include "smallest.h"
@@ -324,6 +323,16 @@ int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twi
 	return code;
 }
 
+/* Stages that are plain enough to be fused (related.h). */
+static bool can_fuse(const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].frozen || p->stages[s].recompute)
+			return false;
+	return !p->microbatches && !p->n_tied && !p->machine.cluster &&
+	       !orr_pipeline_has_gangs(p) && !orr_pipeline_gathers(p);
+}
+
 bool orr_searcher_tries(const struct orr_searcher *o, int placement)
 {
 	const struct orr_pipeline *p = o->p;
@@ -332,7 +341,7 @@ bool orr_searcher_tries(const struct orr_searcher *o, int placement)
 		return p->n_stages > p->n_workers && p->n_workers > 1;
 	if (placement == ORR_PLACEMENT_LAST)
 		return o->options->related > 0 && p->n_workers > 1 &&
-		       p->n_stages >= UNEVEN_FROM * p->n_workers && orr_related_can_fuse(p);
+		       p->n_stages >= UNEVEN_FROM * p->n_workers && can_fuse(p);
 	return placement != ORR_PLACEMENT_GIVEN;
 }
 

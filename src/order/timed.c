@@ -6,7 +6,7 @@
 
 #include "base/max.h"
 #include "base/sort.h"
-#include "schedule/functions.h"
+#include "schedule/deal.h"
 #include "simulate/network.h"
 
 /* Predecessors of all jobs together. */

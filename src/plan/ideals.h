@@ -8,19 +8,10 @@
 #include <stdint.h>
 #include "base/arrays.h"
 #include "orrery/orrery.h"
+#include "units.h"
 
 struct orr_graph;
 struct orr_machine;
-
-/* Sets of units as rows of words, a bit each. */
-static inline bool orr_bits_has(const uint64_t *row, int i)
-{
-	return row[i / 64] >> (i % 64) & 1;
-}
-static inline void orr_bits_add(uint64_t *row, int i)
-{
-	row[i / 64] |= UINT64_C(1) << (i % 64);
-}
 
 struct orr_ideals {
 	int n;        /* ideals, by size: 0 is empty, n - 1 is everything */

@@ -6,7 +6,6 @@
 #include "base/arrays.h"
 #include "base/max.h"
 #include "orrery/graph.h"
-#include "ideals.h"
 #include "units.h"
 
 struct orr_refining {

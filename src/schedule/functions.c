@@ -10,6 +10,7 @@
 #include "base/max.h"
 #include "base/sort.h"
 #include "base/utf8.h"
+#include "deal.h"
 #include "functions.h"
 #include "gang_order.h"
 #include "async.h"

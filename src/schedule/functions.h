@@ -3,7 +3,6 @@
 
 struct orr_groups;
 struct orr_jobs;
-struct orr_keyed;
 struct orr_pipeline;
 struct orr_schedule;
 
@@ -12,5 +11,3 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 		      const struct orr_schedule *schedule, const int *home, struct orr_error *err);
 void orr_groups_clear(struct orr_groups *groups);   /* all zeros again */
 void orr_groups_destroy(struct orr_groups *groups); /* NULL is fine */
-/* by_worker and position, where first is there, from an order of all jobs. */
-void orr_jobs_deal(struct orr_jobs *jobs, const struct orr_keyed *order, int n);

@@ -1,7 +1,7 @@
 #include "orrery/jobs.h"
 
 #include "base/sort.h"
-#include "functions.h"
+#include "deal.h"
 
 int orr_jobs_count(const struct orr_jobs *jobs)
 {

@@ -5,7 +5,7 @@
 
 #include "base/arrays.h"
 #include "base/sort.h"
-#include "functions.h"
+#include "deal.h"
 #include "orrery/jobs.h"
 #include "room.h"
 
