@@ -33,7 +33,6 @@ static int64_t bytes_of(const struct orr_layers *l, int i)
 	return l->bytes ? l->bytes[i] : 0;
 }
 
-/* Workers that can take each other's place. */
 static bool are_alike(const struct orr_layers *l, int v, int w)
 {
 	return !differ(l) ||
@@ -136,7 +135,6 @@ static int64_t period_of(const struct branching *b)
 	return most;
 }
 
-/* Worker w's time with layer i as well. */
 static int64_t time_with(const struct branching *b, int w, int i)
 {
 	return time_on(b->layers, w, b->work_ns[w] + b->layers->work_ns[i]);

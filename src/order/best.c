@@ -263,7 +263,6 @@ static int start_reordered(struct orr_searched *x)
 	return code;
 }
 
-/* The placements to try. */
 static int place_all(struct orr_searcher *o)
 {
 	enum orr_placement asked = o->options->placement;

@@ -46,7 +46,6 @@ struct finder {
 	struct orr_arrays all;
 };
 
-/* Is worker w one of those of j? */
 static bool is_on(const struct finder *f, int j, int w)
 {
 	return orr_jobs_number_at(&f->timed->jobs, j, w) >= 0;

@@ -86,7 +86,6 @@ static int add(struct finder *f, struct orr_cap cap)
 	return 0;
 }
 
-/* The least duration of a pass of the members. */
 static int64_t least(const struct finder *f, int n_members, enum orr_pass d)
 {
 	int64_t ns = INT64_MAX;
@@ -136,7 +135,6 @@ static int find_apart(const struct finder *f, int t, int s, int r)
 	return (int)smaller(apart, m);
 }
 
-/* Does each member lead to the next? */
 static bool is_chain(const struct finder *f, int n)
 {
 	for (int k = 0; k < n; k++)

@@ -178,7 +178,6 @@ int orr_cyclic_place(const struct orr_cyclic *c, int j)
 	return c->place[j / n_kinds(c) % c->k * n_kinds(c) + j % n_kinds(c)];
 }
 
-/* x comes right before y: must it? */
 static bool must_precede(struct orr_again x, struct orr_again y)
 {
 	return x.kind == y.kind ||

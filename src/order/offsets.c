@@ -37,7 +37,6 @@ struct search {
 	int64_t least;              /* stashes that the smallest block needs */
 };
 
-/* The first cell after t that is `cell` modulo T. */
 static int64_t next_cell(int64_t t, int64_t cell)
 {
 	return t + 1 + modulo(cell - t - 1, CELLS);
@@ -54,7 +53,6 @@ static void step(const struct search *search, const struct offsets *o, int i, in
 	cell[3] -= d[1];
 }
 
-/* Do no two passes meet, on any worker? */
 static bool keeps_apart(const struct search *search, const struct offsets *o)
 {
 	int64_t cell[4] = {0, o->f1, o->b1, o->b0};

@@ -169,7 +169,6 @@ static void take_back(struct rigid *x, int b)
 	memcpy(x->start, x->kept, (size_t)x->timed->jobs.n_jobs * sizeof(*x->start));
 }
 
-/* When W of a stash could run first. */
 static int64_t first_gap(const struct rigid *x, const struct row *row, int j)
 {
 	int64_t since = x->start[j - 1] + length_of(x, j - 1);
@@ -189,7 +188,6 @@ static void run_weight(struct rigid *x, struct row *row, struct piece *stash, in
 	insert(row, j, since, stash->until);
 }
 
-/* What is held while stash i begins. */
 static struct orr_load load_at(const struct rigid *x, const struct row *row, int i)
 {
 	struct orr_load load = {0, 0};

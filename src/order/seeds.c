@@ -204,7 +204,6 @@ static bool is_seed(const struct orr_schedule *schedule)
 	return schedule->compute && !schedule->asynchronous;
 }
 
-/* How many values may be tried. */
 static int64_t most_values(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
 			   int i)
 {

@@ -51,7 +51,6 @@ static void set_done(uint64_t *done, int s, enum orr_pass d)
 	done[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-/* The memory of worker w above its limit. */
 static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
 {
 	const struct orr_load *most = &f->timed->most[w];

@@ -307,7 +307,6 @@ static int begin_workers(struct orr_timed *t)
 	return n_ready;
 }
 
-/* Job j of worker w ends. */
 static int tell(struct orr_timed *t, int j, int w, int64_t end, int n_ready)
 {
 	const struct orr_jobs *jobs = &t->jobs;

@@ -48,7 +48,6 @@ static int64_t duration(const struct search *o, int s, enum orr_pass d)
 	return orr_pipeline_job_ns(o->p, s, 0, d, worker_of(o, s), true);
 }
 
-/* The latency between two stages. */
 static int64_t latency(const struct search *o, int s, int t)
 {
 	int v = worker_of(o, s), w = worker_of(o, t);
@@ -108,7 +107,6 @@ static bool has_weight(const struct search *o, int s)
 	return o->done[s][ORR_PASS_W] < o->done[s][ORR_PASS_B];
 }
 
-/* Another forward must fit. */
 static void make_room(struct search *o, int s)
 {
 	while (o->held[s] + 100 > 100 * (int64_t)o->limit.most && has_weight(o, s))
@@ -294,7 +292,6 @@ static int run_closed_form(struct search *o, int times, struct orr_error *err)
 	return 0;
 }
 
-/* Keep the order just made if it is better. */
 static void keep(struct search *o)
 {
 	int64_t span = 0, makespan = 0;

@@ -85,7 +85,6 @@ static void bound(struct search *s)
 	}
 }
 
-/* Bytes that keep a link busy. */
 static double busy_bytes(const struct search *s, double there, double back)
 {
 	return s->problem->in_turn ? there + back : fmax(there, back);

@@ -76,7 +76,6 @@ static struct cell *cell_at(const struct table *t, int n, int i, int j, int m)
 	return &t->cells[((size_t)i * (size_t)n + (size_t)j) * (size_t)(t->m + 1) + (size_t)m];
 }
 
-/* Workers in a component of the level. */
 static int inner_workers(const struct search *s, int level)
 {
 	int n = 1;
@@ -86,7 +85,6 @@ static int inner_workers(const struct search *s, int level)
 	return n;
 }
 
-/* The best on one component of the level. */
 static struct cell inner_best(const struct search *s, int level, int i, int j)
 {
 	const struct orr_ideals *x = s->x;

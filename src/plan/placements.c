@@ -356,7 +356,6 @@ static int search(struct searching *x, struct orr_places_found *found)
 
 /* ---- a bound on all placements ---- */
 
-/* What each of the workers does on an average. */
 static int64_t bound_of_all(const struct orr_pipeline *p)
 {
 	double sum = 0;

@@ -194,7 +194,6 @@ static int read_worker(struct orr_plan_file *file, int w, const json_t *order,
 	return 0;
 }
 
-/* Does a job of any worker have the letter? */
 static bool have_letter(const json_t *workers, char letter)
 {
 	json_t *worker, *item;

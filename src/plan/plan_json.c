@@ -265,7 +265,6 @@ static int read_machine(struct orr_plan_file *file, const json_t *json, struct o
 		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 }
 
-/* Where links differ. */
 static int read_levels(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	int64_t n_workers = 1;

@@ -251,7 +251,6 @@ out:
 	return code;
 }
 
-/* The placement whose fullest worker holds least. */
 static int find_small(struct pieces *x, const struct orr_machine *machine, struct orr_error *err)
 {
 	const struct orr_layers layers = {x->n_layers, x->bytes, NULL, NULL};

@@ -61,7 +61,6 @@ static int table_for(struct orr_table **out, const struct orr_pipeline *p, struc
 				err);
 }
 
-/* The worker of every job that there is. */
 static void fill_table(struct orr_table *table, const struct orr_pipeline *p, const int *worker)
 {
 	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
@@ -129,7 +128,6 @@ out:
 
 /* ---- on any workers ---- */
 
-/* A stage with replicas; -1: there is none. */
 static int find_replicas(const struct orr_plan *plan)
 {
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
@@ -307,7 +305,6 @@ static int64_t now_s(void)
 	return orr_ns_now(CLOCK_MONOTONIC) / 1000000000;
 }
 
-/* Is it known that there is nothing shorter to find? */
 static bool is_best(const struct orr_plan *plan)
 {
 	const struct orr_figures *f = plan->tried.figures;

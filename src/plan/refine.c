@@ -100,7 +100,6 @@ static bool may_join(const struct orr_refining *r, int from, int to)
 	return true;
 }
 
-/* Unit `to` goes into `from`. */
 static void join(struct orr_refining *r, int from, int to)
 {
 	struct orr_units *u = r->units;

@@ -10,7 +10,6 @@ struct held {
 	int64_t stashes, bytes;
 };
 
-/* What job j keeps from its start on. */
 static struct held keeps(const struct orr_jobs *jobs, int j)
 {
 	int before = orr_jobs_pass_before(jobs, j);
@@ -38,7 +37,6 @@ static void release(struct held *held, const struct orr_jobs *jobs, int j)
 	add(held, (struct held){-1, -orr_jobs_stash_bytes(jobs, j)});
 }
 
-/* The most that worker w holds at once in the strict order. */
 static struct held find_most(const struct orr_jobs *jobs, int w)
 {
 	struct held held = {0, 0}, most = {0, 0};

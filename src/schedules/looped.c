@@ -25,7 +25,6 @@ static const struct orr_parameter parameters[] = {
 	{0},
 };
 
-/* Workers in a group. */
 static int group_size(const struct orr_pipeline *p, const void *data)
 {
 	const struct orr_value *value = data;
