@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include "orrery/orrery.h"
 
 union orr_array {
 	union orr_array *before;
@@ -12,7 +13,8 @@ union orr_array {
 
 struct orr_arrays { /* {0}: none */
 	union orr_array *last;
-	bool failed; /* one of them is NULL */
+	size_t bytes; /* asked for */
+	bool failed;  /* one of them is NULL */
 };
 
 /* n zeros of a size, until orr_arrays_free(); NULL: no memory, and failed says so from then on. */
@@ -22,6 +24,7 @@ static inline void *orr_arrays_add(struct orr_arrays *all, size_t n, size_t size
 				     ? NULL
 				     : calloc(1, sizeof(*x) + n * size);
 
+	all->bytes += n * size;
 	if (!x) {
 		all->failed = true;
 		return NULL;
@@ -39,4 +42,13 @@ static inline void orr_arrays_free(struct orr_arrays *all)
 		all->last = x->before;
 		free(x);
 	}
+}
+
+/* 0; where one of them is NULL, all are freed. what: is short of memory. */
+static inline int orr_arrays_check(struct orr_arrays *all, const char *what, struct orr_error *err)
+{
+	if (!all->failed)
+		return 0;
+	orr_arrays_free(all);
+	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %zu bytes", what, all->bytes);
 }

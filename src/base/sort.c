@@ -60,6 +60,25 @@ int orr_sort(struct orr_keyed *records, int n, struct orr_error *err)
 	return 0;
 }
 
+int orr_rank(int64_t *key, const int *values, int n, struct orr_error *err)
+{
+	struct orr_keyed *keyed = malloc(((size_t)n + 1) * sizeof(*keyed));
+	int code;
+
+	if (!keyed)
+		return orr_fail(err, ORR_E_NOMEM, "no memory to sort %d records", n);
+	for (int i = 0; i < n; i++) {
+		int v = values ? values[i] : i;
+
+		keyed[i] = (struct orr_keyed){key[v], v};
+	}
+	code = orr_sort(keyed, n, err);
+	for (int i = 0; i < n && !code; i++)
+		key[keyed[i].value] = i;
+	free(keyed);
+	return code;
+}
+
 int orr_compare_numbers(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

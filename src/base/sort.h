@@ -12,5 +12,9 @@ struct orr_keyed {
  * span. */
 int orr_sort(struct orr_keyed *records, int n, struct orr_error *err);
 
+/* Replace key[v] of every value v by its place among them, the smallest first; of equal ones in the
+ * order of values[n], NULL: 0 to n - 1. */
+int orr_rank(int64_t *key, const int *values, int n, struct orr_error *err);
+
 /* The order of int64_t, for qsort(). */
 int orr_compare_numbers(const void *a, const void *b);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "base/sort.h"
 
 #define A_LIGHT_PART 50 /* of a worker: lighter layers fill the remaining space */
@@ -27,7 +28,11 @@ static bool fits(const struct orr_layers *l, int w, int64_t bytes, int64_t memor
 	return !limit || bytes <= limit;
 }
 
-/* Workers that can take each other's place. */
+static int64_t bytes_of(const struct orr_layers *l, int i)
+{
+	return l->bytes ? l->bytes[i] : 0;
+}
+
 static bool are_alike(const struct orr_layers *l, int v, int w)
 {
 	return !differ(l) ||
@@ -54,63 +59,60 @@ static int64_t bound_of(const struct orr_layers *l, int n_workers)
 
 	for (int i = 0; i < l->n; i++) {
 		sum += l->work_ns[i];
-		largest = l->work_ns[i] > largest ? l->work_ns[i] : largest;
+		largest = larger(largest, l->work_ns[i]);
 	}
-	if (differ(l))
-		return bound_of_speeds(l, n_workers, sum, largest);
-	sum = (sum + n_workers - 1) / n_workers;
-	return sum > largest ? sum : largest;
+	return differ(l) ? bound_of_speeds(l, n_workers, sum, largest)
+			 : larger((sum + n_workers - 1) / n_workers, largest);
 }
 
-/* best[w * (n + 1) + i]: the least largest piece of the first i layers on w workers. */
+/* The least largest piece of some layers on some workers, and where the last piece begins. */
+struct cell {
+	int64_t time;
+	int from;
+};
+
+/* cells[w * (n + 1) + i]: of the first i layers on w workers. */
 int orr_allocate_contiguous(struct orr_allocation *out, int *worker_of, const struct orr_layers *l,
 			    int n_workers, int64_t memory_bytes, struct orr_error *err)
 {
-	size_t row = (size_t)l->n + 1, cells = row * ((size_t)n_workers + 1);
-	int64_t *best = malloc(cells * sizeof(*best));
-	int *from = calloc(cells, sizeof(*from)), end = l->n;
+	size_t row = (size_t)l->n + 1, n_cells = row * ((size_t)n_workers + 1);
+	struct orr_arrays all = {0};
+	struct cell *cells = orr_arrays_add(&all, n_cells, sizeof(*cells)), *last;
+	int code = orr_arrays_check(&all, "allocate", err);
 
-	if (!best || !from) {
-		free(best);
-		free(from);
-		return orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers",
-				l->n, n_workers);
-	}
-	for (size_t i = 0; i < cells; i++)
-		best[i] = i % row ? INT64_MAX : 0;
-	for (int w = 1; w <= n_workers; w++)
+	if (code)
+		return code;
+	for (size_t i = 0; i < n_cells; i++)
+		cells[i].time = i % row ? INT64_MAX : 0;
+	for (int w = 0; w < n_workers; w++) {
+		struct cell *without = cells + (size_t)w * row, *here = without + row;
+
 		for (int i = 1; i <= l->n; i++) {
-			int64_t *here = &best[(size_t)w * row + (size_t)i], work = 0, bytes = 0,
-				time;
+			int64_t work = 0, bytes = 0, time;
 
-			*here = best[(size_t)(w - 1) * row + (size_t)i];
-			from[(size_t)w * row + (size_t)i] = i; /* nothing on this worker */
+			here[i] = (struct cell){without[i].time, i}; /* nothing on this worker */
 			for (int k = i - 1; k >= 0; k--) {
-				int64_t before = best[(size_t)(w - 1) * row + (size_t)k];
-
 				work += l->work_ns[k];
-				bytes += l->bytes ? l->bytes[k] : 0;
-				time = time_on(l, w - 1, work);
-				if (!fits(l, w - 1, bytes, memory_bytes) || time >= *here)
+				bytes += bytes_of(l, k);
+				time = time_on(l, w, work);
+				if (!fits(l, w, bytes, memory_bytes) || time >= here[i].time)
 					break;
-				before = before > time ? before : time;
-				if (before < *here) {
-					*here = before;
-					from[(size_t)w * row + (size_t)i] = k;
-				}
+				time = larger(time, without[k].time);
+				if (time < here[i].time)
+					here[i] = (struct cell){time, k};
 			}
 		}
-	*out = (struct orr_allocation){best[cells - 1] == INT64_MAX ? -1 : best[cells - 1],
-				       bound_of(l, n_workers), !differ(l)};
-	for (int w = n_workers; w > 0 && worker_of && out->period_ns >= 0; w--) {
-		int begin = from[(size_t)w * row + (size_t)end];
-
-		for (int i = begin; i < end; i++)
-			worker_of[i] = w - 1;
-		end = begin;
 	}
-	free(best);
-	free(from);
+	last = &cells[n_cells - 1];
+	*out = (struct orr_allocation){last->time == INT64_MAX ? -1 : last->time,
+				       bound_of(l, n_workers), !differ(l)};
+	for (int w = n_workers, end = l->n; w > 0 && worker_of && out->period_ns >= 0; w--) {
+		int begin = cells[(size_t)w * row + (size_t)end].from;
+
+		while (end > begin)
+			worker_of[--end] = w - 1;
+	}
+	orr_arrays_free(&all);
 	return 0;
 }
 
@@ -128,15 +130,11 @@ static int64_t period_of(const struct branching *b)
 {
 	int64_t most = 0;
 
-	for (int k = 0; k < b->n_workers; k++) {
-		int64_t time = time_on(b->layers, k, b->work_ns[k]);
-
-		most = time > most ? time : most;
-	}
+	for (int k = 0; k < b->n_workers; k++)
+		most = larger(most, time_on(b->layers, k, b->work_ns[k]));
 	return most;
 }
 
-/* Worker w's time with layer i as well. */
 static int64_t time_with(const struct branching *b, int w, int i)
 {
 	return time_on(b->layers, w, b->work_ns[w] + b->layers->work_ns[i]);
@@ -144,21 +142,25 @@ static int64_t time_with(const struct branching *b, int w, int i)
 
 static bool has_room(const struct branching *b, int w, int i)
 {
-	int64_t bytes = b->layers->bytes ? b->layers->bytes[i] : 0;
-
-	return fits(b->layers, w, b->bytes[w] + bytes, b->memory_bytes);
+	return fits(b->layers, w, b->bytes[w] + bytes_of(b->layers, i), b->memory_bytes);
 }
 
-/* Layer i of the order and all after it, each to the least busy worker that has room; kept if it is
- * better. */
+/* Layer i to worker w, or with sign -1 off it. */
+static void put(struct branching *b, int w, int i, int sign)
+{
+	b->work_ns[w] += sign * b->layers->work_ns[i];
+	b->bytes[w] += sign * bytes_of(b->layers, i);
+	b->worker_of[i] = w;
+}
+
+/* Layer i of the order and those after it, each to the least busy worker with room; kept if better.
+ */
 static void spread(struct branching *b, int i)
 {
-	const struct orr_layers *l = b->layers;
 	int n = i;
 
-	for (; n < l->n; n++) {
+	for (; n < b->layers->n; n++) {
 		int layer = b->order[n].value, w = -1;
-		int64_t bytes = l->bytes ? l->bytes[layer] : 0;
 
 		for (int k = 0; k < b->n_workers; k++)
 			if (has_room(b, k, layer) &&
@@ -166,20 +168,14 @@ static void spread(struct branching *b, int i)
 				w = k;
 		if (w < 0)
 			break; /* branching may find room */
-		b->work_ns[w] += l->work_ns[layer];
-		b->bytes[w] += bytes;
-		b->worker_of[layer] = w;
+		put(b, w, layer, 1);
 	}
-	if (n == l->n && (b->best_ns < 0 || period_of(b) < b->best_ns)) {
+	if (n == b->layers->n && (b->best_ns < 0 || period_of(b) < b->best_ns)) {
 		b->best_ns = period_of(b);
 		memcpy(b->best_of, b->worker_of, (size_t)n * sizeof(*b->best_of));
 	}
-	while (n-- > i) {
-		int layer = b->order[n].value;
-
-		b->work_ns[b->worker_of[layer]] -= l->work_ns[layer];
-		b->bytes[b->worker_of[layer]] -= l->bytes ? l->bytes[layer] : 0;
-	}
+	while (n-- > i)
+		put(b, b->worker_of[b->order[n].value], b->order[n].value, -1);
 }
 
 /* Place layer i of the order and all after it, those after the heavy ones as they come. Of workers
@@ -197,7 +193,7 @@ static void branch(struct branching *b, int i)
 	layer = b->order[i].value;
 	/* the fullest worker that takes it first: what fits exactly closes a worker */
 	for (int64_t below = INT64_MAX;;) {
-		int64_t bytes = b->layers->bytes ? b->layers->bytes[layer] : 0, most = -1;
+		int64_t most = -1;
 		int w = -1;
 
 		for (int k = 0; k < b->n_workers; k++) {
@@ -221,12 +217,9 @@ static void branch(struct branching *b, int i)
 				       are_alike(b->layers, e, k);
 			if (seen || (b->best_ns >= 0 && time_with(b, k, layer) >= b->best_ns))
 				continue;
-			b->work_ns[k] += b->layers->work_ns[layer];
-			b->bytes[k] += bytes;
-			b->worker_of[layer] = k;
+			put(b, k, layer, 1);
 			branch(b, i + 1);
-			b->work_ns[k] -= b->layers->work_ns[layer];
-			b->bytes[k] -= bytes;
+			put(b, k, layer, -1);
 		}
 	}
 }
@@ -241,18 +234,15 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 			      .memory_bytes = memory_bytes,
 			      .steps = most_steps,
 			      .bound_ns = bound_of(l, n_workers)};
-	int code = 0;
+	int code;
 
 	order = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*order));
 	b.work_ns = orr_arrays_add(&all, (size_t)n_workers, sizeof(*b.work_ns));
 	b.bytes = orr_arrays_add(&all, (size_t)n_workers, sizeof(*b.bytes));
 	b.worker_of = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*b.worker_of));
 	b.best_of = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*b.best_of));
-	if (all.failed) {
-		code = orr_fail(err, ORR_E_NOMEM, "allocate: no memory for %d layers on %d workers",
-				l->n, n_workers);
-		goto out;
-	}
+	if ((code = orr_arrays_check(&all, "allocate", err)))
+		return code;
 	for (int i = 0; i < l->n; i++)
 		order[i] = (struct orr_keyed){-l->work_ns[i], i};
 	if ((code = orr_sort(order, l->n, err)) ||
@@ -261,8 +251,7 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 	b.order = order;
 	b.best_ns = out->period_ns;
 	spread(&b, 0);
-	/* what is light hides how the heavy ones go together: these first, with half of the steps
-	 */
+	/* what is light hides how the heavy ones go together: these first, for half of the steps */
 	b.steps = most_steps / 2;
 	while (b.n_heavy < l->n && l->work_ns[order[b.n_heavy].value] > b.bound_ns / A_LIGHT_PART)
 		b.n_heavy++;

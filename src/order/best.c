@@ -3,8 +3,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/arrays.h"
+#include "base/clock.h"
+#include "base/max.h"
 #include "cyclic.h"
 #include "permuted.h"
 #include "related.h"
@@ -16,7 +18,7 @@
 #define LEAST_REPEATS 4 /* in the whole step, and more: with fewer of them it hardly repeats */
 #define MORE_TIMED 8    /* jobs are timed of repetitions, for each one of whole steps */
 #define LEAST_TIMED \
-	5000 /* times that all jobs of a repetition are: with fewer it finds nothing \
+	5000 /* times all jobs of a repetition: with fewer it finds nothing \
 	      */
 
 /* Microbatches after which an order repeats, in successive searches: period 1 starts best from the
@@ -45,20 +47,14 @@ static bool seed_wanted(void *user, const int *alike)
 static int visit_seed(void *user, const int *alike, const int64_t *n)
 {
 	struct orr_searcher *o = user;
-	bool fits;
 	int code = 0;
 
 	for (int i = 0; i < o->n_places && !code; i++)
 		if (!o->places[i].twin && orr_searched_is_alike(&o->places[i], alike)) {
 			memcpy(o->tried, n, (size_t)o->n_jobs * sizeof(*n));
-			code = orr_searched_consider(&o->places[i], !o->evened, &fits);
+			code = orr_searched_consider(&o->places[i], !o->evened);
 		}
 	return code;
-}
-
-static bool start_wanted(void *user)
-{
-	return orr_searched_is_open(user);
 }
 
 /* Stage stashes that a worker may hold, where their bytes are what is limited. */
@@ -73,8 +69,7 @@ static void count_stashes(const struct orr_searcher *o, struct orr_seeds *seeds)
 	for (int i = 0; i < o->n_places && o->options->memory_bytes; i++) {
 		int64_t room = orr_timed_limit(o->places[i].timed).bytes;
 
-		if (room < INT64_MAX)
-			bytes = room > bytes ? room : bytes;
+		bytes = room < INT64_MAX ? larger(bytes, room) : bytes;
 	}
 	if (bytes)
 		orr_seeds_limit(seeds, bytes);
@@ -95,21 +90,12 @@ static int start(struct orr_searcher *o)
 		return code;
 	o->most_stashes = seeds.most_stashes ? seeds.most_stashes : INT64_MAX;
 	for (int i = 0; i < o->n_places && !code; i++) {
-		struct orr_starts starts = {.p = o->p,
-					    .worker = o->places[i].worker,
-					    .n = o->tried,
-					    .stashes = o->most_stashes,
-					    .wanted = start_wanted,
-					    .visit = orr_searched_visit,
-					    .user = &o->places[i]};
+		struct orr_searched *x = &o->places[i];
 
-		if (o->places[i].twin)
+		if (x->twin)
 			break; /* and all after it */
-		code = orr_starts_visit(&starts, o->err);
-		if (!code)
-			code = orr_rigid_visit(&starts, o->places[i].timed, o->err);
-		if (!code && o->places[i].timed->jobs.most_at > 1)
-			code = orr_packed_visit(&starts, o->places[i].timed, o->err);
+		if (!(code = orr_starts_visit(x, NULL, o->tried)) && !(code = orr_rigid_visit(x)))
+			code = orr_packed_visit(x);
 	}
 	o->sweeping = o->evened = true;
 	if (!code)
@@ -123,27 +109,13 @@ static int start(struct orr_searcher *o)
 
 /* ---- from there on: orders that repeat ---- */
 
-struct repeating {
-	struct orr_cyclic *cyclic;
-	struct orr_searched *x;
-};
-
 static int found_repeating(void *user)
 {
-	const struct repeating *r = user;
-	struct orr_searcher *o = r->x->searcher;
-	bool fits;
+	struct orr_searched *x = user;
 
-	orr_cyclic_number(r->cyclic, o->tried);
-	r->cyclic->timed->n_timed += o->n_jobs;
-	return orr_searched_consider(r->x, false, &fits);
-}
-
-static void watch(void *user)
-{
-	const struct repeating *r = user;
-
-	r->x->local.watch(r->x);
+	orr_cyclic_number(x->cyclic, x->searcher->tried);
+	x->cyclic->timed->n_timed += x->searcher->n_jobs;
+	return orr_searched_consider(x, false);
 }
 
 /* Search orders that repeat after k microbatches, from those in the middle of x's, which is timed,
@@ -153,25 +125,24 @@ static int search_repeating(struct orr_searched *x, int k)
 {
 	const struct orr_searcher *o = x->searcher;
 	struct orr_local_search search = x->local;
-	struct repeating repeating = {.x = x};
+	struct orr_cyclic *cyclic;
 	int code;
 
 	if (x->timed->jobs.most_at > 1 || o->p->microbatches || orr_pipeline_gathers(o->p) ||
 	    o->p->n_microbatches < LEAST_REPEATS * (k + 1) ||
 	    MORE_TIMED * search.n_timed / LEAST_TIMED < (int64_t)k * o->p->n_stages * ORR_N_PASSES)
 		return 0;
-	if ((code = orr_cyclic_create(&repeating.cyclic, x->timed, k, o->err)) || !repeating.cyclic)
+	if ((code = orr_cyclic_create(&cyclic, x->timed, k, o->err)) || !cyclic)
 		return code;
+	x->cyclic = cyclic;
 	search.n_timed *= MORE_TIMED;
 	search.stop *= MORE_TIMED;
-	search.timed = repeating.cyclic->timed;
-	search.cyclic = repeating.cyclic;
+	search.timed = cyclic->timed;
+	search.cyclic = cyclic;
 	search.best_ns = INT64_MAX;
 	search.found = found_repeating;
-	search.watch = watch;
-	search.user = &repeating;
 	code = orr_local_search(&search, o->err);
-	orr_cyclic_destroy(repeating.cyclic);
+	orr_cyclic_destroy(cyclic);
 	return code;
 }
 
@@ -187,7 +158,7 @@ static int improve(struct orr_searched *x, int k, int64_t n_timed)
 	if (code || !orr_timed_time(x->timed))
 		return code;
 	local->n_timed = n_timed;
-	local->stop = n_timed < x->left ? n_timed : x->left;
+	local->stop = smaller(n_timed, x->left);
 	x->left -= local->stop;
 	if ((code = search_repeating(x, k)) || !orr_searched_is_open(x) ||
 	    (code = orr_timed_order(x->timed, x->n, o->err)) || !orr_timed_time(x->timed))
@@ -199,34 +170,32 @@ static int improve(struct orr_searched *x, int k, int64_t n_timed)
 /* From what a search finds where neighbours are as one stage. */
 static int start_fused(struct orr_searched *x)
 {
-	struct orr_searcher *o = x->searcher;
-	struct orr_related related = {o->p, o->options, orr_search, x->worker, o->tried};
-	bool found, fits;
-	int code = orr_related_fused(&related, x->block, &found, o->err);
+	bool found;
+	int code = orr_related_fused(x, x->searcher->tried, &found);
 
-	return code || !found ? code : orr_searched_consider(x, false, &fits);
+	return code || !found ? code : orr_searched_consider(x, false);
 }
 
-/* From what a search finds in memory for a stash more, which need not fit, on: orders that repeat.
- */
+/* From an order, which need not fit, on: those that repeat after k microbatches. */
+static int repeat(struct orr_searched *x, const int64_t *n, int k)
+{
+	int code = orr_timed_order(x->timed, n, x->searcher->err);
+
+	if (code || !orr_timed_time(x->timed))
+		return code;
+	x->local.n_timed = x->local.stop = MILLION;
+	return search_repeating(x, k);
+}
+
+/* From what a search finds in memory for a stash more on. */
 static int start_relaxed(struct orr_searched *x)
 {
-	struct orr_searcher *o = x->searcher;
-	int64_t *n = calloc((size_t)o->n_jobs, sizeof(*n));
-	struct orr_related related = {o->p, o->options, orr_search, x->worker, n};
+	int64_t *n = x->searcher->other;
 	bool found = false;
-	int code;
+	int code = orr_related_relaxed(x, n, &found);
 
-	if (!n)
-		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
-	code = orr_related_relaxed(&related, &found, o->err);
-	for (int i = 0; i < 3 && !code && found && orr_searched_is_open(x); i++) {
-		if ((code = orr_timed_order(x->timed, n, o->err)) || !orr_timed_time(x->timed))
-			break;
-		x->local.n_timed = x->local.stop = MILLION;
-		code = search_repeating(x, repeats_after[i]);
-	}
-	free(n);
+	for (int i = 0; i < 3 && !code && found && orr_searched_is_open(x); i++)
+		code = repeat(x, n, repeats_after[i]);
 	return code;
 }
 
@@ -234,12 +203,7 @@ static int start_relaxed(struct orr_searched *x)
  * more effort alone. */
 static int start_thrice(struct orr_searched *x)
 {
-	int code = orr_timed_order(x->timed, x->twin->n, x->searcher->err);
-
-	if (code || !orr_timed_time(x->timed))
-		return code;
-	x->local.n_timed = x->local.stop = MILLION;
-	return search_repeating(x, 3);
+	return repeat(x, x->twin->n, 3);
 }
 
 /* Ever longer searches, each from the best order so far. With more effort there are more of them
@@ -270,46 +234,16 @@ static int improve_all(struct orr_searcher *o)
 
 /* ---- microbatches in another order ---- */
 
-struct permuting {
-	struct orr_searched *place;
-	const struct orr_permuted *permuted;
-	int64_t *n; /* [n_jobs] of the jobs of the permuted pipeline */
-};
-
-static bool permuted_wanted(void *user)
-{
-	const struct permuting *x = user;
-
-	return orr_searched_is_open(x->place);
-}
-
-static int visit_permuted(void *user, bool *fits)
-{
-	const struct permuting *x = user;
-
-	orr_permuted_back(x->permuted, x->place->searcher->tried, x->n, ORR_N_PASSES);
-	return orr_searched_consider(x->place, false, fits);
-}
-
-static int permute(struct orr_searched *x, int64_t *n, int permutation)
+static int permute(struct orr_searched *x, int permutation)
 {
 	struct orr_searcher *o = x->searcher;
 	struct orr_permuted permuted;
-	struct permuting permuting = {x, &permuted, n};
 	int code = orr_permuted_init(&permuted, o->p, permutation, o->err);
 
-	if (!code) {
-		struct orr_starts starts = {.p = &permuted.pipeline,
-					    .worker = x->worker,
-					    .n = n,
-					    .stashes = o->most_stashes,
-					    .wanted = permuted_wanted,
-					    .visit = visit_permuted,
-					    .user = &permuting};
-
-		code = orr_starts_visit(&starts, o->err);
-		orr_permuted_fini(&permuted);
-	}
+	if (code)
+		return code;
+	code = orr_starts_visit(x, &permuted, o->other);
+	orr_permuted_fini(&permuted);
 	return code;
 }
 
@@ -317,24 +251,18 @@ static int permute(struct orr_searched *x, int64_t *n, int permutation)
 static int start_reordered(struct orr_searched *x)
 {
 	struct orr_searcher *o = x->searcher;
-	int64_t *n = calloc((size_t)o->n_jobs, sizeof(*n));
-	bool fits;
 	int code;
 
-	if (!n)
-		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
-	memcpy(o->tried, x->twin->n, (size_t)o->n_jobs * sizeof(*n));
+	memcpy(o->tried, x->twin->n, (size_t)o->n_jobs * sizeof(*o->tried));
 	x->found.start_ns = x->twin->found.start_ns;
-	code = orr_searched_consider(x, false, &fits);
+	code = orr_searched_consider(x, false);
 	for (int k = 0; k < ORR_N_PERMUTATIONS && !code && orr_searched_is_open(x) &&
 			!orr_is_late(o->until_ns);
 	     k++)
-		code = permute(x, n, k);
-	free(n);
+		code = permute(x, k);
 	return code;
 }
 
-/* The placements to try. */
 static int place_all(struct orr_searcher *o)
 {
 	enum orr_placement asked = o->options->placement;
@@ -352,8 +280,7 @@ static int place_all(struct orr_searcher *o)
 	return code;
 }
 
-/* Beside what was found, so that it is never longer than without; and on only from what is shorter.
- */
+/* Beside what was found, so that it is never longer without; and on only from what is shorter. */
 static int search_beside(struct orr_searcher *o, int (*start_beside)(struct orr_searched *x))
 {
 	int code = 0;
@@ -402,21 +329,24 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       const struct orr_pipeline *p, const struct orr_search_options *options,
 	       struct orr_error *err)
 {
-	struct orr_searcher o = {
-		.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
+	struct orr_searcher o = {.p = p,
+				 .options = options,
+				 .err = err,
+				 .search = orr_search,
+				 .excess = INT64_MAX,
+				 .exact = true};
 	const struct orr_searched *best = NULL;
-	struct timespec now;
+	struct orr_arrays all = {0};
 	int code;
 
 	o.limit.stashes = options->stashes ? options->stashes : INT64_MAX;
 	o.limit.bytes = options->stash_bytes ? options->stash_bytes : INT64_MAX;
 	o.n_jobs = p->n_stages * p->n_microbatches * ORR_N_PASSES;
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (options->seconds)
-		o.until_ns = ((int64_t)now.tv_sec + options->seconds) * 1000000000 + now.tv_nsec;
-	if (!(o.tried = calloc((size_t)o.n_jobs, sizeof(*o.tried))))
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", o.n_jobs);
-	else
+		o.until_ns = orr_ns_now(CLOCK_MONOTONIC) + options->seconds * 1000000000;
+	o.tried = orr_arrays_add(&all, (size_t)o.n_jobs, sizeof(*o.tried));
+	o.other = orr_arrays_add(&all, (size_t)o.n_jobs, sizeof(*o.other));
+	if (!(code = orr_arrays_check(&all, "search", err)))
 		code = search_all(&o, &best);
 	if (!code) {
 		memcpy(worker, best->worker, (size_t)p->n_stages * sizeof(*worker));
@@ -429,6 +359,6 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	}
 	for (int i = 0; i < o.n_places; i++)
 		orr_searched_fini(&o.places[i]);
-	free(o.tried);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "base/sort.h"
 #include "reorder.h"
 #include "timed.h"
@@ -41,13 +42,6 @@ void orr_block_destroy(struct orr_block *block)
 	free(block->start);
 	free(block->length);
 	free(block);
-}
-
-static int64_t modulo(int64_t t, int64_t interval)
-{
-	int64_t rest = t % interval;
-
-	return rest < 0 ? rest + interval : rest;
 }
 
 static int64_t length_of(const struct orr_block *block, int i)

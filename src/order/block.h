@@ -3,8 +3,7 @@
  * started again every T cells [Qi24]. It is modulo scheduling: T is the initiation interval,
  * workers are the resources, the cells taken modulo T are the reservation table, and the lifespan
  * of a stash is the lifetime of a register. A block decides an order for every worker; how long
- * jobs last is the pipeline's business, so cells need not be seconds. Any stage DAG, any placement.
- */
+ * jobs last is the pipeline's business: cells need not be seconds. Any stage DAG, any placement. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "orrery/orrery.h"

@@ -19,8 +19,7 @@
 
 #define DENSE 3072 /* jobs: up to here all pairs are looked at */
 
-/* A job, and what lies between its end and the start of the one that waits for it, or the other way
- * about. */
+/* A job, and the time between it and the one that waits for it, or that it waits for. */
 struct awaited {
 	int job;
 	int64_t lag_ns;
@@ -36,14 +35,17 @@ struct finder {
 	int *sequence;        /* [n_jobs] jobs in an order that extends all edges */
 	int *on;              /* jobs of each worker by number, those of w from jobs.first[w] on */
 	struct orr_caps caps;
-	struct awaited *list; /* room */
-	uint64_t *reach;      /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
+	int *room;               /* for jobs around one */
+	struct awaited *list;    /* the same, with those of caps */
+	struct orr_keyed *keyed; /* [n_jobs] */
+	uint64_t *reach; /* [n_jobs * n_words] jobs before it (or after it); NULL: too many */
 	int *sorted, *n_sorted; /* jobs of each worker by head (or tail), as they become known */
 	int64_t *longest;       /* [2 * n_stages] */
 	int *next;              /* [n_stages] of a way, -1: its end */
+	size_t n_around;        /* jobs around one, at most */
+	struct orr_arrays all;
 };
 
-/* Is worker w one of those of j? */
 static bool is_on(const struct finder *f, int j, int w)
 {
 	return orr_jobs_number_at(&f->timed->jobs, j, w) >= 0;
@@ -69,64 +71,46 @@ static int64_t between(const struct finder *f, int j, int k)
 	return orr_machine_link(&f->p->machine, v, w).latency_ns;
 }
 
-/* An order of all jobs where a minibatch is gathered: stage by stage. Where F of a later microbatch
- * must follow a backward, this is no order, and what is found no more than it is from the jobs met
- * so far. */
-static void fill_by_stage(struct finder *f)
-{
-	int n = 0, n_stages = f->p->n_stages;
-
-	for (int s = 0; s < n_stages; s++)
-		for (int b = 0; b < f->p->n_microbatches; b++)
-			f->sequence[n++] = job(f, s, b, ORR_PASS_F);
-	for (int s = n_stages - 1; s >= 0; s--)
-		for (int b = 0; b < f->p->n_microbatches; b++) {
-			f->sequence[n++] = job(f, s, b, ORR_PASS_B);
-			f->sequence[n++] = job(f, s, b, ORR_PASS_W);
-		}
-}
-
-/* And else: microbatch by microbatch, F down the stages, B and W up. */
+/* An order of all jobs, microbatch by microbatch, F down the stages, B and W up; where a minibatch
+ * is gathered, stage by stage. Where F of a later microbatch must follow a backward, that is no
+ * order, and what is found no more than it is from the jobs met so far. */
 static void fill_sequence(struct finder *f)
 {
-	int n = 0, n_stages = f->p->n_stages;
+	int n = 0, n_stages = f->p->n_stages, m = f->p->n_microbatches,
+	    together = orr_pipeline_gathers(f->p) ? m : 1;
 
-	if (orr_pipeline_gathers(f->p)) {
-		fill_by_stage(f);
-		return;
-	}
-
-	for (int b = 0; b < f->p->n_microbatches; b++) {
+	for (int first = 0; first < m; first += together) {
 		for (int s = 0; s < n_stages; s++)
-			f->sequence[n++] = job(f, s, b, ORR_PASS_F);
-		for (int s = n_stages - 1; s >= 0; s--) {
-			f->sequence[n++] = job(f, s, b, ORR_PASS_B);
-			f->sequence[n++] = job(f, s, b, ORR_PASS_W);
-		}
+			for (int b = first; b < first + together; b++)
+				f->sequence[n++] = job(f, s, b, ORR_PASS_F);
+		for (int s = n_stages - 1; s >= 0; s--)
+			for (int b = first; b < first + together; b++) {
+				f->sequence[n++] = job(f, s, b, ORR_PASS_B);
+				f->sequence[n++] = job(f, s, b, ORR_PASS_W);
+			}
 	}
 }
 
 /* All that j must follow; with `after`, all that must follow it: in f->list, how many there are. */
-static int around(struct finder *f, int j, bool after, int *room)
+static int around(struct finder *f, int j, bool after)
 {
 	const struct orr_jobs *jobs = &f->timed->jobs;
 	const struct orr_caps *caps = &f->caps;
 	struct orr_job at = orr_jobs_at(jobs, j);
-	int step = after ? 1 : -1, m = f->p->n_microbatches, n, other = -1;
+	int step = after ? 1 : -1, m = f->p->n_microbatches, *room = f->room,
+	    n = after ? orr_jobs_successors(jobs, j, room) : orr_jobs_predecessors(jobs, j, room);
+	enum orr_pass from = after ? ORR_PASS_W : ORR_PASS_F; /* of what waits for an own stash */
+	int own = at.b + step * caps->own[at.s];
 
-	n = after ? orr_jobs_successors(jobs, j, room) : orr_jobs_predecessors(jobs, j, room);
 	for (int k = 0; k < n; k++)
 		f->list[k] = (struct awaited){room[k], between(f, room[k], j)};
 	if (f->p->microbatches)
 		return n;
 	if (at.b + step >= 0 && at.b + step < m)
 		f->list[n++] = (struct awaited){job(f, at.s, at.b + step, at.d), 0};
-	if (after && at.d == ORR_PASS_W && at.b + caps->own[at.s] < m)
-		other = job(f, at.s, at.b + caps->own[at.s], ORR_PASS_F);
-	if (!after && at.d == ORR_PASS_F && at.b >= caps->own[at.s])
-		other = job(f, at.s, at.b - caps->own[at.s], ORR_PASS_W);
-	if (other >= 0)
-		f->list[n++] = (struct awaited){other, 0};
+	if (at.d == from && own >= 0 && own < m)
+		f->list[n++] =
+			(struct awaited){job(f, at.s, own, after ? ORR_PASS_F : ORR_PASS_W), 0};
 	for (int i = after ? caps->ended[at.s] : -1; i >= 0; i = caps->list[i].next_ended) {
 		const struct orr_cap *cap = &caps->list[i];
 
@@ -193,7 +177,7 @@ static void merge(struct finder *f, int j, int k)
 }
 
 /* Heads of all jobs; with `after`, tails. */
-static void find_side(struct finder *f, bool after, int *room)
+static void find_side(struct finder *f, bool after)
 {
 	int64_t *side = after ? f->tail : f->head;
 
@@ -201,7 +185,7 @@ static void find_side(struct finder *f, bool after, int *room)
 		memset(f->reach, 0, (size_t)f->n_jobs * (size_t)f->n_words * sizeof(*f->reach));
 	memset(f->n_sorted, 0, (size_t)f->p->n_workers * sizeof(*f->n_sorted));
 	for (int i = 0; i < f->n_jobs; i++) {
-		int j = f->sequence[after ? f->n_jobs - 1 - i : i], n = around(f, j, after, room);
+		int j = f->sequence[after ? f->n_jobs - 1 - i : i], n = around(f, j, after);
 		struct orr_job at = orr_jobs_at(&f->timed->jobs, j);
 
 		side[j] = after && at.d == ORR_PASS_W
@@ -223,10 +207,10 @@ static void find_side(struct finder *f, bool after, int *room)
 
 /* One worker, heads and tails, preemption allowed: at any time run the job that is there with the
  * longest tail. Exact for that relaxation (Jackson's preemptive rule). */
-static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct orr_heap *heap,
-			int64_t *bound)
+static int bound_worker(struct finder *f, int w, struct orr_heap *heap, int64_t *bound)
 {
 	const int *first = f->timed->jobs.first;
+	struct orr_keyed *keyed = f->keyed;
 	int n = 0, i = 0, code;
 	int64_t now = 0;
 
@@ -259,8 +243,7 @@ static int bound_worker(struct finder *f, int w, struct orr_keyed *keyed, struct
 	return 0;
 }
 
-/* The shortest time from the start of F(s,b) to the end of W(s,b): down every way from s, and back.
- */
+/* The least time from the start of F(s,b) to the end of W(s,b): down every way from s, and back. */
 static int64_t shortest_life(struct finder *f, int s, int b)
 {
 	const struct orr_pipeline *p = f->p;
@@ -344,8 +327,7 @@ static int64_t bound_memory(struct finder *f, int w)
 	return first + flat + last;
 }
 
-/* The way down from stage s that takes longest, there and back, over edges that a gradient takes.
- */
+/* The longest way down from stage s, there and back, over edges that a gradient takes. */
 static void find_way(struct finder *f, int s, struct orr_way *way)
 {
 	const struct orr_pipeline *p = f->p;
@@ -468,15 +450,9 @@ static void list_by_worker(struct finder *f)
 
 static int find_all(struct finder *f, struct orr_bounds *out)
 {
-	struct orr_keyed *keyed = malloc((size_t)f->n_jobs * sizeof(*keyed));
-	size_t n_around = orr_jobs_most_around(&f->timed->jobs);
-	int *room = calloc(n_around, sizeof(*room)), code = 0;
 	struct orr_heap heap = {0};
+	int code = 0;
 
-	if (!keyed || !room) {
-		code = orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f->n_jobs);
-		goto out;
-	}
 	for (int j = 0; j < f->n_jobs; j++)
 		f->duration[j] = f->timed->duration[j] -
 				 (j % ORR_N_PASSES == ORR_PASS_W && orr_jobs_has(&f->timed->jobs, j)
@@ -485,17 +461,16 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 	list_by_worker(f);
 	fill_sequence(f);
 	if ((code = orr_caps_init(&f->caps, f->timed, f->duration, f->err)))
-		goto out;
-	if (!(f->list = calloc(n_around + 2 + (size_t)f->caps.n, sizeof(*f->list)))) {
-		code = orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d caps", f->caps.n);
-		goto out;
-	}
+		return code;
+	f->list = orr_arrays_add(&f->all, f->n_around + 2 + (size_t)f->caps.n, sizeof(*f->list));
+	if ((code = orr_arrays_check(&f->all, "bounds", f->err)))
+		return code;
 	for (int after = 0; after < 2 && !f->timed->seeks_span; after++)
-		find_side(f, after, room);
+		find_side(f, after);
 	for (int j = 0; j < f->n_jobs; j++)
 		out->path_ns = larger(out->path_ns, f->head[j] + f->duration[j] + f->tail[j]);
 	for (int w = 0; !code && w < f->p->n_workers; w++) {
-		code = bound_worker(f, w, keyed, &heap, &out->worker_ns);
+		code = bound_worker(f, w, &heap, &out->worker_ns);
 		out->memory_ns = larger(out->memory_ns, bound_memory(f, w));
 		if (!code)
 			code = orr_bounds_room(&out->room_ns, f->timed, w, f->on, f->duration,
@@ -505,40 +480,41 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 		code = bound_all_meetings(f, out);
 	out->largest_ns = larger(larger(larger(out->path_ns, out->worker_ns), out->meet_ns),
 				 larger(out->memory_ns, out->room_ns));
-out:
 	orr_heap_fini(&heap);
-	orr_caps_fini(&f->caps);
-	free(f->list);
-	free(keyed);
-	free(room);
 	return code;
 }
 
 int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struct orr_error *err)
 {
 	const struct orr_pipeline *p = timed->jobs.pipeline;
-	struct finder f = {.timed = timed, .p = p, .n_jobs = timed->jobs.n_jobs, .err = err};
-	size_t n = (size_t)f.n_jobs, n_stages = (size_t)p->n_stages;
-	struct orr_arrays all = {0};
-	int code = 0;
+	struct finder f = {.timed = timed,
+			   .p = p,
+			   .n_jobs = timed->jobs.n_jobs,
+			   .n_words = (timed->jobs.n_jobs + 63) / 64,
+			   .n_around = orr_jobs_most_around(&timed->jobs),
+			   .err = err};
+	size_t n = (size_t)f.n_jobs, n_stages = (size_t)p->n_stages,
+	       n_listed = (size_t)timed->jobs.first[p->n_workers];
+	struct orr_arrays *all = &f.all;
+	int code;
 
 	memset(out, 0, sizeof(*out));
-	f.n_words = (f.n_jobs + 63) / 64;
-	f.duration = orr_arrays_add(&all, n, sizeof(*f.duration));
-	f.head = orr_arrays_add(&all, n, sizeof(*f.head));
-	f.tail = orr_arrays_add(&all, n, sizeof(*f.tail));
-	f.sequence = orr_arrays_add(&all, n, sizeof(*f.sequence));
-	f.sorted = orr_arrays_add(&all, (size_t)timed->jobs.first[p->n_workers], sizeof(*f.sorted));
-	f.on = orr_arrays_add(&all, (size_t)timed->jobs.first[p->n_workers], sizeof(*f.on));
-	f.n_sorted = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*f.n_sorted));
-	f.next = orr_arrays_add(&all, n_stages, sizeof(*f.next));
-	f.longest = orr_arrays_add(&all, 2 * n_stages, sizeof(*f.longest));
+	f.duration = orr_arrays_add(all, n, sizeof(*f.duration));
+	f.head = orr_arrays_add(all, n, sizeof(*f.head));
+	f.tail = orr_arrays_add(all, n, sizeof(*f.tail));
+	f.sequence = orr_arrays_add(all, n, sizeof(*f.sequence));
+	f.keyed = orr_arrays_add(all, n, sizeof(*f.keyed));
+	f.room = orr_arrays_add(all, f.n_around, sizeof(*f.room));
+	f.sorted = orr_arrays_add(all, n_listed, sizeof(*f.sorted));
+	f.on = orr_arrays_add(all, n_listed, sizeof(*f.on));
+	f.n_sorted = orr_arrays_add(all, (size_t)p->n_workers, sizeof(*f.n_sorted));
+	f.next = orr_arrays_add(all, n_stages, sizeof(*f.next));
+	f.longest = orr_arrays_add(all, 2 * n_stages, sizeof(*f.longest));
 	if (f.n_jobs <= DENSE)
-		f.reach = orr_arrays_add(&all, n * (size_t)f.n_words, sizeof(*f.reach));
-	if (all.failed)
-		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", f.n_jobs);
-	else
+		f.reach = orr_arrays_add(all, n * (size_t)f.n_words, sizeof(*f.reach));
+	if (!(code = orr_arrays_check(all, "bounds", err)))
 		code = find_all(&f, out);
-	orr_arrays_free(&all);
+	orr_caps_fini(&f.caps);
+	orr_arrays_free(all);
 	return code;
 }

@@ -86,7 +86,6 @@ static int add(struct finder *f, struct orr_cap cap)
 	return 0;
 }
 
-/* The least duration of a pass of the members. */
 static int64_t least(const struct finder *f, int n_members, enum orr_pass d)
 {
 	int64_t ns = INT64_MAX;
@@ -125,23 +124,17 @@ static int add_rows(struct finder *f, struct orr_cap cap, struct orr_load one, s
 static int find_apart(const struct finder *f, int t, int s, int r)
 {
 	struct orr_load limit = orr_timed_most(f->timed, worker_of(f, t));
-	int64_t m = f->p->n_microbatches, each = f->size[s] > r - 1 ? f->size[s] - (r - 1) : 0,
+	int64_t m = f->p->n_microbatches, each = larger(0, f->size[s] - (r - 1)),
 		beyond = limit.stashes - (f->size[t] + f->size[s] - (r - 1)),
 		apart = beyond < 0 ? 1
 			: each     ? beyond / each + 2
 				   : m;
 
-	if (r == 1 && f->bytes[s] && limit.bytes < INT64_MAX) {
-		int64_t by_bytes = limit.bytes > f->bytes[t]
-					   ? (limit.bytes - f->bytes[t]) / f->bytes[s] + 1
-					   : 1;
-
-		apart = by_bytes < apart ? by_bytes : apart;
-	}
-	return (int)(apart < m ? apart : m);
+	if (r == 1 && f->bytes[s] && limit.bytes < INT64_MAX)
+		apart = smaller(apart, larger(0, limit.bytes - f->bytes[t]) / f->bytes[s] + 1);
+	return (int)smaller(apart, m);
 }
 
-/* Does each member lead to the next? */
 static bool is_chain(const struct finder *f, int n)
 {
 	for (int k = 0; k < n; k++)
@@ -206,7 +199,7 @@ static int add_stage(struct finder *f, int t)
 	most = smaller(most, limit.stashes - (n - 1));
 	if (one.bytes)
 		most = smaller(most, (limit.bytes - (all.bytes - one.bytes)) / one.bytes);
-	f->caps->own[t] = most < 1 ? 1 : (int)most;
+	f->caps->own[t] = (int)larger(most, 1);
 	beyond = -least(f, n, ORR_PASS_F) - least(f, n, ORR_PASS_B); /* (t,i), and F(s,j) */
 	for (int k = n <= MOST_TOGETHER ? 0 : n - 1; k < n && !code; k++) {
 		int s = f->member[k];
@@ -273,7 +266,7 @@ int orr_caps_init(struct orr_caps *caps, const struct orr_timed *timed, const in
 	size_t n = (size_t)p->n_stages;
 	struct orr_arrays all = {0};
 	struct finder f = {.timed = timed, .p = p, .duration = duration, .caps = caps, .err = err};
-	int code = 0;
+	int code;
 
 	*caps = (struct orr_caps){0};
 	caps->own = orr_arrays_add(&caps->all, n, sizeof(*caps->own));
@@ -284,9 +277,10 @@ int orr_caps_init(struct orr_caps *caps, const struct orr_timed *timed, const in
 	f.bytes = orr_arrays_add(&all, n, sizeof(*f.bytes));
 	f.length = orr_arrays_add(&all, n, sizeof(*f.length));
 	f.seen = orr_arrays_add(&all, n, sizeof(*f.seen));
-	if (caps->all.failed || all.failed)
-		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %zu stages", n);
-	for (int s = 0; s < p->n_stages && !code; s++) {
+	if ((code = orr_arrays_check(&caps->all, "bounds", err)) ||
+	    (code = orr_arrays_check(&all, "bounds", err)))
+		goto out;
+	for (int s = 0; s < p->n_stages; s++) {
 		caps->own[s] = p->n_microbatches;
 		caps->started[s] = caps->ended[s] = -1;
 	}
@@ -296,6 +290,7 @@ int orr_caps_init(struct orr_caps *caps, const struct orr_timed *timed, const in
 	for (int s = 0; s < p->n_stages && !code; s++)
 		if (p->stages[s].n_in > 1 && !p->microbatches)
 			code = add_join(&f, s);
+out:
 	orr_arrays_free(&all);
 	return code;
 }

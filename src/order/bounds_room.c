@@ -6,9 +6,9 @@
 #include "bounds.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "base/sort.h"
 
@@ -21,13 +21,13 @@ struct end {
 	int n_on;
 	int64_t room;                /* stashes that fit */
 	int64_t *most[ORR_N_PASSES]; /* [n + 1] the longest jobs of a pass take so much together */
-	struct orr_keyed *keyed;
+	struct orr_keyed *firsts, *lasts; /* [n] Bs by heads, and jobs as they were sorted last */
 	struct orr_error *err;
 };
 
 static int64_t longest(const struct end *e, enum orr_pass d, int64_t count)
 {
-	return e->most[d][count < e->n ? count : e->n];
+	return e->most[d][smaller(count, e->n)];
 }
 
 /* The worker's jobs of pass d by sign * value[], the smallest first. */
@@ -40,9 +40,9 @@ static int sort(struct end *e, enum orr_pass d, const int64_t *value, int sign)
 		int j = e->on[i];
 
 		if (jobs->compute[j] == e->w && j % ORR_N_PASSES == (int)d)
-			e->keyed[n++] = (struct orr_keyed){sign * value[j], j};
+			e->lasts[n++] = (struct orr_keyed){sign * value[j], j};
 	}
-	return n ? orr_sort(e->keyed, n, e->err) : 0;
+	return orr_sort(e->lasts, n, e->err);
 }
 
 /* Part of a step at one of its ends: so long, and no more than so much work in it. */
@@ -50,8 +50,7 @@ struct part {
 	int64_t time, work;
 };
 
-/* Before B number k can start, or after all Fs but k must have ended; k -1: only what every job
- * leaves. */
+/* Before B number k can start, or after all Fs but k must have ended; k -1: what all jobs leave. */
 static struct part part_of(const struct end *e, const struct orr_keyed *keyed, int64_t at_once,
 			   int k, bool at_last)
 {
@@ -65,16 +64,14 @@ static struct part part_of(const struct end *e, const struct orr_keyed *keyed, i
 }
 
 /* With more work than both parts take, they cannot overlap, and the rest goes in between. */
-static int64_t join(const struct end *e, const struct orr_keyed *firsts, int64_t first,
-		    int64_t last, int64_t busy)
+static int64_t join(const struct end *e, int64_t first, int64_t last, int64_t busy)
 {
-	int64_t bound = 0;
-	int most = e->n < MOST ? e->n : MOST;
+	int64_t bound = 0, most = smaller(e->n, MOST);
 
 	for (int k = -1; k < most; k++)
 		for (int l = -1; l < most; l++) {
-			struct part x = part_of(e, firsts, first, k, false),
-				    y = part_of(e, e->keyed, last, l, true);
+			struct part x = part_of(e, e->firsts, first, k, false),
+				    y = part_of(e, e->lasts, last, l, true);
 
 			if (busy > x.work + y.work)
 				bound = larger(bound, x.time + y.time + busy - x.work - y.work);
@@ -82,8 +79,8 @@ static int64_t join(const struct end *e, const struct orr_keyed *firsts, int64_t
 	return bound;
 }
 
-static int find(struct end *e, struct orr_keyed *firsts, const int64_t *duration,
-		const int64_t *head, const int64_t *tail, int64_t *bound)
+static int find(struct end *e, const int64_t *duration, const int64_t *head, const int64_t *tail,
+		int64_t *bound)
 {
 	const struct orr_timed *t = e->timed;
 	int64_t first = INT64_MAX, last = INT64_MAX, busy = 0;
@@ -95,21 +92,21 @@ static int find(struct end *e, struct orr_keyed *firsts, const int64_t *duration
 		if (t->jobs.compute[j] != e->w)
 			continue;
 		busy += duration[j];
-		first = head[j] < first ? head[j] : first;
-		last = tail[j] < last ? tail[j] : last;
+		first = smaller(first, head[j]);
+		last = smaller(last, tail[j]);
 	}
 	for (int d = 0; d < ORR_N_PASSES; d++) {
 		if ((code = sort(e, (enum orr_pass)d, duration, -1)))
 			return code;
 		for (int k = 0; k < e->n; k++)
-			e->most[d][k + 1] = e->most[d][k] - e->keyed[k].key;
+			e->most[d][k + 1] = e->most[d][k] - e->lasts[k].key;
 	}
 	if ((code = sort(e, ORR_PASS_B, head, 1)))
 		return code;
-	memcpy(firsts, e->keyed, (size_t)e->n * sizeof(*firsts));
+	memcpy(e->firsts, e->lasts, (size_t)e->n * sizeof(*e->firsts));
 	if ((code = sort(e, ORR_PASS_F, tail, 1)))
 		return code;
-	*bound = larger(*bound, join(e, firsts, first, last, busy));
+	*bound = larger(*bound, join(e, first, last, busy));
 	return 0;
 }
 
@@ -126,8 +123,8 @@ int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const 
 			.room = limit.stashes,
 			.err = err};
 	int64_t least = INT64_MAX;
-	size_t room;
-	int code = 0;
+	struct orr_arrays all = {0};
+	int code;
 
 	for (int i = 0; i < e.n_on; i++) {
 		int j = e.on[i];
@@ -137,26 +134,20 @@ int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const 
 			    !orr_jobs_has(jobs, j + (int)ORR_PASS_W))
 				return 0; /* then there is work that nothing of this holds back */
 			e.n++;
-			least = timed->up[j].bytes < least ? timed->up[j].bytes : least;
+			least = smaller(least, timed->up[j].bytes);
 		}
 	}
 	if (!e.n)
 		return 0;
-	if (least > 0 && limit.bytes / least < e.room)
-		e.room = limit.bytes / least;
-	if (e.room > e.n)
-		e.room = e.n;
-	room = (size_t)e.n + 1;
-	e.keyed = malloc(2 * room * sizeof(*e.keyed));
-	e.most[0] = calloc(ORR_N_PASSES * room, sizeof(**e.most));
-	if (!e.keyed || !e.most[0]) {
-		code = orr_fail(err, ORR_E_NOMEM, "bounds: no memory for %d jobs", jobs->n_jobs);
-	} else {
-		e.most[1] = e.most[0] + room;
-		e.most[2] = e.most[1] + room;
-		code = find(&e, e.keyed + room, duration, head, tail, bound);
-	}
-	free(e.keyed);
-	free(e.most[0]);
+	if (least > 0)
+		e.room = smaller(e.room, limit.bytes / least);
+	e.room = smaller(e.room, e.n);
+	e.firsts = orr_arrays_add(&all, (size_t)e.n, sizeof(*e.firsts));
+	e.lasts = orr_arrays_add(&all, (size_t)e.n, sizeof(*e.lasts));
+	for (int d = 0; d < ORR_N_PASSES; d++)
+		e.most[d] = orr_arrays_add(&all, (size_t)e.n + 1, sizeof(**e.most));
+	if (!(code = orr_arrays_check(&all, "bounds", err)))
+		code = find(&e, duration, head, tail, bound);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "base/sort.h"
 
 #define MORE_REPEATS 5  /* than are in flight: what one takes is seen in the last of them */
@@ -25,14 +26,9 @@ static int n_kinds(const struct orr_cyclic *c)
 	return c->p->n_stages * ORR_N_PASSES;
 }
 
-static int64_t floor_of(int64_t x, int64_t y)
-{
-	return x / y - (x % y < 0);
-}
-
 static int residue(const struct orr_cyclic *c, int b)
 {
-	return b - (int)floor_of(b, c->k) * c->k;
+	return (int)modulo(b, c->k);
 }
 
 static void set(struct orr_cyclic *c, int w, int place, struct orr_again again)
@@ -56,9 +52,9 @@ static int64_t period_of(const struct orr_timed *timed, int k, int middle)
 		int64_t apart = timed->start[(middle + k - 1) * each + i] -
 				timed->start[middle * each + i] + 1;
 
-		period = apart > period ? apart : period;
+		period = larger(period, apart);
 	}
-	return period > 0 ? period : 1;
+	return larger(period, 1);
 }
 
 /* Twice the start of job j: what has no length goes before what starts with it. */
@@ -78,7 +74,8 @@ static void number_places(struct orr_cyclic *c)
  * long, by slow links, that lists would be run for more microbatches than there are. */
 static int fill(struct orr_cyclic *c, const struct orr_timed *timed, struct orr_error *err)
 {
-	int n = c->k * n_kinds(c), middle = (c->p->n_microbatches - c->k) / 2 * n_kinds(c), code;
+	int n = c->k * n_kinds(c), middle = (c->p->n_microbatches - c->k) / 2 * n_kinds(c),
+	    code = 0;
 	int64_t period = 2 * period_of(timed, c->k, middle / n_kinds(c)), last = 0,
 		first = INT64_MAX;
 	struct orr_keyed *keyed = calloc((size_t)n, sizeof(*keyed));
@@ -90,15 +87,14 @@ static int fill(struct orr_cyclic *c, const struct orr_timed *timed, struct orr_
 
 		if (!orr_jobs_has(&timed->jobs, middle + i))
 			continue;
-		keyed[c->n++] = (struct orr_keyed){at - floor_of(at, period) * period, i};
+		keyed[c->n++] = (struct orr_keyed){modulo(at, period), i};
 		c->first[timed->jobs.compute[middle + i] + 1]++;
-		first = at < first ? at : first;
-		last = at > last ? at : last;
+		first = smaller(first, at);
+		last = larger(last, at);
 	}
 	if ((last - first) / period > LONGEST * c->p->n_microbatches / c->k) {
 		c->n = 0;
-		free(keyed);
-		return 0;
+		goto out;
 	}
 	for (int w = 0; w < c->p->n_workers; w++)
 		c->first[w + 1] += c->first[w];
@@ -113,6 +109,7 @@ static int fill(struct orr_cyclic *c, const struct orr_timed *timed, struct orr_
 	memmove(c->first + 1, c->first, (size_t)c->p->n_workers * sizeof(*c->first));
 	c->first[0] = 0;
 	number_places(c);
+out:
 	free(keyed);
 	return code;
 }
@@ -122,8 +119,8 @@ static void find_range(const struct orr_again *list, int n, int *least, int *mos
 {
 	*least = *most = list[0].b;
 	for (int i = 1; i < n; i++) {
-		*least = list[i].b < *least ? list[i].b : *least;
-		*most = list[i].b > *most ? list[i].b : *most;
+		*least = (int)smaller(*least, list[i].b);
+		*most = (int)larger(*most, list[i].b);
 	}
 }
 
@@ -181,7 +178,6 @@ int orr_cyclic_place(const struct orr_cyclic *c, int j)
 	return c->place[j / n_kinds(c) % c->k * n_kinds(c) + j % n_kinds(c)];
 }
 
-/* x comes right before y: must it? */
 static bool must_precede(struct orr_again x, struct orr_again y)
 {
 	return x.kind == y.kind ||
@@ -246,15 +242,15 @@ void orr_cyclic_take(struct orr_cyclic *c, const struct orr_again *list)
 
 int64_t orr_cyclic_estimate(const struct orr_cyclic *c)
 {
-	int last = c->few.n_microbatches - 1, before = last - 2 * c->k, left;
+	int last = c->few.n_microbatches - 1, before = last - 2 * c->k,
+	    left = c->p->n_microbatches - c->few.n_microbatches;
 	int64_t apart = 0;
 
-	left = c->p->n_microbatches - c->few.n_microbatches;
 	for (int s = 0; s < c->p->n_stages; s++) {
 		int64_t now = c->timed->start[last * n_kinds(c) + s * ORR_N_PASSES] -
 			      c->timed->start[before * n_kinds(c) + s * ORR_N_PASSES];
 
-		apart = now > apart ? now : apart;
+		apart = larger(apart, now);
 	}
 	return c->timed->sought_ns + apart * left / (2 * c->k);
 }

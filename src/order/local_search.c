@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arrays.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "cyclic.h"
 
@@ -159,29 +159,11 @@ static int reach(const struct mover *m, int w, int from, int to)
 	return at;
 }
 
-/* A move about a job of the critical path: itself, or another one past it. */
-static bool propose(struct mover *m, struct shifted *s)
-{
-	const struct orr_timed *t = m->timed;
-	int j = m->path[draw(m, m->n_path)], n_at = orr_jobs_n_at(&t->jobs, j), i, place, n;
-	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST));
-	bool back = draw(m, 2), other = draw(m, 2);
-
-	i = n_at > 1 ? (int)draw(m, n_at) : 0;
-	place = orr_jobs_position(&t->jobs, j, i);
-	s->w = orr_jobs_worker(&t->jobs, j, i);
-	n = t->jobs.first[s->w + 1] - t->jobs.first[s->w];
-	s->from = other ? place + (back ? distance : -distance) : place;
-	if (s->from < 0 || s->from >= n)
-		return false;
-	s->to = reach(m, s->w, s->from, other ? place : place + (back ? -distance : distance));
-	return s->to != s->from && (!other || s->to == place);
-}
-
 /* The same on a list: it is done then. Places go on behind the end. */
-static bool propose_again(struct mover *m, struct shifted *s)
+static bool propose_again(struct mover *m)
 {
 	struct orr_cyclic *c = m->search->cyclic;
+	struct shifted *s = &m->shifted[0];
 	int j = m->path[draw(m, m->n_path)], place = orr_cyclic_place(c, j);
 	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST)), n, to;
 	bool back = draw(m, 2), other = draw(m, 2);
@@ -193,6 +175,7 @@ static bool propose_again(struct mover *m, struct shifted *s)
 	if (other)
 		to = s->from + place - to;
 	s->to = s->from + orr_cyclic_shift(c, s->w, s->from, to - s->from);
+	m->n_shifted = 1;
 	return s->to != s->from;
 }
 
@@ -213,31 +196,50 @@ static struct shifted follow(const struct mover *m, const struct shifted *s, int
 	return (struct shifted){w, from, reach(m, w, from, to), 0};
 }
 
-/* All shifts of a move: the one that is proposed, and of a job on several workers the others. */
-static void add_shifts(struct mover *m)
+/* A move about a job of the critical path: itself, or another one past it; of a job on several
+ * workers, in the orders of all. */
+static bool propose(struct mover *m)
 {
 	const struct orr_timed *t = m->timed;
-	int j = t->jobs.by_worker[t->jobs.first[m->shifted[0].w] + m->shifted[0].from];
+	struct shifted *s = &m->shifted[0];
+	int j = m->path[draw(m, m->n_path)], n_at = orr_jobs_n_at(&t->jobs, j), i, place, n;
+	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST));
+	bool back = draw(m, 2), other = draw(m, 2);
 
+	i = n_at > 1 ? (int)draw(m, n_at) : 0;
+	place = orr_jobs_position(&t->jobs, j, i);
+	s->w = orr_jobs_worker(&t->jobs, j, i);
+	n = t->jobs.first[s->w + 1] - t->jobs.first[s->w];
+	s->from = other ? place + (back ? distance : -distance) : place;
+	if (s->from < 0 || s->from >= n)
+		return false;
+	s->to = reach(m, s->w, s->from, other ? place : place + (back ? -distance : distance));
+	if (s->to == s->from || (other && s->to != place))
+		return false;
+	j = t->jobs.by_worker[t->jobs.first[s->w] + s->from];
 	m->n_shifted = 1;
-	for (int i = 0; i < orr_jobs_n_at(&t->jobs, j); i++)
-		if (orr_jobs_worker(&t->jobs, j, i) != m->shifted[0].w)
-			m->shifted[m->n_shifted++] =
-				follow(m, &m->shifted[0], orr_jobs_worker(&t->jobs, j, i));
+	for (i = 0; i < orr_jobs_n_at(&t->jobs, j); i++)
+		if (orr_jobs_worker(&t->jobs, j, i) != s->w)
+			m->shifted[m->n_shifted++] = follow(m, s, orr_jobs_worker(&t->jobs, j, i));
+	return true;
+}
+
+static void keep_order(struct mover *m)
+{
+	const struct orr_cyclic *cyclic = m->search->cyclic;
+
+	if (cyclic)
+		memcpy(m->kept_list, cyclic->list, (size_t)cyclic->n * sizeof(*m->kept_list));
+	else
+		memcpy(m->kept_order, m->timed->jobs.by_worker,
+		       m->n_listed * sizeof(*m->kept_order));
 }
 
 static void keep(struct mover *m)
 {
-	const struct orr_timed *t = m->timed;
-	struct orr_local_search *search = m->search;
-
-	search->best_ns = sought(m);
-	if (search->cyclic)
-		memcpy(m->kept_list, search->cyclic->list,
-		       (size_t)search->cyclic->n * sizeof(*m->kept_list));
-	else
-		memcpy(m->kept_order, t->jobs.by_worker, m->n_listed * sizeof(*m->kept_order));
-	m->code = search->found(search->user);
+	m->search->best_ns = sought(m);
+	keep_order(m);
+	m->code = m->search->found(m->search->user);
 }
 
 static void count_excess(struct mover *m)
@@ -285,22 +287,20 @@ static void shift_all(struct mover *m)
 	}
 }
 
-static void shift_list(struct mover *m, int w, int from, int to)
-{
-	(void)orr_cyclic_shift(m->search->cyclic, w, from, to - from);
-	orr_cyclic_run(m->search->cyclic, w);
-}
-
 static void shift_back(struct mover *m)
 {
+	struct orr_cyclic *cyclic = m->search->cyclic;
+
 	for (int i = 0; i < m->n_shifted; i++) {
 		const struct shifted *s = &m->shifted[i];
 
-		if (m->search->cyclic)
-			shift_list(m, s->w, s->to, s->from);
-		else
-			shift(m->timed, s->w, s->to, s->from);
 		m->n_excess -= s->excess - m->excess[s->w];
+		if (!cyclic) {
+			shift(m->timed, s->w, s->to, s->from);
+			continue;
+		}
+		(void)orr_cyclic_shift(cyclic, s->w, s->to, s->from - s->to);
+		orr_cyclic_run(cyclic, s->w);
 	}
 }
 
@@ -365,15 +365,8 @@ static void move(struct mover *m, int64_t worse)
 		move_microbatch(m, worse);
 		return;
 	}
-	if (m->search->cyclic) {
-		if (!propose_again(m, &m->shifted[0]))
-			return;
-		m->n_shifted = 1;
-	} else {
-		if (!propose(m, &m->shifted[0]))
-			return;
-		add_shifts(m);
-	}
+	if (!(m->search->cyclic ? propose_again(m) : propose(m)))
+		return;
 	shift_all(m);
 	swap_starts(m);
 	if (accept(m, worse)) {
@@ -387,12 +380,7 @@ static void move(struct mover *m, int64_t worse)
 
 bool orr_is_late(int64_t until_ns)
 {
-	struct timespec now;
-
-	if (!until_ns)
-		return false;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= until_ns;
+	return until_ns && orr_ns_now(CLOCK_MONOTONIC) >= until_ns;
 }
 
 static void run(struct mover *m)
@@ -439,7 +427,8 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 	size_t n = (size_t)t->jobs.n_jobs;
 	struct mover m = {.search = search, .timed = t};
 	struct orr_arrays all = {0};
-	int code = 0;
+	int64_t *start;
+	int code;
 
 	m.path = orr_arrays_add(&all, n, sizeof(*m.path));
 	m.excess = orr_arrays_add(&all, (size_t)t->jobs.pipeline->n_workers, sizeof(*m.excess));
@@ -448,20 +437,15 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 	m.n_listed = (size_t)t->jobs.first[t->jobs.pipeline->n_workers];
 	m.kept_order = orr_arrays_add(&all, m.n_listed, sizeof(*m.kept_order));
 	m.shifted = orr_arrays_add(&all, (size_t)t->jobs.most_at, sizeof(*m.shifted));
-	m.kept_start = calloc(n, sizeof(*m.kept_start));
+	m.kept_start = start = orr_arrays_add(&all, n, sizeof(*start));
 	m.kept_list = orr_arrays_add(&all, search->cyclic ? (size_t)search->cyclic->n : 1,
 				     sizeof(*m.kept_list));
-	if (!m.kept_start || all.failed) {
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
-	} else {
-		memcpy(m.kept_order, t->jobs.by_worker, m.n_listed * sizeof(*m.kept_order));
-		if (search->cyclic)
-			memcpy(m.kept_list, search->cyclic->list,
-			       (size_t)search->cyclic->n * sizeof(*m.kept_list));
-		run(&m);
-		code = m.code;
-	}
-	free(m.kept_start);
+	if ((code = orr_arrays_check(&all, "search", err)))
+		return code;
+	keep_order(&m);
+	run(&m);
+	if (t->start == start) /* which is this search's */
+		swap_starts(&m);
 	orr_arrays_free(&all);
-	return code;
+	return m.code;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fold.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "block.h"
 #include "reorder.h"
@@ -36,21 +37,12 @@ struct search {
 	int64_t least;              /* stashes that the smallest block needs */
 };
 
-static int64_t modulo(int64_t t)
-{
-	int64_t rest = t % CELLS;
-
-	return rest < 0 ? rest + CELLS : rest;
-}
-
-/* The first cell after t that is `cell` modulo T. */
 static int64_t next_cell(int64_t t, int64_t cell)
 {
-	return t + 1 + modulo(cell - t - 1);
+	return t + 1 + modulo(cell - t - 1, CELLS);
 }
 
-/* From one worker's starts to the next one's: what runs down the fold comes later, what runs up
- * earlier. */
+/* From one worker's starts to the next one's: later down the fold, and earlier up. */
 static void step(const struct search *search, const struct offsets *o, int i, int64_t *cell)
 {
 	const int64_t *d = search->deltas[i < o->k ? o->low : o->high];
@@ -61,7 +53,6 @@ static void step(const struct search *search, const struct offsets *o, int i, in
 	cell[3] -= d[1];
 }
 
-/* Do no two passes meet, on any worker? */
 static bool keeps_apart(const struct search *search, const struct offsets *o)
 {
 	int64_t cell[4] = {0, o->f1, o->b1, o->b0};
@@ -72,7 +63,7 @@ static bool keeps_apart(const struct search *search, const struct offsets *o)
 		if (i > 0)
 			step(search, o, i, cell);
 		for (int pass = 0; pass < 4; pass++)
-			cells |= 1U << modulo(cell[pass]);
+			cells |= 1U << modulo(cell[pass], CELLS);
 		if (__builtin_popcount(cells) < 4)
 			return false;
 	}
@@ -165,14 +156,12 @@ static int64_t hold(const struct search *search)
 
 			for (int k = 0; k < 2; k++) {
 				int f = 3 * (k ? block->n_stages - 1 - i : i);
-				int64_t started = t - block->start[f],
-					ended = t - block->start[f + ORR_PASS_W] - 1;
-
-				held += (started - modulo(started) - ended + modulo(ended)) / CELLS;
+				held += floor_of(t - block->start[f], CELLS) -
+					floor_of(t - block->start[f + ORR_PASS_W] - 1, CELLS);
 			}
-			most = held > most ? held : most;
+			most = larger(most, held);
 		}
-	return most < all ? most : all;
+	return smaller(most, all);
 }
 
 /* Repeat and squeeze the block. Does it fit? */
@@ -185,8 +174,7 @@ static int squeeze(struct search *search, bool *fits)
 	if ((code = orr_block_fill(search->block, search->err)))
 		return code;
 	held = hold(search);
-	if (search->least > held)
-		search->least = held;
+	search->least = smaller(search->least, held);
 	if (held > search->stashes)
 		return 0;
 	if ((code = orr_block_repeat(search->timed, search->block, search->err)))
@@ -245,7 +233,7 @@ static int squeeze_found(struct search *search, const struct offsets *o, bool *f
 
 static int bounded(int value, int low, int high)
 {
-	return value < low ? low : value > high ? high : value;
+	return (int)larger(low, smaller(value, high));
 }
 
 static int try_found(struct search *search)
@@ -302,8 +290,7 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 	if (!search->span)
 		code = orr_fail(err, ORR_E_INPUT,
 				"adaptive: nothing fits %lld stage stashes on a worker, the "
-				"smallest block holds %lld: "
-				"give memory=%lld or more",
+				"smallest block holds %lld: give memory=%lld or more",
 				(long long)stashes, (long long)search->least,
 				(long long)search->least);
 out:

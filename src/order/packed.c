@@ -39,32 +39,35 @@ static bool is_apart(const struct orr_pipeline *p, int s)
 	return !p->stages[s].n_in && !p->stages[s].stash_bytes && orr_pipeline_n_at(p, s) > 1;
 }
 
+/* Does kind k run in the period? */
+static bool is_packed(const struct packer *x, int k)
+{
+	return orr_jobs_has(&x->timed->jobs, k) && !is_apart(x->p, k / ORR_N_PASSES);
+}
+
 /* Lengths in cells, and the least period; false: too fine a grid. */
 static bool measure(struct packer *x)
 {
 	const struct orr_jobs *jobs = &x->timed->jobs;
-	int most = 0;
+	int64_t most = 0;
 
 	x->cell_ns = 0;
 	for (int k = 0; k < x->n_kinds; k++)
-		if (orr_jobs_has(jobs, k) && !is_apart(x->p, k / ORR_N_PASSES))
+		if (is_packed(x, k))
 			x->cell_ns = common_divisor(x->timed->duration[k], x->cell_ns);
 	for (int w = 0; w < x->p->n_workers && x->cell_ns; w++) {
 		int64_t busy = 0;
 
 		for (int k = 0; k < x->n_kinds; k++)
-			if (orr_jobs_has(jobs, k) && !is_apart(x->p, k / ORR_N_PASSES) &&
-			    orr_jobs_number_at(jobs, k, w) >= 0)
+			if (is_packed(x, k) && orr_jobs_number_at(jobs, k, w) >= 0)
 				busy += x->timed->duration[k] / x->cell_ns;
 		if (busy > MOST_CELLS)
 			return false;
-		most = busy > most ? (int)busy : most;
+		most = larger(most, busy);
 	}
 	for (int k = 0; k < x->n_kinds && x->cell_ns; k++)
-		x->length[k] = !orr_jobs_has(jobs, k) || is_apart(x->p, k / ORR_N_PASSES)
-				       ? 0
-				       : (int)(x->timed->duration[k] / x->cell_ns);
-	x->period = most;
+		x->length[k] = is_packed(x, k) ? (int)(x->timed->duration[k] / x->cell_ns) : 0;
+	x->period = (int)most;
 	return most > 0;
 }
 
@@ -73,17 +76,16 @@ static bool measure(struct packer *x)
 static void find_heights(struct packer *x)
 {
 	const struct orr_timed *t = x->timed;
-	bool changed = true;
 
 	memcpy(x->height, x->length, (size_t)x->n_kinds * sizeof(*x->height));
-	while (changed) {
+	for (bool changed = true; changed;) {
 		changed = false;
 		for (int k = 0; k < x->n_kinds; k++)
 			for (int i = t->first_after[k]; i < t->first_after[k + 1]; i++) {
 				int h = x->length[k] + x->height[t->after[i]];
 
 				changed = changed || h > x->height[k];
-				x->height[k] = h > x->height[k] ? h : x->height[k];
+				x->height[k] = (int)larger(x->height[k], h);
 			}
 	}
 }
@@ -164,14 +166,14 @@ static void place(struct packer *x, int k)
 	for (int i = t->first_before[k]; i < t->first_before[k + 1]; i++) {
 		int before = t->before[i];
 
-		if (x->start[before] >= 0 && x->start[before] + x->length[before] > from)
-			from = x->start[before] + x->length[before];
+		if (x->start[before] >= 0)
+			from = (int)larger(from, x->start[before] + x->length[before]);
 	}
 	for (at = from; at < from + x->period; at++)
 		if (is_free(x, k, at) && skip-- <= 0)
 			break;
 	if (at == from + x->period) { /* not the place that it had to leave */
-		at = from > x->tried[k] ? from : x->tried[k] + 1;
+		at = (int)larger(from, x->tried[k] + 1);
 		at = at > from + 2 * x->period ? from + draw(x, x->period) : at;
 	}
 	evict(x, k, at);
@@ -185,15 +187,15 @@ static void put_off(struct packer *x)
 	const struct orr_timed *t = x->timed;
 
 	for (int s = x->p->n_stages - 1; s >= 0; s--) {
-		int k = s * ORR_N_PASSES, at, to = INT32_MAX, from = x->start[k];
+		int k = s * ORR_N_PASSES, at = INT32_MAX, from = x->start[k];
 
 		for (int i = t->first_after[k]; i < t->first_after[k + 1] && x->length[k]; i++)
-			if (x->length[t->after[i]] && x->start[t->after[i]] - x->length[k] < to)
-				to = x->start[t->after[i]] - x->length[k];
-		if (!x->length[k] || to == INT32_MAX)
+			if (x->length[t->after[i]])
+				at = (int)smaller(at, x->start[t->after[i]] - x->length[k]);
+		if (at == INT32_MAX)
 			continue;
 		mark(x, k, from, false);
-		for (at = to; at > from && !is_free(x, k, at);)
+		while (at > from && !is_free(x, k, at))
 			at--;
 		mark(x, k, at, true);
 	}
@@ -249,10 +251,8 @@ static void pack(struct packer *x)
 	put_off(x);
 	for (k = 0; k < x->n_kinds; k++)
 		if (x->length[k]) {
-			int end = x->start[k] + x->length[k];
-
-			first = x->start[k] < first ? x->start[k] : first;
-			last = end > last ? end : last;
+			first = (int)smaller(first, x->start[k]);
+			last = (int)larger(last, x->start[k] + x->length[k]);
 		}
 	if (last - first >= x->latency || !fits(x))
 		return;
@@ -260,65 +260,63 @@ static void pack(struct packer *x)
 	memcpy(x->best, x->start, (size_t)x->n_kinds * sizeof(*x->best));
 }
 
-static int visit(struct packer *x, struct orr_starts *starts)
+static int visit(const struct packer *x, struct orr_searched *of)
 {
 	int m = x->p->n_microbatches;
 	int64_t all = ((int64_t)x->latency + (int64_t)x->period * m + 1) * x->n_kinds;
-	bool any;
 
 	for (int j = 0; j < x->n_kinds * m; j++) {
-		int k = j % x->n_kinds, b = j / x->n_kinds;
-		int64_t turn = (int64_t)b * x->n_kinds + k;
+		int k = j % x->n_kinds, b = j / x->n_kinds, d = k % ORR_N_PASSES;
+		int64_t turn = (int64_t)b * x->n_kinds + k, cell;
 
-		if (is_apart(x->p, k / ORR_N_PASSES)) /* its Bs at the end, and then its Ws */
-			starts->n[j] = k % ORR_N_PASSES ? (1 + k % ORR_N_PASSES) * 2 * all + turn
-							: turn - all;
-		else /* what does not exist is with F */
-			starts->n[j] = ((int64_t)x->best[x->length[k] ? k : k - k % ORR_N_PASSES] +
-					(int64_t)b * x->period) *
-					       x->n_kinds +
-				       k;
+		/* what does not exist is with F */
+		cell = (int64_t)x->best[x->length[k] ? k : k - d] + (int64_t)b * x->period;
+		of->searcher->tried[j] =
+			!is_apart(x->p, k / ORR_N_PASSES) ? cell * x->n_kinds + k
+			: d ? (1 + d) * 2 * all + turn /* its Bs at the end, and then its Ws */
+			    : turn - all;
 	}
-	return starts->visit(starts->user, &any);
+	return orr_searched_consider(of, false);
 }
 
-static int pack_all(struct packer *x, struct orr_starts *starts, struct orr_error *err)
+static int pack_all(struct packer *x, struct orr_searched *of)
 {
 	int least = x->period, code = 0;
+	size_t most = (size_t)(least + MOST_LONGER);
 
 	find_heights(x);
-	x->taken =
-		malloc((size_t)x->p->n_workers * (size_t)(least + MOST_LONGER) * sizeof(*x->taken));
-	if (!x->taken)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for a period");
+	if (!(x->taken = malloc((size_t)x->p->n_workers * most * sizeof(*x->taken))))
+		return orr_fail(of->searcher->err, ORR_E_NOMEM, "search: no memory for a period");
 	for (; x->period <= least + MOST_LONGER && !code; x->period++) {
 		x->latency = INT32_MAX;
 		for (int i = 0; i < TRIES; i++)
 			pack(x);
 		if (x->latency < INT32_MAX)
-			code = visit(x, starts);
+			code = visit(x, of);
 	}
+	free(x->taken);
 	return code;
 }
 
-int orr_packed_visit(struct orr_starts *starts, const struct orr_timed *timed,
-		     struct orr_error *err)
+int orr_packed_visit(struct orr_searched *of)
 {
-	struct packer x = {.timed = timed, .p = starts->p, .random = 1};
-	size_t n = (size_t)starts->p->n_stages * ORR_N_PASSES;
-	int *room = calloc(5 * n, sizeof(*room)), code = 0;
+	const struct orr_pipeline *p = of->searcher->p;
+	struct packer x = {
+		.timed = of->timed, .p = p, .random = 1, .n_kinds = p->n_stages * ORR_N_PASSES};
+	size_t n = (size_t)x.n_kinds;
+	int *room, code = 0;
 
-	x.n_kinds = (int)n;
-	if (!room)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for a period");
+	if (of->timed->jobs.most_at < 2 || orr_pipeline_gathers(p))
+		return 0;
+	if (!(room = calloc(5 * n, sizeof(*room))))
+		return orr_fail(of->searcher->err, ORR_E_NOMEM, "search: no memory for a period");
 	x.length = room;
 	x.height = room + n;
 	x.start = room + 2 * n;
 	x.tried = room + 3 * n;
 	x.best = room + 4 * n;
-	if (!orr_pipeline_gathers(starts->p) && measure(&x))
-		code = pack_all(&x, starts, err);
-	free(x.taken);
+	if (measure(&x))
+		code = pack_all(&x, of);
 	free(room);
 	return code;
 }

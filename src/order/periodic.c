@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/pipeline.h"
+#include "base/max.h"
 #include "base/quantity.h"
+#include "orrery/pipeline.h"
 
 /* Stage s is on worker s, if there is one. */
 static int64_t job_of(const struct orr_pipeline *p, int s, enum orr_pass d)
@@ -13,19 +14,18 @@ static int64_t job_of(const struct orr_pipeline *p, int s, enum orr_pass d)
 				: orr_pipeline_duration_ns(p, s, d, false);
 }
 
-static int64_t forward_of(const struct orr_pipeline *p, int s)
-{
-	return job_of(p, s, ORR_PASS_F);
-}
-
-static int64_t backward_of(const struct orr_pipeline *p, int s)
-{
-	return job_of(p, s, ORR_PASS_B);
-}
-
 static int64_t work_of(const struct orr_pipeline *p, int s)
 {
-	return forward_of(p, s) + backward_of(p, s);
+	return job_of(p, s, ORR_PASS_F) + job_of(p, s, ORR_PASS_B);
+}
+
+static int64_t longest_work(const struct orr_pipeline *p)
+{
+	int64_t longest = 0;
+
+	for (int s = 0; s < p->n_stages; s++)
+		longest = larger(longest, work_of(p, s));
+	return longest;
 }
 
 static int check_chain(const struct orr_pipeline *p, struct orr_error *err)
@@ -35,8 +35,7 @@ static int check_chain(const struct orr_pipeline *p, struct orr_error *err)
 		    (p->stages[s].n_out && orr_stage_after(p, s, 0) != s + 1))
 			return orr_fail(err, ORR_E_INPUT,
 					"periodic patterns are for chains, and stage %d does not "
-					"feed stage %d "
-					"alone: take 1f1b",
+					"feed stage %d alone: take 1f1b",
 					s, s + 1);
 	return 0;
 }
@@ -71,16 +70,16 @@ static void place(struct orr_star *x, const struct orr_pipeline *p)
 
 	for (int s = 0; s < p->n_stages; s++) {
 		x->forward_ns[s] = time;
-		time += forward_of(p, s);
+		time += job_of(p, s, ORR_PASS_F);
 	}
 	for (int s = p->n_stages - 1; s >= 0; s--) {
 		bool last = s + 1 == p->n_stages || x->in_flight[s + 1] != x->in_flight[s];
 
 		if (last)
-			x->backward_ns[s] = x->forward_ns[s] + forward_of(p, s) +
+			x->backward_ns[s] = x->forward_ns[s] + job_of(p, s, ORR_PASS_F) +
 					    (x->in_flight[s] - 1) * x->period_ns;
 		else
-			x->backward_ns[s] = x->backward_ns[s + 1] + backward_of(p, s + 1);
+			x->backward_ns[s] = x->backward_ns[s + 1] + job_of(p, s + 1, ORR_PASS_B);
 	}
 }
 
@@ -89,14 +88,13 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 {
 	struct orr_star *x = NULL;
 	size_t n = (size_t)p->n_stages;
-	int64_t least = 0;
+	int64_t least;
 	char want[32], have[32];
 	int code = check_chain(p, err);
 
 	if (code)
 		return code;
-	for (int s = 0; s < p->n_stages; s++)
-		least = work_of(p, s) > least ? work_of(p, s) : least;
+	least = longest_work(p);
 	if (period_ns && period_ns < least) {
 		orr_duration_print(have, sizeof(have), period_ns, p->units);
 		orr_duration_print(want, sizeof(want), least, p->units);
@@ -143,14 +141,12 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 	size_t room = (size_t)p->n_stages * ((size_t)p->n_stages + 1) / 2;
 	struct orr_star_point *list = calloc(room, sizeof(*list));
 	int *before = calloc((size_t)p->n_stages, sizeof(*before)), k = 0, kept = 0, code = 0;
-	int64_t least = 0, last = 0;
+	int64_t least = longest_work(p), last = 0;
 
 	if (!list || !before) {
 		code = orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
 		goto out;
 	}
-	for (int s = 0; s < p->n_stages; s++)
-		least = work_of(p, s) > least ? work_of(p, s) : least;
 	for (int from = 0; from < p->n_stages; from++) {
 		int64_t work = 0;
 
@@ -170,11 +166,9 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 		last = point.period_ns;
 		if ((code = orr_star_create(&x, p, point.period_ns, err)))
 			break;
-		for (int s = 0; s < p->n_stages; s++) {
-			int64_t bytes = x->in_flight[s] * p->stages[s].stash_bytes;
-
-			point.stash_bytes = bytes > point.stash_bytes ? bytes : point.stash_bytes;
-		}
+		for (int s = 0; s < p->n_stages; s++)
+			point.stash_bytes = larger(point.stash_bytes,
+						   x->in_flight[s] * p->stages[s].stash_bytes);
 		point.in_flight = x->in_flight[0];
 		if (!kept || memcmp(before, x->in_flight, (size_t)p->n_stages * sizeof(*before)))
 			list[kept++] = point;

@@ -7,7 +7,6 @@
 #include "pipeline/cost.h"
 #include "pipeline/microbatches.h"
 
-/* Microbatches by their work on all stages, the smallest first. */
 static int sort_by_work(struct orr_keyed *keyed, const struct orr_pipeline *p,
 			struct orr_error *err)
 {

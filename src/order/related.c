@@ -2,14 +2,16 @@
 
 #include <stdlib.h>
 
+#include "base/arrays.h"
+#include "base/max.h"
 #include "orrery/pipeline.h"
 
 #define EFFORT 8 /* of each of these searches */
 
 /* What is asked of a search of another step on these workers. */
-static struct orr_search_options ask(const struct orr_related *x, const int *worker)
+static struct orr_search_options ask(const struct orr_searched *x, const int *worker)
 {
-	struct orr_search_options options = *x->options;
+	struct orr_search_options options = *x->searcher->options;
 
 	options.placement = ORR_PLACEMENT_GIVEN;
 	options.worker = worker;
@@ -22,48 +24,41 @@ static struct orr_search_options ask(const struct orr_related *x, const int *wor
 	return options;
 }
 
-static int search(const struct orr_related *x, int *worker, int64_t *n,
+static int search(const struct orr_searched *x, int *worker, int64_t *n,
 		  const struct orr_pipeline *p, const struct orr_search_options *options,
-		  bool *found, struct orr_error *err)
+		  bool *found)
 {
 	struct orr_error why = {""};
-	int code = x->search(worker, n, NULL, p, options, &why);
+	int code = x->searcher->search(worker, n, NULL, p, options, &why);
 
 	*found = !code;
-	return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0; /* it fits nowhere */
+	return code == ORR_E_NOMEM ? orr_fail(x->searcher->err, code, "%s", why.msg)
+				   : 0; /* it fits nowhere */
 }
 
-int orr_related_relaxed(const struct orr_related *x, bool *found, struct orr_error *err)
+int orr_related_relaxed(const struct orr_searched *x, int64_t *n, bool *found)
 {
+	const struct orr_pipeline *p = x->searcher->p;
 	struct orr_search_options options = ask(x, x->worker);
-	int *worker = calloc((size_t)x->p->n_stages, sizeof(*worker)), code;
+	struct orr_arrays all = {0};
+	int *worker = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*worker));
 	int64_t largest = 0;
+	int code = orr_arrays_check(&all, "search", x->searcher->err);
 
-	if (!worker)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages",
-				x->p->n_stages);
-	for (int s = 0; s < x->p->n_stages; s++)
-		largest = x->p->stages[s].stash_bytes > largest ? x->p->stages[s].stash_bytes
-								: largest;
+	if (code)
+		return code;
+	for (int s = 0; s < p->n_stages; s++)
+		largest = larger(largest, p->stages[s].stash_bytes);
 	options.stashes += options.stashes > 0;
 	options.stash_bytes += options.stash_bytes > 0 ? largest : 0;
 	options.memory_bytes += options.memory_bytes > 0 ? largest : 0;
 	options.room_bytes = NULL;
-	code = search(x, worker, x->n, x->p, &options, found, err);
-	free(worker);
+	code = search(x, worker, n, p, &options, found);
+	orr_arrays_free(&all);
 	return code;
 }
 
 /* ---- neighbours as one stage ---- */
-
-bool orr_related_can_fuse(const struct orr_pipeline *p)
-{
-	for (int s = 0; s < p->n_stages; s++)
-		if (p->stages[s].frozen || p->stages[s].recompute)
-			return false;
-	return !p->microbatches && !p->n_tied && !p->machine.cluster &&
-	       !orr_pipeline_has_gangs(p) && !orr_pipeline_gathers(p);
-}
 
 static void add_stage(struct orr_stage *to, const struct orr_stage *from, bool by_bytes)
 {
@@ -108,16 +103,17 @@ static int fuse_edges(struct orr_edge *to, const struct orr_pipeline *p, const i
 static int fuse(struct orr_pipeline **out, const struct orr_pipeline *p, const int *block,
 		bool by_bytes, struct orr_error *err)
 {
-	int n = block[p->n_stages - 1] + 1, code = 0;
-	struct orr_stage *stages = calloc((size_t)n, sizeof(*stages));
-	struct orr_edge *edges = calloc((size_t)p->n_edges + 1, sizeof(*edges));
+	int n = block[p->n_stages - 1] + 1, code;
+	struct orr_arrays all = {0};
+	struct orr_stage *stages = orr_arrays_add(&all, (size_t)n, sizeof(*stages));
+	struct orr_edge *edges = orr_arrays_add(&all, (size_t)p->n_edges + 1, sizeof(*edges));
 
-	if (!stages || !edges)
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", n);
-	for (int s = 0; !code && s < p->n_stages; s++)
+	if ((code = orr_arrays_check(&all, "search", err)))
+		return code;
+	for (int s = 0; s < p->n_stages; s++)
 		add_stage(&stages[block[s]], &p->stages[s], by_bytes);
-	if (!code && !(code = orr_pipeline_create(out, stages, n, edges,
-						  fuse_edges(edges, p, block), err))) {
+	if (!(code = orr_pipeline_create(out, stages, n, edges, fuse_edges(edges, p, block),
+					 err))) {
 		struct orr_pipeline *fused = *out;
 
 		fused->has_weight = p->has_weight;
@@ -128,8 +124,7 @@ static int fuse(struct orr_pipeline **out, const struct orr_pipeline *p, const i
 		fused->overhead_ns = p->overhead_ns;
 		fused->machine = p->machine;
 	}
-	free(stages);
-	free(edges);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -147,34 +142,33 @@ static void unfuse(int64_t *n, const int64_t *fused, const struct orr_pipeline *
 	}
 }
 
-int orr_related_fused(const struct orr_related *x, const int *block, bool *found,
-		      struct orr_error *err)
+int orr_related_fused(const struct orr_searched *x, int64_t *n, bool *found)
 {
-	const struct orr_pipeline *p = x->p;
-	bool by_bytes = x->options->stash_bytes || x->options->memory_bytes;
+	const struct orr_pipeline *p = x->searcher->p;
+	bool by_bytes = x->searcher->options->stash_bytes || x->searcher->options->memory_bytes;
+	struct orr_search_options options;
 	struct orr_pipeline *fused = NULL;
+	struct orr_arrays all = {0};
 	size_t n_stages = (size_t)p->n_stages;
-	int *worker = calloc(2 * n_stages, sizeof(*worker));
-	int64_t *n = calloc(n_stages * (size_t)p->n_microbatches * ORR_N_PASSES, sizeof(*n));
-	int code;
+	int *worker = orr_arrays_add(&all, n_stages, sizeof(*worker)),
+	    *placed = orr_arrays_add(&all, n_stages, sizeof(*placed));
+	int64_t *fused_n = orr_arrays_add(&all, (size_t)x->searcher->n_jobs, sizeof(*fused_n));
+	int code = orr_arrays_check(&all, "search", x->searcher->err);
 
-	if (!worker || !n) {
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
-	} else if (!(code = fuse(&fused, p, block, by_bytes, err))) {
-		struct orr_search_options options = ask(x, worker);
-
-		for (size_t s = 0; s < n_stages; s++)
-			worker[block[s]] = x->worker[s];
-		if (!by_bytes && options.stashes) {
-			options.stash_bytes = options.stashes;
-			options.stashes = 0;
-		}
-		code = search(x, worker + n_stages, n, fused, &options, found, err);
-		if (!code && *found)
-			unfuse(x->n, n, p, block);
+	if (code || (code = fuse(&fused, p, x->block, by_bytes, x->searcher->err)))
+		goto out;
+	options = ask(x, worker);
+	for (size_t s = 0; s < n_stages; s++)
+		worker[x->block[s]] = x->worker[s];
+	if (!by_bytes && options.stashes) {
+		options.stash_bytes = options.stashes;
+		options.stashes = 0;
 	}
+	code = search(x, placed, fused_n, fused, &options, found);
+	if (!code && *found)
+		unfuse(n, fused_n, p, x->block);
+out:
 	orr_pipeline_destroy(fused);
-	free(worker);
-	free(n);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -1,5 +1,4 @@
-/* Warm-up and cool-down: an order that was squeezed still waits where the pipeline fills and
- * drains. */
+/* An order that was squeezed still waits where the pipeline fills and drains. */
 #include "reorder.h"
 
 #include <stdlib.h>
@@ -177,9 +176,7 @@ static int fill_gaps(struct filler *f)
 
 static bool adds(const struct orr_timed *timed, int j)
 {
-	struct orr_load up = timed->up[j];
-
-	return up.stashes > 0 || up.bytes > 0;
+	return timed->up[j].stashes > 0 || timed->up[j].bytes > 0;
 }
 
 /* After its last F a worker gathers no stash (where B runs F again, after that): put Bs first and
@@ -219,18 +216,21 @@ struct outcome {
 	int64_t makespan, span;
 };
 
-static bool improves(const struct orr_timed *timed, const struct outcome *best)
-{
-	return timed->makespan_ns < best->makespan ||
-	       (timed->makespan_ns == best->makespan && timed->span_ns < best->span);
-}
-
 static void keep(const struct orr_timed *timed, struct outcome *best)
 {
 	memcpy(best->order, timed->jobs.by_worker,
 	       (size_t)timed->jobs.n_jobs * sizeof(*best->order));
 	best->makespan = timed->makespan_ns;
 	best->span = timed->span_ns;
+}
+
+static bool keep_better(const struct orr_timed *timed, struct outcome *best)
+{
+	if (timed->makespan_ns > best->makespan ||
+	    (timed->makespan_ns == best->makespan && timed->span_ns >= best->span))
+		return false;
+	keep(timed, best);
+	return true;
 }
 
 static void restore(struct orr_timed *timed, const struct outcome *best)
@@ -267,20 +267,16 @@ static int put_off_and_fill(struct filler *f, struct outcome *best)
 		}
 		if ((code = fill_gaps(f)))
 			return code;
-		if ((improved = improves(timed, best)))
-			keep(timed, best);
+		improved = keep_better(timed, best);
 		if ((code = fill_backwards(f)))
 			return code;
-		if (improves(timed, best))
-			keep(timed, best);
-		else if (!improved)
+		if (!keep_better(timed, best) && !improved)
 			break;
 	}
 	return 0;
 }
 
-/* The better one of two starts: Ws of the cool-down put off at once, or after the gaps were filled.
- */
+/* The better of two starts: Ws of the cool-down put off at once, or after the gaps were filled. */
 static int try_starts(struct filler *f, struct outcome *squeezed, struct outcome *best)
 {
 	struct orr_timed *timed = f->timed;
@@ -293,8 +289,7 @@ static int try_starts(struct filler *f, struct outcome *squeezed, struct outcome
 	restore(timed, squeezed);
 	if ((code = fill_gaps(f)))
 		return code;
-	if (improves(timed, best))
-		keep(timed, best);
+	(void)keep_better(timed, best);
 	if ((code = put_off_and_fill(f, best)))
 		return code;
 	restore(timed, best);
@@ -326,9 +321,7 @@ int orr_reorder(struct orr_timed *timed, int n_alike, struct orr_error *err)
 	f.touched = orr_arrays_add(&all, n, sizeof(*f.touched));
 	f.touched_workers = orr_arrays_add(&all, n, sizeof(*f.touched_workers));
 	f.held = orr_arrays_add(&all, n, sizeof(*f.held));
-	if (all.failed)
-		code = orr_fail(err, ORR_E_NOMEM, "block: no memory for %zu jobs", n_jobs);
-	else
+	if (!(code = orr_arrays_check(&all, "block", err)))
 		code = try_starts(&f, &squeezed, &best);
 	orr_heap_fini(&f.ends);
 	orr_arrays_free(&all);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "base/sort.h"
 
 #define MOST_JOBS 20000 /* with more of them it takes too long */
@@ -25,7 +26,6 @@ struct row {
 struct rigid {
 	const struct orr_timed *timed;
 	const struct orr_pipeline *p;
-	struct orr_error *err;
 	int n_kinds;     /* of jobs: a pass of a stage each, numbers as of microbatch 0 */
 	int64_t apart;   /* the work of a stage: of every n_places microbatches, so many as this */
 	int n_apart;     /* are so far from the next one at least, evenly spread */
@@ -33,8 +33,9 @@ struct rigid {
 	int64_t *length; /* [n_kinds] of jobs */
 	int64_t *offset; /* [n_kinds] from the start of a microbatch */
 	int64_t *start;  /* [n_jobs] */
+	int64_t *kept;   /* [n_jobs] starts before the microbatch at hand */
+	bool *there;     /* [n_kinds] whether it has an offset */
 	struct row *row; /* [n_workers] */
-	struct piece *room; /* of all rows */
 };
 
 static int worker_of(const struct rigid *x, int j)
@@ -59,10 +60,8 @@ static void measure(struct rigid *x, bool even)
 	int64_t longest[ORR_N_PASSES] = {0};
 
 	for (int k = 0; k < x->n_kinds; k++) {
-		int64_t *most = &longest[k % ORR_N_PASSES];
-
 		x->length[k] = x->timed->duration[k];
-		*most = x->length[k] > *most ? x->length[k] : *most;
+		longest[k % ORR_N_PASSES] = larger(longest[k % ORR_N_PASSES], x->length[k]);
 	}
 	for (int k = 0; k < x->n_kinds && even; k++)
 		x->length[k] = longest[k % ORR_N_PASSES];
@@ -72,27 +71,24 @@ static void measure(struct rigid *x, bool even)
 /* ---- one microbatch alone ---- */
 
 /* The first time from `since` on at which job k overlaps none of those placed. */
-static int64_t first_free(const struct rigid *x, int k, const bool *there, int64_t since)
+static int64_t first_free(const struct rigid *x, int k, int64_t since)
 {
-	const int64_t *length = x->length;
-	bool moved = true;
-
-	while (moved) {
+	for (bool moved = true; moved;) {
 		moved = false;
 		for (int i = 0; i < x->n_kinds; i++) {
-			struct piece piece = {x->offset[i], x->offset[i] + length[i], i};
+			struct piece piece = {x->offset[i], x->offset[i] + x->length[i], i};
 
-			if (i != k && there[i] && worker_of(x, i) == worker_of(x, k) &&
-			    !is_apart(since, since + length[k], &piece)) {
-				since = piece.until;
-				moved = true;
-			}
+			if (i == k || !x->there[i] || worker_of(x, i) != worker_of(x, k) ||
+			    is_apart(since, since + x->length[k], &piece))
+				continue;
+			since = piece.until;
+			moved = true;
 		}
 	}
 	return since;
 }
 
-static void place_one(struct rigid *x, bool *there, int k)
+static void place_one(struct rigid *x, int k)
 {
 	const struct orr_timed *t = x->timed;
 	int64_t since = 0;
@@ -101,40 +97,42 @@ static void place_one(struct rigid *x, bool *there, int k)
 		return;
 	for (int i = t->first_before[k]; i < t->first_before[k + 1]; i++) {
 		int before = t->before[i];
-		int64_t end = x->offset[before] + x->length[before] + orr_timed_delay(t, before, k);
 
-		since = there[before] && end > since ? end : since;
+		if (x->there[before])
+			since = larger(since, x->offset[before] + x->length[before] +
+						      orr_timed_delay(t, before, k));
 	}
-	x->offset[k] = first_free(x, k, there, since);
-	there[k] = true;
+	x->offset[k] = first_free(x, k, since);
+	x->there[k] = true;
 }
 
 /* F of stage s as late as those that wait for it allow: its stash is held from then on. */
-static void put_off(struct rigid *x, const bool *there, int s)
+static void put_off(struct rigid *x, int s)
 {
 	const struct orr_timed *t = x->timed;
 	int k = s * ORR_N_PASSES;
 	int64_t since = INT64_MAX;
 
-	for (int i = t->first_after[k]; i < t->first_after[k + 1] && there[k]; i++) {
+	for (int i = t->first_after[k]; i < t->first_after[k + 1] && x->there[k]; i++) {
 		int after = t->after[i];
-		int64_t latest = x->offset[after] - x->length[k] - orr_timed_delay(t, k, after);
 
-		since = there[after] && latest < since ? latest : since;
+		if (x->there[after])
+			since = smaller(since, x->offset[after] - x->length[k] -
+						       orr_timed_delay(t, k, after));
 	}
-	if (since < INT64_MAX && since > x->offset[k] && first_free(x, k, there, since) == since)
+	if (since < INT64_MAX && since > x->offset[k] && first_free(x, k, since) == since)
 		x->offset[k] = since;
 }
 
-static void lay_out_one(struct rigid *x, bool *there)
+static void lay_out_one(struct rigid *x)
 {
-	memset(there, 0, (size_t)x->n_kinds * sizeof(*there));
+	memset(x->there, 0, (size_t)x->n_kinds * sizeof(*x->there));
 	for (int s = 0; s < x->p->n_stages; s++)
-		place_one(x, there, s * ORR_N_PASSES);
+		place_one(x, s * ORR_N_PASSES);
 	for (int s = x->p->n_stages - 1; s >= 0; s--)
-		place_one(x, there, s * ORR_N_PASSES + (int)ORR_PASS_B);
+		place_one(x, s * ORR_N_PASSES + (int)ORR_PASS_B);
 	for (int s = x->p->n_stages - 1; s >= 0; s--)
-		put_off(x, there, s);
+		put_off(x, s);
 }
 
 /* ---- rows ---- */
@@ -148,8 +146,8 @@ static void insert(struct row *row, int job, int64_t since, int64_t until)
 	row->busy[i] = (struct piece){since, until, job};
 }
 
-/* Take everything of microbatch b away again, and of the Ws of others what was put after `ws`. */
-static void take_back(struct rigid *x, int b, const int64_t *ws)
+/* Take everything of microbatch b away again, and of the Ws of others what came with it. */
+static void take_back(struct rigid *x, int b)
 {
 	for (int w = 0; w < x->p->n_workers; w++) {
 		struct row *row = &x->row[w];
@@ -158,19 +156,19 @@ static void take_back(struct rigid *x, int b, const int64_t *ws)
 		for (int i = 0; i < row->n_busy; i++) {
 			int j = row->busy[i].job;
 
-			if (j / x->n_kinds != b && (j % ORR_N_PASSES != ORR_PASS_W || ws[j] >= 0))
+			if (j / x->n_kinds != b &&
+			    (j % ORR_N_PASSES != ORR_PASS_W || x->kept[j] >= 0))
 				row->busy[n++] = row->busy[i];
 		}
 		row->n_busy = n;
 		for (n = 0; n < row->n_held && row->held[n].job / x->n_kinds != b; n++)
-			if (ws[row->held[n].job + (int)ORR_PASS_W] < 0)
+			if (x->kept[row->held[n].job + (int)ORR_PASS_W] < 0)
 				row->held[n].until = INT64_MAX;
 		row->n_held = n;
 	}
-	memcpy(x->start, ws, (size_t)x->timed->jobs.n_jobs * sizeof(*ws));
+	memcpy(x->start, x->kept, (size_t)x->timed->jobs.n_jobs * sizeof(*x->start));
 }
 
-/* When W of a stash could run first. */
 static int64_t first_gap(const struct rigid *x, const struct row *row, int j)
 {
 	int64_t since = x->start[j - 1] + length_of(x, j - 1);
@@ -190,7 +188,6 @@ static void run_weight(struct rigid *x, struct row *row, struct piece *stash, in
 	insert(row, j, since, stash->until);
 }
 
-/* What is held while stash i begins. */
 static struct orr_load load_at(const struct rigid *x, const struct row *row, int i)
 {
 	struct orr_load load = {0, 0};
@@ -214,7 +211,7 @@ static int64_t make_room(struct rigid *x, int w, int i)
 	while (load = load_at(x, row, i),
 	       load.stashes > most->stashes || load.bytes > most->bytes) {
 		struct piece *best = NULL;
-		int64_t soonest = INT64_MAX;
+		int64_t soonest = INT64_MAX, late;
 
 		for (int k = 0; k < row->n_held; k++) {
 			int j = row->held[k].job + (int)ORR_PASS_W;
@@ -228,15 +225,21 @@ static int64_t make_room(struct rigid *x, int w, int i)
 		}
 		if (!best)
 			return INT64_MAX;
-		soonest += length_of(x, best->job + (int)ORR_PASS_W);
-		if (soonest > row->held[i].since)
-			return soonest - row->held[i].since;
-		run_weight(x, row, best, soonest - length_of(x, best->job + (int)ORR_PASS_W));
+		late = soonest + length_of(x, best->job + (int)ORR_PASS_W) - row->held[i].since;
+		if (late > 0)
+			return late;
+		run_weight(x, row, best, soonest);
 	}
 	return 0;
 }
 
 /* ---- all microbatches ---- */
+
+/* Does kind k run at a time of its own? */
+static bool has_offset(const struct rigid *x, int k)
+{
+	return k % ORR_N_PASSES != ORR_PASS_W && orr_jobs_has(&x->timed->jobs, k);
+}
 
 /* By how much later than `time` a microbatch must come at least, for its Fs and Bs to fit. */
 static int64_t collide(const struct rigid *x, int64_t time)
@@ -247,12 +250,10 @@ static int64_t collide(const struct rigid *x, int64_t time)
 		const struct row *row = &x->row[worker_of(x, k)];
 		int64_t since = time + x->offset[k], until = since + x->length[k];
 
-		if (k % ORR_N_PASSES == ORR_PASS_W || !orr_jobs_has(&x->timed->jobs, k))
-			continue;
-		for (int i = row->n_busy - 1; i >= 0 && row->busy[i].until > since; i--)
-			if (!is_apart(since, until, &row->busy[i]) &&
-			    row->busy[i].until - since > later)
-				later = row->busy[i].until - since;
+		for (int i = row->n_busy - 1;
+		     i >= 0 && row->busy[i].until > since && has_offset(x, k); i--)
+			if (!is_apart(since, until, &row->busy[i]))
+				later = larger(later, row->busy[i].until - since);
 	}
 	return later;
 }
@@ -264,7 +265,7 @@ static void put_all(struct rigid *x, int b, int64_t time)
 		struct row *row = &x->row[worker_of(x, k)];
 		int64_t since = time + x->offset[k];
 
-		if (k % ORR_N_PASSES == ORR_PASS_W || !orr_jobs_has(&x->timed->jobs, k))
+		if (!has_offset(x, k))
 			continue;
 		x->start[j] = since;
 		insert(row, j, since, since + length_of(x, j));
@@ -287,11 +288,10 @@ static void forget(struct rigid *x, int64_t time)
 	}
 }
 
-/* Microbatch b at the time, with the Ws that memory needs; else how much later it may be, at
- * least. */
-static int64_t try_at(struct rigid *x, int b, int64_t time, int64_t *ws)
+/* Microbatch b at the time, with the Ws that memory needs; else the least that it must be later. */
+static int64_t try_at(struct rigid *x, int b, int64_t time)
 {
-	memcpy(ws, x->start, (size_t)x->timed->jobs.n_jobs * sizeof(*ws));
+	memcpy(x->kept, x->start, (size_t)x->timed->jobs.n_jobs * sizeof(*x->kept));
 	put_all(x, b, time);
 	for (int w = 0; w < x->p->n_workers; w++)
 		for (int i = 0; i < x->row[w].n_held; i++) {
@@ -299,7 +299,7 @@ static int64_t try_at(struct rigid *x, int b, int64_t time, int64_t *ws)
 
 			if (!later)
 				continue;
-			take_back(x, b, ws);
+			take_back(x, b);
 			return later;
 		}
 	return 0;
@@ -325,7 +325,7 @@ static bool is_kept_apart(const struct rigid *x, int b)
 }
 
 /* All of them; false: one fits nowhere. */
-static bool fill(struct rigid *x, int64_t *ws)
+static bool fill(struct rigid *x)
 {
 	int64_t time = 0;
 
@@ -337,7 +337,7 @@ static bool fill(struct rigid *x, int64_t *ws)
 		int64_t later;
 		int tries = 0;
 
-		while ((later = collide(x, time)) || (later = try_at(x, b, time, ws))) {
+		while ((later = collide(x, time)) || (later = try_at(x, b, time))) {
 			if (later == INT64_MAX || ++tries > MOST_TRIES)
 				return false;
 			time += later;
@@ -349,89 +349,63 @@ static bool fill(struct rigid *x, int64_t *ws)
 	return true;
 }
 
-/* Jobs by their starts, those of no length first; what does not exist is with F. */
-static int number(const struct rigid *x, int64_t *n)
+/* n by the starts, jobs of no length first; what does not exist is with F. */
+static int visit(struct rigid *x, struct orr_searched *of)
 {
+	int64_t *n = of->searcher->tried;
 	int n_jobs = x->timed->jobs.n_jobs, code;
-	struct orr_keyed *keyed = malloc((size_t)n_jobs * sizeof(*keyed));
 
-	if (!keyed)
-		return orr_fail(x->err, ORR_E_NOMEM, "search: no memory for %d jobs", n_jobs);
 	for (int j = 0; j < n_jobs; j++)
-		keyed[j] = (struct orr_keyed){
-			2 * x->start[x->start[j] < 0 ? j - j % ORR_N_PASSES : j] +
-				(length_of(x, j) > 0),
-			j};
-	if (!(code = orr_sort(keyed, n_jobs, x->err)))
-		for (int i = 0; i < n_jobs; i++)
-			n[keyed[i].value] = i;
-	free(keyed);
-	return code;
+		n[j] = 2 * x->start[x->start[j] < 0 ? j - j % ORR_N_PASSES : j] +
+		       (length_of(x, j) > 0);
+	code = orr_rank(n, NULL, n_jobs, of->searcher->err);
+	return code ? code : orr_searched_consider(of, false);
 }
 
-static int visit(struct rigid *x, struct orr_starts *starts, int64_t *ws)
-{
-	bool fits;
-	int code;
-
-	if (!fill(x, ws))
-		return 0;
-	code = number(x, starts->n);
-	return code ? code : starts->visit(starts->user, &fits);
-}
-
-static int visit_all(struct rigid *x, struct orr_starts *starts, int64_t *ws)
+static int visit_all(struct rigid *x, struct orr_searched *of)
 {
 	int code = 0, n = x->n_places / MOST_PATTERNS + 1;
 
 	for (x->n_apart = 0; x->n_apart <= x->n_places && !code; x->n_apart += n)
-		if (starts->wanted(starts->user))
-			code = visit(x, starts, ws);
+		if (orr_searched_is_open(of) && fill(x))
+			code = visit(x, of);
 	return code;
 }
 
-static int allocate(struct rigid *x, struct orr_arrays *all)
+int orr_rigid_visit(struct orr_searched *of)
 {
-	size_t n_jobs = (size_t)x->timed->jobs.n_jobs, n_workers = (size_t)x->p->n_workers;
-
-	x->offset = orr_arrays_add(all, (size_t)x->n_kinds, sizeof(*x->offset));
-	x->length = orr_arrays_add(all, (size_t)x->n_kinds, sizeof(*x->length));
-	x->start = orr_arrays_add(all, n_jobs, sizeof(*x->start));
-	x->row = orr_arrays_add(all, n_workers, sizeof(*x->row));
-	x->room = orr_arrays_add(all, 2 * n_jobs, sizeof(*x->room));
-	if (all->failed)
-		return orr_fail(x->err, ORR_E_NOMEM, "search: no memory for %zu jobs", n_jobs);
-	for (size_t w = 0; w < n_workers; w++) {
-		x->row[w].busy = x->room + 2 * x->timed->jobs.first[w];
-		x->row[w].held = x->room + x->timed->jobs.first[w] + x->timed->jobs.first[w + 1];
-	}
-	return 0;
-}
-
-int orr_rigid_visit(struct orr_starts *starts, const struct orr_timed *timed, struct orr_error *err)
-{
+	const struct orr_timed *timed = of->timed;
+	const struct orr_pipeline *p = of->searcher->p;
 	struct rigid x = {.timed = timed,
-			  .n_places = starts->stashes < starts->p->n_microbatches
-					      ? (int)starts->stashes
-					      : starts->p->n_microbatches,
-			  .p = starts->p,
-			  .err = err,
-			  .n_kinds = starts->p->n_stages * ORR_N_PASSES};
+			  .n_places = (int)smaller(of->searcher->most_stashes, p->n_microbatches),
+			  .p = p,
+			  .n_kinds = p->n_stages * ORR_N_PASSES};
+	size_t n_jobs = (size_t)timed->jobs.n_jobs, n_kinds = (size_t)x.n_kinds;
+	const int *first = timed->jobs.first;
 	struct orr_arrays all = {0};
-	int64_t *ws;
-	bool *there;
+	struct piece *room; /* of all rows */
 	int code;
 
-	if (timed->jobs.most_at > 1 || timed->jobs.n_jobs > MOST_JOBS ||
-	    orr_pipeline_gathers(x.p) || x.p->microbatches)
+	if (timed->jobs.most_at > 1 || timed->jobs.n_jobs > MOST_JOBS || orr_pipeline_gathers(p) ||
+	    p->microbatches)
 		return 0;
-	ws = orr_arrays_add(&all, (size_t)timed->jobs.n_jobs, sizeof(*ws));
-	there = orr_arrays_add(&all, (size_t)x.n_kinds, sizeof(*there));
-	code = allocate(&x, &all);
+	x.kept = orr_arrays_add(&all, n_jobs, sizeof(*x.kept));
+	x.there = orr_arrays_add(&all, n_kinds, sizeof(*x.there));
+	x.offset = orr_arrays_add(&all, n_kinds, sizeof(*x.offset));
+	x.length = orr_arrays_add(&all, n_kinds, sizeof(*x.length));
+	x.start = orr_arrays_add(&all, n_jobs, sizeof(*x.start));
+	x.row = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*x.row));
+	room = orr_arrays_add(&all, 2 * n_jobs, sizeof(*room));
+	if ((code = orr_arrays_check(&all, "search", of->searcher->err)))
+		return code;
+	for (int w = 0; w < p->n_workers; w++) {
+		x.row[w].busy = room + 2 * first[w];
+		x.row[w].held = room + first[w] + first[w + 1];
+	}
 	for (int even = 0; even < 2 && !code; even++) {
 		measure(&x, even);
-		lay_out_one(&x, there);
-		code = visit_all(&x, starts, ws);
+		lay_out_one(&x);
+		code = visit_all(&x, of);
 	}
 	orr_arrays_free(&all);
 	return code;

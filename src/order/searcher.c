@@ -4,16 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bounds.h"
+#include "base/max.h"
 #include "base/quantity.h"
-#include "schedule/table.h"
+#include "bounds.h"
 #include "orrery/timeline.h"
 #include "orrery/try.h"
 #include "place.h"
-#include "related.h"
+#include "schedule/table.h"
 #include "seeds.h"
 #include "smallest.h"
-#include "starts.h"
 
 #define MILLION INT64_C(1000000)
 #define EXACTLY 16 /* jobs timed in the time of one that is simulated, about */
@@ -26,8 +25,8 @@ static int64_t least_found(const struct orr_searcher *o)
 	int64_t least = INT64_MAX;
 
 	for (int i = 0; i < o->n_places; i++)
-		if (o->places[i].found.makespan_ns && o->places[i].found.makespan_ns < least)
-			least = o->places[i].found.makespan_ns;
+		if (o->places[i].found.makespan_ns)
+			least = smaller(least, o->places[i].found.makespan_ns);
 	return least;
 }
 
@@ -41,8 +40,7 @@ static void tell(const struct orr_searcher *o, int64_t best_ns)
 	int64_t bound_ns = INT64_MAX;
 
 	for (int i = 0; i < o->n_places; i++)
-		bound_ns = o->places[i].found.bound_ns < bound_ns ? o->places[i].found.bound_ns
-								  : bound_ns;
+		bound_ns = smaller(bound_ns, o->places[i].found.bound_ns);
 	if (o->options->observer.tell)
 		o->options->observer.tell(o->options->observer.user, best_ns, bound_ns);
 }
@@ -92,13 +90,12 @@ static int simulate(struct orr_timed *timed, int64_t *n, int64_t *makespan_ns,
 	return code;
 }
 
-int orr_searched_consider(struct orr_searched *x, bool named, bool *fits)
+int orr_searched_consider(struct orr_searched *x, bool named)
 {
 	struct orr_searcher *o = x->searcher;
 	int64_t makespan_ns;
 	int code = orr_timed_order(x->timed, o->tried, o->err);
 
-	*fits = false;
 	if (code)
 		return code;
 	for (int w = 0; w < o->p->n_workers; w++)
@@ -106,7 +103,7 @@ int orr_searched_consider(struct orr_searched *x, bool named, bool *fits)
 			return 0;
 	if (!orr_timed_time(x->timed))
 		return 0;
-	*fits = true;
+	x->fits = true;
 	if (!named && x->found.makespan_ns && x->timed->sought_ns >= x->found.makespan_ns)
 		return 0;
 	if ((code = simulate(x->timed, o->tried, &makespan_ns, o->err)))
@@ -121,11 +118,6 @@ int orr_searched_consider(struct orr_searched *x, bool named, bool *fits)
 bool orr_searched_is_alike(const struct orr_searched *x, const int *alike)
 {
 	return !memcmp(x->alike, alike, (size_t)x->searcher->p->n_stages * sizeof(*alike));
-}
-
-int orr_searched_visit(void *user, bool *fits)
-{
-	return orr_searched_consider(user, false, fits);
 }
 
 /* The local search has an order that is shorter if transfers never queue. */
@@ -185,37 +177,71 @@ void orr_searched_fini(struct orr_searched *x)
 	memset(x, 0, sizeof(*x));
 }
 
+/* All forwards, then all backwards: stage after stage that gathers a minibatch what comes before
+ * it, and back. */
+static void fill_waves(struct orr_searcher *o)
+{
+	const struct orr_pipeline *p = o->p;
+	int64_t each = 2 * p->n_stages, wave = each * p->n_microbatches, most = 0;
+
+	for (int s = 0; s < p->n_stages; s++)
+		most = larger(most, p->stages[s].n_gathers);
+	for (int j = 0; j < o->n_jobs; j++) {
+		int d = j % ORR_N_PASSES, s = j / ORR_N_PASSES % p->n_stages,
+		    b = j / ORR_N_PASSES / p->n_stages, n = p->stages[s].n_gathers;
+
+		o->tried[j] = b * each + (d == ORR_PASS_F ? n * wave + s
+							  : (2 * most + 1 - n) * wave +
+								    2 * (p->n_stages - 1 - s) +
+								    (d == ORR_PASS_W));
+	}
+}
+
 /* All microbatches at once: where a minibatch is gathered, they are all held before a backward. */
-static int open_gathering(struct orr_searched *x, struct orr_starts *starts, bool *fits)
+static int open_gathering(struct orr_searched *x)
 {
 	struct orr_searcher *o = x->searcher;
 	int64_t most = INT64_MIN;
-	int code = orr_starts_waves(starts, fits);
+	int code;
 
-	for (int w = 0; w < o->p->n_workers && !code && !*fits; w++) {
+	fill_waves(o);
+	if ((code = orr_searched_consider(x, false)) || x->fits)
+		return code;
+	for (int w = 0; w < o->p->n_workers; w++) {
 		struct orr_load peak = orr_timed_peak(x->timed, w), limit = x->timed->most[w];
-		int64_t stashes = peak.stashes - limit.stashes, bytes = peak.bytes - limit.bytes,
-			excess = limit.stashes < INT64_MAX ? stashes : bytes;
 
-		most = excess > most ? excess : most;
+		most = larger(most, limit.stashes < INT64_MAX ? peak.stashes - limit.stashes
+							      : peak.bytes - limit.bytes);
 	}
-	if (!*fits) {
-		o->excess = most < o->excess ? most : o->excess;
-		o->exact = false;
+	o->excess = smaller(o->excess, most);
+	o->exact = false;
+	return 0;
+}
+
+/* Microbatch after microbatch, each in the order that holds least. */
+static int open_smallest(struct orr_searched *x)
+{
+	struct orr_searcher *o = x->searcher;
+	int n_kinds = o->p->n_stages * ORR_N_PASSES;
+	struct orr_smallest smallest;
+	int code = orr_smallest_find(&smallest, x->timed, o->err);
+
+	if (code)
+		return code;
+	for (int j = 0; j < o->n_jobs; j++)
+		o->tried[j] = (int64_t)(j / n_kinds) * 2 * n_kinds + smallest.n[j % n_kinds];
+	if (!(code = orr_searched_consider(x, false)) && !x->fits) {
+		o->excess = smaller(o->excess, smallest.excess);
+		o->exact = o->exact && smallest.exact;
 	}
+	orr_smallest_fini(&smallest);
 	return code;
 }
 
-/* Its limits, bounds and first order; false in *fits: there is none. */
-static int open_place(struct orr_searched *x, bool *fits)
+/* Its limits, bounds and first order, if there is one. */
+static int open_place(struct orr_searched *x)
 {
 	struct orr_searcher *o = x->searcher;
-	struct orr_starts starts = {.p = o->p,
-				    .worker = x->worker,
-				    .n = o->tried,
-				    .visit = orr_searched_visit,
-				    .user = x};
-	struct orr_smallest smallest;
 	struct orr_bounds bounds;
 	int code;
 
@@ -235,16 +261,7 @@ static int open_place(struct orr_searched *x, bool *fits)
 					     .found = note_found,
 					     .watch = show_life,
 					     .user = x};
-	if (orr_pipeline_gathers(o->p))
-		return open_gathering(x, &starts, fits);
-	if ((code = orr_smallest_find(&smallest, x->timed, o->err)))
-		return code;
-	if (!(code = orr_starts_one_by_one(&starts, smallest.n, fits)) && !*fits) {
-		o->excess = smallest.excess < o->excess ? smallest.excess : o->excess;
-		o->exact = o->exact && smallest.exact;
-	}
-	orr_smallest_fini(&smallest);
-	return code;
+	return orr_pipeline_gathers(o->p) ? open_gathering(x) : open_smallest(x);
 }
 
 static int place_init(struct orr_searched *x)
@@ -262,27 +279,25 @@ static int place_init(struct orr_searched *x)
 
 int orr_searcher_add(struct orr_searcher *o, int placement)
 {
-	const struct orr_pipeline *p = o->p;
 	struct orr_searched *x = &o->places[o->n_places];
-	size_t n_stages = (size_t)p->n_stages;
-	bool fits = true;
+	bool known = false;
 	int code;
 
 	x->searcher = o;
 	if (!(code = place_init(x)) && !(code = place(x, placement))) {
-		orr_pipeline_settle(p, x->worker, 1);
-		code = orr_seeds_rename(x->alike, x->worker, p, o->err);
+		orr_pipeline_settle(o->p, x->worker, 1);
+		code = orr_seeds_rename(x->alike, x->worker, o->p, o->err);
 	}
 	if (!code && placement != ORR_PLACEMENT_GIVEN) /* whose workers may differ */
-		memcpy(x->worker, x->alike, n_stages * sizeof(*x->worker));
-	for (int i = 0; i < o->n_places && !code && fits; i++)
-		fits = !orr_searched_is_alike(&o->places[i], x->alike);
-	if (!code && fits) {
+		memcpy(x->worker, x->alike, (size_t)o->p->n_stages * sizeof(*x->worker));
+	for (int i = 0; i < o->n_places && !code && !known; i++)
+		known = orr_searched_is_alike(&o->places[i], x->alike);
+	if (!code && !known) {
 		o->n_places++;
-		code = open_place(x, &fits);
+		code = open_place(x);
 		o->n_places--;
 	}
-	if (code || !fits)
+	if (code || !x->fits)
 		orr_searched_fini(x);
 	else
 		o->n_places++;
@@ -293,7 +308,6 @@ int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twi
 {
 	struct orr_searched *x = &o->places[o->n_places];
 	size_t n_stages = (size_t)o->p->n_stages;
-	bool fits;
 	int code;
 
 	assert(o->n_places < ORR_MOST_PLACEMENTS);
@@ -304,9 +318,19 @@ int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twi
 	memcpy(x->worker, twin->worker, n_stages * sizeof(*x->worker));
 	memcpy(x->alike, twin->alike, n_stages * sizeof(*x->alike));
 	o->n_places++;
-	code = open_place(x, &fits);
+	code = open_place(x);
 	x->local.reorder = reorder;
 	return code;
+}
+
+/* Stages that are plain enough to be fused (related.h). */
+static bool can_fuse(const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++)
+		if (p->stages[s].frozen || p->stages[s].recompute)
+			return false;
+	return !p->microbatches && !p->n_tied && !p->machine.cluster &&
+	       !orr_pipeline_has_gangs(p) && !orr_pipeline_gathers(p);
 }
 
 bool orr_searcher_tries(const struct orr_searcher *o, int placement)
@@ -317,7 +341,7 @@ bool orr_searcher_tries(const struct orr_searcher *o, int placement)
 		return p->n_stages > p->n_workers && p->n_workers > 1;
 	if (placement == ORR_PLACEMENT_LAST)
 		return o->options->related > 0 && p->n_workers > 1 &&
-		       p->n_stages >= UNEVEN_FROM * p->n_workers && orr_related_can_fuse(p);
+		       p->n_stages >= UNEVEN_FROM * p->n_workers && can_fuse(p);
 	return placement != ORR_PLACEMENT_GIVEN;
 }
 
@@ -340,24 +364,22 @@ int orr_searcher_refuse(const struct orr_searcher *o)
 				"or fewer microbatches ([microbatches])",
 				o->p->n_microbatches, where);
 	if (asked->stashes && !asked->stash_bytes && !asked->memory_bytes)
-		return orr_fail(
-			o->err, ORR_E_INPUT,
-			"auto: %s %lld stage stashes on a worker, one microbatch alone takes "
-			"%s%lld %s: give memory=%lld or more",
-			o->exact ? "nothing fits" : "no order was found that fits",
-			(long long)asked->stashes, o->exact ? "" : "at most ", stashes, where,
-			stashes);
+		return orr_fail(o->err, ORR_E_INPUT,
+				"auto: %s %lld stage stashes on a worker, one microbatch alone "
+				"takes %s%lld %s: give memory=%lld or more",
+				o->exact ? "nothing fits" : "no order was found that fits",
+				(long long)asked->stashes, o->exact ? "" : "at most ", stashes,
+				where, stashes);
 	if (asked->memory_bytes && o->p->machine.cluster)
 		return orr_fail(o->err, ORR_E_INPUT,
 				"auto: %s in the workers' memory beside parameters, gradients and "
 				"optimizer %s: %s",
 				why, where, more);
 	if (asked->memory_bytes)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: %s [memory] %s beside parameters, gradients and optimizer "
-				"%s: %s",
-				why, orr_size_exact(size, sizeof(size), asked->memory_bytes), where,
-				more);
+		return orr_fail(
+			o->err, ORR_E_INPUT,
+			"auto: %s [memory] %s beside parameters, gradients and optimizer %s: %s",
+			why, orr_size_exact(size, sizeof(size), asked->memory_bytes), where, more);
 	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
 			(long long)asked->stash_bytes, where, more);
 }

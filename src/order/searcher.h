@@ -11,6 +11,10 @@
  * twins each. */
 #define ORR_MOST_PLACEMENTS 12
 
+typedef int orr_search_function(int *worker, int64_t *n, struct orr_search_result *result,
+				const struct orr_pipeline *p,
+				const struct orr_search_options *options, struct orr_error *err);
+
 /* A placement, and the best order that was found on it. */
 struct orr_searched {
 	struct orr_searcher *searcher;
@@ -20,7 +24,9 @@ struct orr_searched {
 	struct orr_timed *timed;
 	int64_t *n; /* [n_jobs] */
 	struct orr_search_result found;
+	bool fits; /* some order does */
 	struct orr_local_search local;
+	const struct orr_cyclic *cyclic; /* lists that are searched at present */
 	int64_t left;                    /* jobs that may still be timed */
 	const struct orr_searched *twin; /* with the same workers, which came first; else
 					    NULL */
@@ -30,12 +36,13 @@ struct orr_searcher {
 	const struct orr_pipeline *p;
 	const struct orr_search_options *options;
 	struct orr_error *err;
+	orr_search_function *search; /* orr_search(), for steps like this one */
 	struct orr_load limit;
 	struct orr_searched places[ORR_MOST_PLACEMENTS];
 	int n_places, n_jobs;
 	int64_t until_ns;
-	int64_t *tried;       /* [n_jobs] an order */
-	int64_t most_stashes; /* that a worker may hold, about */
+	int64_t *tried, *other; /* [n_jobs] orders */
+	int64_t most_stashes;   /* that a worker may hold, about */
 	bool sweeping;
 	bool evened; /* a seed is no schedule's own order */
 	/* of the placements on which nothing fits */
@@ -46,18 +53,15 @@ struct orr_searcher {
 /* Can another order on x be shorter than all that were found? */
 bool orr_searched_is_open(const struct orr_searched *x);
 bool orr_searched_is_alike(const struct orr_searched *x, const int *alike);
-/* tried[] as an order: take it if it fits and is shorter. */
-int orr_searched_consider(struct orr_searched *x, bool named, bool *fits);
-/* The same for a struct orr_starts. */
-int orr_searched_visit(void *user, bool *fits);
+/* tried[] as an order: take it if it fits and is shorter. named: it is a schedule's. */
+int orr_searched_consider(struct orr_searched *x, bool named);
 
 /* Is this one of those to try where any placement will do? */
 bool orr_searcher_tries(const struct orr_searcher *o, int placement);
-/* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on: the uneven fold, for which nobody can
- * ask. */
+/* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on: the uneven fold, which has no name. */
 #define ORR_PLACEMENT_LAST ((int)ORR_PLACEMENT_GIVEN + 1)
-/* A placement more, unless one is there that differs from it only in the workers' names, or nothing
- * fits it. */
+/* A placement more, unless one is there that differs in workers' names alone, or nothing fits it.
+ */
 int orr_searcher_add(struct orr_searcher *o, int placement);
 /* The same placement, to search from somewhere else, or with microbatches that change places. */
 int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twin, bool reorder);

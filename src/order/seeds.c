@@ -8,15 +8,14 @@
 #include "orrery/schedule.h"
 #include "orrery/try.h"
 #include "schedule/parameter_values.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "orrery/timeline.h"
 #include "periodic.h"
 
 #define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */
-#define SEARCHED \
-	16 /* times that a schedule that lays out all jobs at once may do so, to choose \
-	    */
-#define MOST_MEMORIES 4 /* limits of memory that schedules search orders for */
+#define SEARCHED 16            /* times fewer, of a schedule that lays out all jobs at once */
+#define MOST_MEMORIES 4        /* limits of memory that schedules search orders for */
 
 /* The workers of the stages of microbatch 0; false: one is none. */
 static bool find_workers(const struct orr_schedule *schedule, const struct orr_pipeline *p,
@@ -97,13 +96,13 @@ void orr_seeds_limit(struct orr_seeds *seeds, int64_t bytes)
 		int64_t stash =
 			orr_pipeline_stash_bytes(p, (int)(i % p->n_stages), (int)(i / p->n_stages));
 
-		most = stash > most ? stash : most;
+		most = larger(most, stash);
 		least = stash > 0 && stash < least ? stash : least;
 	}
 	if (least == INT64_MAX)
 		return;
-	seeds->least_stashes = bytes / most < 1 ? 1 : bytes / most > all ? all : bytes / most;
-	seeds->most_stashes = bytes / least < 1 ? 1 : bytes / least > all ? all : bytes / least;
+	seeds->least_stashes = larger(1, smaller(bytes / most, all));
+	seeds->most_stashes = larger(1, smaller(bytes / least, all));
 }
 
 int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p,
@@ -114,12 +113,12 @@ int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p
 
 	if (!name)
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d workers", p->n_workers);
-	for (int s = 0; s < p->n_stages && named; s++)
-		alike[s] = worker[s];
-	for (int s = 0; s < p->n_stages && !named; s++) {
-		if (!name[worker[s]])
-			name[worker[s]] = p->machine.cluster ? worker[s] + 1 : ++n;
-		alike[s] = name[worker[s]] - 1;
+	for (int s = 0; s < p->n_stages; s++) {
+		int w = worker[s];
+
+		if (!name[w])
+			name[w] = named || p->machine.cluster ? w + 1 : ++n;
+		alike[s] = name[w] - 1;
 	}
 	free(name);
 	return 0;
@@ -205,17 +204,15 @@ static bool is_seed(const struct orr_schedule *schedule)
 	return schedule->compute && !schedule->asynchronous;
 }
 
-/* How many values may be tried. */
 static int64_t most_values(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
 			   int i)
 {
 	const struct orr_pipeline *p = seeds->p;
-	int64_t n_jobs = (int64_t)p->n_stages * p->n_microbatches * ORR_N_PASSES, n;
+	int64_t n_jobs = (int64_t)p->n_stages * p->n_microbatches * ORR_N_PASSES;
 
 	if (schedule->parameters[i].kind == ORR_PARAMETER_STASHES)
 		return MOST_MEMORIES;
-	n = SWEPT / n_jobs / (schedule->place ? SEARCHED : 1);
-	return n < MOST_MEMORIES ? MOST_MEMORIES : n;
+	return larger(MOST_MEMORIES, SWEPT / n_jobs / (schedule->place ? SEARCHED : 1));
 }
 
 struct range {
@@ -234,8 +231,8 @@ static struct range range_of(const struct orr_seeds *seeds, const struct orr_par
 	if (parameter->kind == ORR_PARAMETER_STASHES)
 		range = (struct range){seeds->least_stashes,
 				       seeds->most_stashes ? seeds->most_stashes : -1};
-	range.first = range.first < (int64_t)parameter->low ? (int64_t)parameter->low : range.first;
-	range.last = range.last > (int64_t)parameter->high ? (int64_t)parameter->high : range.last;
+	range.first = larger(range.first, (int64_t)parameter->low);
+	range.last = smaller(range.last, (int64_t)parameter->high);
 	return range;
 }
 
@@ -289,30 +286,19 @@ static int try_periods(const struct orr_seeds *seeds, const struct orr_schedule 
 	return code;
 }
 
-/* The values of parameter i alone that can make a difference. */
+/* The values of parameter i alone that can make a difference; of words, see sweep(). */
 static int try_values(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
 		      struct orr_value *value, struct orr_error *err)
 {
+	enum orr_parameter_kind kind = schedule->parameters[i].kind;
 	struct orr_value otherwise = value[i];
 	int code = 0;
 
-	switch (schedule->parameters[i].kind) {
-	case ORR_PARAMETER_DURATION:
+	if (kind == ORR_PARAMETER_DURATION)
 		code = try_periods(seeds, schedule, i, value, err);
-		break;
-	case ORR_PARAMETER_INTEGER:
-	case ORR_PARAMETER_MICROBATCHES:
-	case ORR_PARAMETER_WORKERS:
-	case ORR_PARAMETER_STASHES:
-	case ORR_PARAMETER_MEMORY:
+	else if (kind != ORR_PARAMETER_WORD && kind != ORR_PARAMETER_REAL &&
+		 kind != ORR_PARAMETER_SIZE && kind != ORR_PARAMETER_LIST)
 		code = try_range(seeds, schedule, i, value, err);
-		break;
-	case ORR_PARAMETER_WORD: /* see sweep() */
-	case ORR_PARAMETER_REAL:
-	case ORR_PARAMETER_SIZE:
-	case ORR_PARAMETER_LIST:
-		break;
-	}
 	value[i] = otherwise;
 	return code;
 }

@@ -39,8 +39,7 @@ int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *
 int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_timeline *timeline,
 		  struct orr_error *err);
 
-/* Limit the stage stashes of a worker by their bytes: as many of the largest, and of the smallest.
- */
+/* Limit the stage stashes of a worker by bytes: as many of the largest, and of the smallest. */
 void orr_seeds_limit(struct orr_seeds *seeds, int64_t bytes);
 
 /* Workers by other names: 0 is that of stage 0, 1 the next one that comes, and so on. Fills

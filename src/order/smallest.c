@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "base/arrays.h"
-#include "base/heap.h"
 #include "base/hash.h"
+#include "base/heap.h"
+#include "base/max.h"
 
 #define MOST_STATES 20000
 #define MOST_STAGES 2048 /* with more, a path is too long to look for */
@@ -50,35 +51,28 @@ static void set_done(uint64_t *done, int s, enum orr_pass d)
 	done[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-/* The memory of worker w above its limit. */
 static int64_t excess_of(const struct finder *f, int w, struct orr_load load)
 {
-	const struct orr_timed *t = f->timed;
-	int64_t stashes = INT64_MIN, bytes = INT64_MIN;
+	const struct orr_load *most = &f->timed->most[w];
 
-	if (t->most[w].stashes < INT64_MAX)
-		stashes = load.stashes - t->most[w].stashes;
-	if (t->most[w].bytes < INT64_MAX)
-		bytes = load.bytes - t->most[w].bytes;
-	return stashes > bytes ? stashes : bytes;
+	return larger(most->stashes < INT64_MAX ? load.stashes - most->stashes : INT64_MIN,
+		      most->bytes < INT64_MAX ? load.bytes - most->bytes : INT64_MIN);
 }
 
 /* The excess of the fullest worker of job (s, d) while it runs. */
 static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
 {
 	const struct orr_jobs *jobs = &f->timed->jobs;
-	const struct orr_load *up = &f->up[s * ORR_N_PASSES + (int)d];
+	struct orr_load up = f->up[s * ORR_N_PASSES + (int)d];
 	int64_t most = INT64_MIN;
 
 	for (int i = 0; i < orr_jobs_n_at(jobs, s * ORR_N_PASSES); i++) {
 		int w = orr_jobs_worker(jobs, s * ORR_N_PASSES, i);
-		struct orr_load load = f->load[w];
-		int64_t excess;
+		const struct orr_load *now = &f->load[w];
 
-		load.stashes += up->stashes;
-		load.bytes += up->bytes;
-		excess = excess_of(f, w, load);
-		most = excess > most ? excess : most;
+		most = larger(most, excess_of(f, w,
+					      (struct orr_load){now->stashes + up.stashes,
+								now->bytes + up.bytes}));
 	}
 	return most;
 }
@@ -102,24 +96,28 @@ static void clear(struct finder *f)
 	memset(f->load, 0, (size_t)f->p->n_workers * sizeof(*f->load));
 }
 
+static void number_weights(const struct finder *f, int64_t *n)
+{
+	for (int s = 0; s < f->p->n_stages; s++)
+		n[s * ORR_N_PASSES + ORR_PASS_W] = n[s * ORR_N_PASSES + ORR_PASS_B] + 1;
+}
+
 /* All forwards, then all backwards from the last stage on. */
 static int64_t try_plain(struct finder *f, int64_t *n)
 {
 	int n_stages = f->p->n_stages;
-	int64_t most = INT64_MIN, excess;
+	int64_t most = INT64_MIN;
 
 	clear(f);
 	for (int i = 0; i < 2 * n_stages; i++) {
 		enum orr_pass d = i < n_stages ? ORR_PASS_F : ORR_PASS_B;
 		int s = i < n_stages ? i : 2 * n_stages - 1 - i;
 
-		excess = excess_during(f, s, d);
-		most = excess > most ? excess : most;
+		most = larger(most, excess_during(f, s, d));
 		run(f, s, d);
 		n[s * ORR_N_PASSES + (int)d] = i < n_stages ? i : 2 * i - n_stages;
-		if (d == ORR_PASS_B)
-			n[s * ORR_N_PASSES + ORR_PASS_W] = 2 * i - n_stages + 1;
 	}
+	number_weights(f, n);
 	return most;
 }
 
@@ -142,9 +140,7 @@ static void find_least(struct finder *f, bool *leads)
 				run(f, s, ORR_PASS_F);
 		}
 		for (int w = 0; w < p->n_workers; w++)
-			f->least = excess_of(f, w, f->load[w]) > f->least
-					   ? excess_of(f, w, f->load[w])
-					   : f->least;
+			f->least = larger(f->least, excess_of(f, w, f->load[w]));
 	}
 }
 
@@ -185,7 +181,7 @@ static int reach(struct finder *f, int from, int s, enum orr_pass d)
 	struct state *state;
 	int *place;
 
-	excess = excess > f->states[from].excess ? excess : f->states[from].excess;
+	excess = larger(excess, f->states[from].excess);
 	memcpy(done, done_of(f, from), (size_t)f->n_words * sizeof(*done));
 	set_done(done, s, d);
 	place = look_up(f, done);
@@ -253,8 +249,7 @@ static int expand(struct finder *f, int from)
 	return code;
 }
 
-/* To the state in which all is done, by a shortest path; false in *exact: to where there was no
- * more room. */
+/* By a shortest path to where all is done; false in *exact: to where there was no more room. */
 static int find_path(struct finder *f, int *end, bool *exact)
 {
 	int n_jobs = 2 * f->p->n_stages, code;
@@ -288,13 +283,12 @@ static int64_t follow(struct finder *f, int end, int64_t *n)
 	}
 	load_state(f, done);
 	for (; (move = pick(f, done, excess, &needed)) >= 0; n_done++) {
-		excess = needed > excess ? needed : excess;
+		excess = larger(excess, needed);
 		run(f, move / ORR_N_PASSES, (enum orr_pass)(move % ORR_N_PASSES));
 		set_done(done, move / ORR_N_PASSES, (enum orr_pass)(move % ORR_N_PASSES));
 		n[move] = 2 * n_done;
 	}
-	for (int s = 0; s < f->p->n_stages; s++) /* W */
-		n[s * ORR_N_PASSES + ORR_PASS_W] = n[s * ORR_N_PASSES + ORR_PASS_B] + 1;
+	number_weights(f, n);
 	return excess;
 }
 
@@ -307,10 +301,9 @@ static int search(struct finder *f, struct orr_smallest *out)
 	f->states = orr_arrays_add(&all, MOST_STATES, sizeof(*f->states));
 	f->done = orr_arrays_add(&all, (size_t)MOST_STATES * (size_t)f->n_words, sizeof(*f->done));
 	f->table = orr_arrays_add(&all, (size_t)2 * MOST_STATES, sizeof(*f->table));
-	if (all.failed)
-		code = orr_fail(f->err, ORR_E_NOMEM, "search: no memory for %d stages",
-				f->p->n_stages);
-	else if (!(code = find_path(f, &end, &out->exact)))
+	if ((code = orr_arrays_check(&all, "search", f->err)))
+		return code;
+	if (!(code = find_path(f, &end, &out->exact)))
 		out->excess = follow(f, end, out->n);
 	orr_heap_fini(&f->open);
 	orr_arrays_free(&all);
@@ -332,18 +325,20 @@ int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 {
 	const struct orr_pipeline *p = timed->jobs.pipeline;
 	struct finder f = {.timed = timed, .p = p, .err = err};
-	bool *leads = calloc((size_t)p->n_stages, sizeof(*leads));
+	struct orr_arrays all = {0};
 	size_t n_kinds = (size_t)p->n_stages * ORR_N_PASSES;
-	int code = 0;
+	bool *leads = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*leads));
+	int code;
 
-	f.load = calloc((size_t)p->n_workers, sizeof(*f.load));
-	f.up = calloc(2 * n_kinds, sizeof(*f.up));
-	out->n = calloc(n_kinds, sizeof(*out->n));
-	if (!leads || !f.load || !f.up || !out->n) {
+	f.load = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*f.load));
+	f.up = orr_arrays_add(&all, n_kinds, sizeof(*f.up));
+	f.down = orr_arrays_add(&all, n_kinds, sizeof(*f.down));
+	if ((code = orr_arrays_check(&all, "search", err)))
+		return code;
+	if (!(out->n = calloc(n_kinds, sizeof(*out->n)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
 		goto out;
 	}
-	f.down = f.up + n_kinds;
 	find_largest(&f);
 	out->excess = try_plain(&f, out->n);
 	out->exact = out->excess <= 0;
@@ -356,9 +351,7 @@ int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 	/* an order that suits no largest microbatch may suit each of those there are */
 	out->exact = out->exact && (out->excess <= 0 || !p->microbatches);
 out:
-	free(leads);
-	free(f.load);
-	free(f.up);
+	orr_arrays_free(&all);
 	if (code)
 		orr_smallest_fini(out);
 	return code;

@@ -26,11 +26,3 @@ static inline int64_t split_one_f_one_b(const struct orr_pipeline *p, int s, int
 	}
 	return n * p->n_stages + s;
 }
-
-/* Fewer workers than stages: placements wrap around. */
-static inline int split_one_f_one_b_compute(const struct orr_pipeline *p, int s, int b,
-					    enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "base/sort.h"
+#include "schedule/deal.h"
 #include "simulate/network.h"
 
 /* Predecessors of all jobs together. */
@@ -38,18 +40,12 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	t->delay = t->exact ? orr_arrays_add(all, n_edges, sizeof(*t->delay)) : NULL;
 	t->first_before = orr_arrays_add(all, n + 1, sizeof(*t->first_before));
 	t->first_after = orr_arrays_add(all, n + 1, sizeof(*t->first_after));
-	t->start = calloc(
-		n, sizeof(*t->start)); /* by itself: the local search changes it for another */
+	t->start = orr_arrays_add(all, n, sizeof(*t->start));
 	t->waits = orr_arrays_add(all, n, sizeof(*t->waits));
 	t->queue = orr_arrays_add(all, n, sizeof(*t->queue));
 	t->head = orr_arrays_add(all, n_workers, sizeof(*t->head));
 	t->left = orr_arrays_add(all, n_stages, sizeof(*t->left));
-	if (!t->start || all->failed)
-		return orr_fail(err, ORR_E_NOMEM,
-				"no memory for an order of %d jobs; take fewer microbatches "
-				"([microbatches])",
-				t->jobs.n_jobs);
-	return 0;
+	return orr_arrays_check(all, "order: take fewer microbatches ([microbatches])", err);
 }
 
 /* What job j does to its worker's load. A stash that is recomputed is the input until B starts. */
@@ -66,7 +62,7 @@ static void weigh(struct orr_timed *t, int j)
 		return; /* it keeps nothing */
 	if (p->stages[job.s].recompute) {
 		early = orr_pipeline_share(p, job.s, orr_pipeline_input_bytes(p, job.s, job.b));
-		all = early > all ? early : all;
+		all = larger(all, early);
 	}
 	if (job.d == ORR_PASS_F)
 		t->up[j] = (struct orr_load){1, early};
@@ -86,11 +82,11 @@ static void add_job(struct orr_timed *t, int j, int w, int *around)
 	jobs->compute[j] = w;
 	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
 		int v = orr_jobs_worker(jobs, j, i);
-		int64_t ns = orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, job.d, v,
-						 jobs->n_passes == 3);
 
 		jobs->first[v + 1]++;
-		t->duration[j] = ns > t->duration[j] ? ns : t->duration[j];
+		t->duration[j] =
+			larger(t->duration[j], orr_pipeline_job_ns(jobs->pipeline, job.s, job.b,
+								   job.d, v, jobs->n_passes == 3));
 	}
 	memcpy(t->before + t->first_before[j], around, (size_t)n * sizeof(*around));
 	t->first_before[j + 1] = t->first_before[j] + n;
@@ -130,8 +126,7 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 	t->jobs.n_jobs = n_jobs = p->n_stages * p->n_microbatches * n_passes;
 	t->jobs.most_at = 1;
 	for (int s = 0; s < p->n_stages; s++)
-		if (t->jobs.most_at < orr_pipeline_n_at(p, s))
-			t->jobs.most_at = orr_pipeline_n_at(p, s);
+		t->jobs.most_at = (int)larger(t->jobs.most_at, orr_pipeline_n_at(p, s));
 	if ((code = allocate(t, around, err)))
 		goto out;
 	for (int j = 0; j < n_jobs; j++)
@@ -164,32 +159,20 @@ void orr_timed_destroy(struct orr_timed *t)
 	if (!t)
 		return;
 	orr_arrays_free(&t->all);
-	free(t->start);
 	free(t);
 }
 
 int orr_timed_order(struct orr_timed *t, const int64_t *n, struct orr_error *err)
 {
-	struct orr_jobs *jobs = &t->jobs;
-	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
-	int code;
+	int n_jobs = t->jobs.n_jobs, code;
+	struct orr_keyed *keyed = malloc((size_t)n_jobs * sizeof(*keyed));
 
 	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "no memory to order %d jobs", jobs->n_jobs);
-	for (int j = 0; j < jobs->n_jobs; j++)
+		return orr_fail(err, ORR_E_NOMEM, "no memory to order %d jobs", n_jobs);
+	for (int j = 0; j < n_jobs; j++)
 		keyed[j] = (struct orr_keyed){n[j], j};
-	if (!(code = orr_sort(keyed, jobs->n_jobs, err))) {
-		for (int i = 0; i < jobs->n_jobs; i++) {
-			int j = keyed[i].value;
-
-			for (int k = 0; k < orr_jobs_n_at(jobs, j); k++)
-				jobs->by_worker[jobs->first[orr_jobs_worker(jobs, j, k)]++] = j;
-		}
-		for (int w = jobs->pipeline->n_workers; w > 0; w--)
-			jobs->first[w] = jobs->first[w - 1];
-		jobs->first[0] = 0;
-		orr_timed_renumber(t);
-	}
+	if (!(code = orr_sort(keyed, n_jobs, err)))
+		orr_jobs_deal(&t->jobs, keyed, n_jobs);
 	free(keyed);
 	return code;
 }
@@ -214,22 +197,10 @@ void orr_timed_renumber(struct orr_timed *t)
 
 int orr_timed_number(const struct orr_timed *t, int64_t *n, struct orr_error *err)
 {
-	int n_jobs = t->jobs.n_jobs, code;
-	struct orr_keyed *keyed;
-
-	for (int j = 0; j < n_jobs; j++)
-		n[j] = t->jobs.position[j * t->jobs.most_at];
-	if (t->jobs.most_at == 1)
-		return 0;
-	if (!(keyed = malloc((size_t)n_jobs * sizeof(*keyed))))
-		return orr_fail(err, ORR_E_NOMEM, "no memory to order %d jobs", n_jobs);
-	for (int i = 0; i < n_jobs; i++) /* the queue extends the order, of jobs of no length too */
-		keyed[i] = (struct orr_keyed){t->start[t->queue[i]], t->queue[i]};
-	if (!(code = orr_sort(keyed, n_jobs, err)))
-		for (int i = 0; i < n_jobs; i++)
-			n[keyed[i].value] = i;
-	free(keyed);
-	return code;
+	for (int j = 0; j < t->jobs.n_jobs; j++)
+		n[j] = t->jobs.most_at == 1 ? t->jobs.position[j] : t->start[j];
+	/* the queue extends the order, of jobs of no length too */
+	return t->jobs.most_at == 1 ? 0 : orr_rank(n, t->queue, t->jobs.n_jobs, err);
 }
 
 int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
@@ -243,18 +214,16 @@ int64_t orr_timed_delay(const struct orr_timed *t, int j, int k)
 	for (int i = 0; i < orr_jobs_n_at(jobs, k); i++) {
 		int w = orr_jobs_worker(jobs, k, i),
 		    v = orr_jobs_worker(jobs, j, i % orr_jobs_n_at(jobs, j));
-		int64_t ns = orr_jobs_number_at(jobs, j, w) >= 0
-				     ? 0
-				     : orr_machine_transfer_ns(&p->machine, v, w,
-							       orr_jobs_edge_bytes(jobs, j, k));
 
-		most = ns > most ? ns : most;
+		if (orr_jobs_number_at(jobs, j, w) < 0)
+			most = larger(most,
+				      orr_machine_transfer_ns(&p->machine, v, w,
+							      orr_jobs_edge_bytes(jobs, j, k)));
 	}
 	return most;
 }
 
-/* When the worker is free again: the update of a stage runs right after its last weight gradient.
- */
+/* When the worker is free again: a stage's update runs right after its last weight gradient. */
 static int64_t end_on_worker(struct orr_timed *t, int j, int64_t end)
 {
 	const struct orr_jobs *jobs = &t->jobs;
@@ -287,8 +256,7 @@ static int begin(struct orr_timed *t)
 
 static int arrive(struct orr_timed *t, int j, int64_t time, int n_ready)
 {
-	if (t->start[j] < time)
-		t->start[j] = time;
+	t->start[j] = larger(t->start[j], time);
 	if (--t->waits[j] == 0)
 		t->queue[n_ready++] = j;
 	return n_ready;
@@ -339,12 +307,6 @@ static int begin_workers(struct orr_timed *t)
 	return n_ready;
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* Job j of worker w ends. */
 static int tell(struct orr_timed *t, int j, int w, int64_t end, int n_ready)
 {
 	const struct orr_jobs *jobs = &t->jobs;
@@ -352,7 +314,7 @@ static int tell(struct orr_timed *t, int j, int w, int64_t end, int n_ready)
 	for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++) {
 		int next = t->after[k], v;
 
-		t->start[next] = later(t->start[next], end + (t->exact ? t->delay[k] : 0));
+		t->start[next] = larger(t->start[next], end + (t->exact ? t->delay[k] : 0));
 		if (--t->waits[next])
 			continue;
 		v = jobs->compute[next];
@@ -378,7 +340,7 @@ static bool run_workers(struct orr_timed *t)
 			n_ready = tell(t, j, w, end, n_ready);
 			if ((runs = ++at < last)) {
 				j = jobs->by_worker[at];
-				t->start[j] = later(t->start[j], free);
+				t->start[j] = larger(t->start[j], free);
 				runs = !t->waits[j];
 			}
 		}
@@ -414,10 +376,8 @@ void orr_timed_measure(struct orr_timed *t)
 		    jobs->compute[last] == w) /* the last weight gradient of its stage */
 			end += orr_pipeline_update_ns(jobs->pipeline, orr_jobs_at(jobs, last).s, w);
 		t->ends_ns += t->seeks_span ? end - t->start[first] : end;
-		if (t->makespan_ns < end)
-			t->makespan_ns = end;
-		if (t->span_ns < end - t->start[first])
-			t->span_ns = end - t->start[first];
+		t->makespan_ns = larger(t->makespan_ns, end);
+		t->span_ns = larger(t->span_ns, end - t->start[first]);
 	}
 	t->sought_ns = t->seeks_span ? t->span_ns : t->makespan_ns;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/arrays.h"
+#include "base/max.h"
 #include "orrery/orrery.h"
 #include "orrery/jobs.h"
 
@@ -15,10 +16,8 @@ struct orr_load {
 
 static inline void orr_load_raise(struct orr_load *peak, struct orr_load load)
 {
-	if (peak->stashes < load.stashes)
-		peak->stashes = load.stashes;
-	if (peak->bytes < load.bytes)
-		peak->bytes = load.bytes;
+	peak->stashes = larger(peak->stashes, load.stashes);
+	peak->bytes = larger(peak->bytes, load.bytes);
 }
 
 /* A job adds `up` as it starts and takes `down` away as it ends; peak follows. */
@@ -53,7 +52,7 @@ struct orr_timed {
 	int64_t n_timed;              /* jobs timed so far */
 	int *waits, *queue;           /* [n_jobs] room to work in */
 	int *left, *head;             /* [n_stages], [n_workers] the same */
-	struct orr_arrays all;        /* but start */
+	struct orr_arrays all;
 };
 
 /* Jobs of p on worker[b % n_microbatches * n_stages + s], which is copied; no order and no limits

@@ -28,12 +28,14 @@ struct search {
 	int *want;                 /* forwards to place next */
 	int64_t *held;             /* hundredths of a stash */
 	int64_t *back;             /* estimate of the end of the first backward */
-	int64_t *end_f, *end_b;    /* [b * n_stages + s] */
+	int64_t *end[2];           /* of F and B, [b * n_stages + s] */
 	/* by worker */
 	int64_t *first;   /* start of the first job, or -1 */
 	int64_t *free;    /* end of the last job */
 	int64_t *idle;    /* time in between */
 	int64_t *n, next; /* n of every job; the next one */
+	int64_t *best_n, best_span, best_makespan;
+	struct orr_keyed *keyed; /* [n_jobs] */
 };
 
 static int worker_of(const struct search *o, int s)
@@ -46,7 +48,6 @@ static int64_t duration(const struct search *o, int s, enum orr_pass d)
 	return orr_pipeline_job_ns(o->p, s, 0, d, worker_of(o, s), true);
 }
 
-/* The latency between two stages. */
 static int64_t latency(const struct search *o, int s, int t)
 {
 	int v = worker_of(o, s), w = worker_of(o, t);
@@ -54,27 +55,19 @@ static int64_t latency(const struct search *o, int s, int t)
 	return v == w ? 0 : orr_machine_link(&o->p->machine, v, w).latency_ns;
 }
 
-/* When the inputs of pass d of (s,b) from other stages have arrived; their jobs have been placed.
- */
+/* When the inputs of pass d of (s,b), from jobs of other stages that are placed, have arrived. */
 static int64_t arrival(const struct search *o, int s, int b, enum orr_pass d)
 {
 	const struct orr_stage *stage = &o->p->stages[s];
+	int n = d == ORR_PASS_F ? stage->n_in : d == ORR_PASS_B ? stage->n_out : 0;
 	int64_t time = 0;
 
-	if (d == ORR_PASS_F)
-		for (int i = 0; i < stage->n_in; i++) {
-			int t = orr_stage_before(o->p, s, i);
+	for (int i = 0; i < n; i++) {
+		int t = d == ORR_PASS_F ? orr_stage_before(o->p, s, i)
+					: orr_stage_after(o->p, s, i);
 
-			time = larger(time,
-				      o->end_f[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
-		}
-	if (d == ORR_PASS_B)
-		for (int i = 0; i < stage->n_out; i++) {
-			int t = orr_stage_after(o->p, s, i);
-
-			time = larger(time,
-				      o->end_b[(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
-		}
+		time = larger(time, o->end[d][(int64_t)b * o->p->n_stages + t] + latency(o, s, t));
+	}
 	return time;
 }
 
@@ -92,14 +85,21 @@ static void put(struct search *o, int s, enum orr_pass d)
 	else
 		o->idle[w] += start - o->free[w];
 	o->free[w] = end;
-	if (d == ORR_PASS_F)
-		o->end_f[place] = end;
-	if (d == ORR_PASS_B)
-		o->end_b[place] = end;
+	if (d != ORR_PASS_W)
+		o->end[d][place] = end;
 	o->held[s] += d == ORR_PASS_F   ? 100
 		      : d == ORR_PASS_B ? o->limit.percent - 100
 					: -o->limit.percent;
 	o->n[place * ORR_N_PASSES + (int)d] = o->next++;
+}
+
+static int64_t longest_idle(const struct search *o)
+{
+	int64_t most = 0;
+
+	for (int w = 0; w < o->p->n_workers; w++)
+		most = larger(most, o->idle[w]);
+	return most;
 }
 
 static bool has_weight(const struct search *o, int s)
@@ -107,7 +107,6 @@ static bool has_weight(const struct search *o, int s)
 	return o->done[s][ORR_PASS_W] < o->done[s][ORR_PASS_B];
 }
 
-/* Another forward must fit. */
 static void make_room(struct search *o, int s)
 {
 	while (o->held[s] + 100 > 100 * (int64_t)o->limit.most && has_weight(o, s))
@@ -118,15 +117,13 @@ static void make_room(struct search *o, int s)
  * another worker idles longer anyway. */
 static void fill(struct search *o, int s, enum orr_pass next)
 {
-	int64_t until = arrival(o, s, o->done[s][next], next), most = 0, w = worker_of(o, s);
+	int64_t until = arrival(o, s, o->done[s][next], next), w = worker_of(o, s);
 
 	while (has_weight(o, s) && o->free[w] + duration(o, s, ORR_PASS_W) <= until)
 		put(o, s, ORR_PASS_W);
 	if (!has_weight(o, s) || o->free[w] >= until)
 		return;
-	for (int x = 0; x < o->p->n_workers; x++)
-		most = larger(most, o->idle[x]);
-	if (o->rules.fill || until - o->free[w] > most - o->idle[w])
+	if (o->rules.fill || until - o->free[w] > longest_idle(o) - o->idle[w])
 		put(o, s, ORR_PASS_W);
 }
 
@@ -180,8 +177,7 @@ static bool is_skipped(const struct search *o, int s)
 {
 	const struct orr_stage *stage = &o->p->stages[s];
 	int w = worker_of(o, s), ready = o->done[s][ORR_PASS_B] - o->done[s][ORR_PASS_W];
-	int64_t back = 0, time = o->free[w] + duration(o, s, ORR_PASS_F), held = o->held[s] + 100,
-		most = 0;
+	int64_t back = 0, time = o->free[w] + duration(o, s, ORR_PASS_F), held = o->held[s] + 100;
 
 	for (int i = 0; i < stage->n_out; i++) {
 		int t = orr_stage_after(o->p, s, i);
@@ -197,9 +193,7 @@ static bool is_skipped(const struct search *o, int s)
 		time += duration(o, s, ORR_PASS_W);
 		held -= o->limit.percent;
 	}
-	for (int x = 0; x < o->p->n_workers; x++)
-		most = larger(most, o->idle[x]);
-	return time > back && back - o->free[w] <= most - o->idle[w];
+	return time > back && back - o->free[w] <= longest_idle(o) - o->idle[w];
 }
 
 /* The forward after the last one can run only where all stages before have theirs; where the next
@@ -267,34 +261,38 @@ static void run(struct search *o)
 			put(o, s, ORR_PASS_W);
 }
 
-/* The closed form with k forwards first, which may win where durations are close to each other. */
-static int run_closed_form(struct search *o, bool twice, struct orr_keyed *keyed,
-			   struct orr_error *err)
+/* That zb-h1 has first or, twice, zb-h2. */
+static int forwards(int depth, int times)
 {
-	int n_jobs = o->p->n_stages * o->m * ORR_N_PASSES,
-	    most = (twice ? 2 : 1) * o->p->depth - twice, code;
+	return times * depth - (times - 1);
+}
+
+/* The closed form, of zb-h1 or of zb-h2: it may win
+ * where durations are close to each other. */
+static int run_closed_form(struct search *o, int times, struct orr_error *err)
+{
+	int n_jobs = o->p->n_stages * o->m * ORR_N_PASSES, code;
 
 	for (int j = 0; j < n_jobs; j++) {
 		int s = j / ORR_N_PASSES % o->p->n_stages, b = j / ORR_N_PASSES / o->p->n_stages;
-		int k = (twice ? 2 : 1) * o->p->stages[s].depth - twice;
 		enum orr_pass d = (enum orr_pass)(j % ORR_N_PASSES);
+		int64_t n = split_one_f_one_b(o->p, s, b, d, forwards(o->p->stages[s].depth, times),
+					      forwards(o->p->depth, times));
 
-		keyed[j] = (struct orr_keyed){split_one_f_one_b(o->p, s, b, d, k, most), j};
+		o->keyed[j] = (struct orr_keyed){n, j};
 	}
-	if ((code = orr_sort(keyed, n_jobs, err)))
+	if ((code = orr_sort(o->keyed, n_jobs, err)))
 		return code;
 	begin(o);
 	for (int i = 0; i < n_jobs; i++) {
-		int j = keyed[i].value;
+		int j = o->keyed[i].value;
 
 		put(o, j / ORR_N_PASSES % o->p->n_stages, (enum orr_pass)(j % ORR_N_PASSES));
 	}
 	return 0;
 }
 
-/* Keep the order just made if it is better. */
-static void keep(const struct search *o, int64_t *best_n, int64_t *best_span,
-		 int64_t *best_makespan)
+static void keep(struct search *o)
 {
 	int64_t span = 0, makespan = 0;
 
@@ -303,41 +301,35 @@ static void keep(const struct search *o, int64_t *best_n, int64_t *best_span,
 		if (o->first[w] >= 0)
 			span = larger(span, o->free[w] - o->first[w]);
 	}
-	if (span > *best_span || (span == *best_span && makespan >= *best_makespan))
+	if (span > o->best_span || (span == o->best_span && makespan >= o->best_makespan))
 		return;
-	*best_span = span;
-	*best_makespan = makespan;
-	memcpy(best_n, o->n, (size_t)o->next * sizeof(*best_n));
+	o->best_span = span;
+	o->best_makespan = makespan;
+	memcpy(o->best_n, o->n, (size_t)o->next * sizeof(*o->n));
 }
 
-static int try_all(struct search *o, int64_t *n, struct orr_error *err)
+static int try_all(struct search *o, struct orr_error *err)
 {
-	int64_t span = INT64_MAX, makespan = INT64_MAX;
-	int n_jobs = o->p->n_stages * o->m * ORR_N_PASSES, code = 0;
-	struct orr_keyed *keyed = malloc((size_t)n_jobs * sizeof(*keyed));
+	int code;
 
-	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "zero bubble: no memory to order %d jobs",
-				n_jobs);
-	for (int twice = 0; twice < 2 && !code; twice++) {
-		if (o->limit.most < (twice ? 2 : 1) * o->p->depth - twice)
+	for (int times = 1; times <= 2; times++) {
+		if (o->limit.most < forwards(o->p->depth, times))
 			continue;
-		if (!(code = run_closed_form(o, twice, keyed, err)))
-			keep(o, n, &span, &makespan);
+		if ((code = run_closed_form(o, times, err)))
+			return code;
+		keep(o);
 	}
-	/* more memory does not always lead a greedy order to a better end: the limit of 1f1b as
-	 * well */
-	for (int i = 0; i < 16 && !code; i++) {
+	/* more memory may lead a greedy order to a worse end: the limit of 1f1b as well */
+	for (int i = 0; i < 16; i++) {
 		if (i == 8 && o->limit.most <= o->p->depth)
 			break;
 		if (i == 8)
 			o->limit.most = o->p->depth;
 		o->rules = (struct rules){.late = i & 1, .skip = i & 2, .fill = i & 4};
 		run(o);
-		keep(o, n, &span, &makespan);
+		keep(o);
 	}
-	free(keyed);
-	return code;
+	return 0;
 }
 
 int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *limit, int64_t *n,
@@ -345,7 +337,12 @@ int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *
 {
 	size_t n_stages = (size_t)p->n_stages, n_workers = (size_t)p->n_workers;
 	size_t n_places = n_stages * (size_t)p->n_microbatches;
-	struct search o = {.p = p, .limit = *limit, .m = p->n_microbatches};
+	struct search o = {.p = p,
+			   .limit = *limit,
+			   .m = p->n_microbatches,
+			   .best_n = n,
+			   .best_span = INT64_MAX,
+			   .best_makespan = INT64_MAX};
 	struct orr_arrays all = {0};
 	int code;
 
@@ -353,17 +350,15 @@ int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *
 	o.want = orr_arrays_add(&all, n_stages, sizeof(*o.want));
 	o.held = orr_arrays_add(&all, n_stages, sizeof(*o.held));
 	o.back = orr_arrays_add(&all, n_stages, sizeof(*o.back));
-	o.end_f = orr_arrays_add(&all, n_places, sizeof(*o.end_f));
-	o.end_b = orr_arrays_add(&all, n_places, sizeof(*o.end_b));
+	o.end[ORR_PASS_F] = orr_arrays_add(&all, n_places, sizeof(**o.end));
+	o.end[ORR_PASS_B] = orr_arrays_add(&all, n_places, sizeof(**o.end));
 	o.first = orr_arrays_add(&all, n_workers, sizeof(*o.first));
 	o.free = orr_arrays_add(&all, n_workers, sizeof(*o.free));
 	o.idle = orr_arrays_add(&all, n_workers, sizeof(*o.idle));
 	o.n = orr_arrays_add(&all, n_places, ORR_N_PASSES * sizeof(*o.n));
-	if (all.failed)
-		code = orr_fail(err, ORR_E_NOMEM, "zero bubble: no memory for %zu jobs",
-				n_places * ORR_N_PASSES);
-	else
-		code = try_all(&o, n, err);
+	o.keyed = orr_arrays_add(&all, n_places * ORR_N_PASSES, sizeof(*o.keyed));
+	if (!(code = orr_arrays_check(&all, "zero bubble", err)))
+		code = try_all(&o, err);
 	orr_arrays_free(&all);
 	return code;
 }

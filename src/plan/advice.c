@@ -11,6 +11,7 @@
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
+#include "base/max.h"
 #include "base/quantity.h"
 #include "pipeline/charge.h"
 
@@ -54,10 +55,12 @@ static void advise_microbatches(const struct advising *a)
 
 static void advise_replicas(const struct advising *a)
 {
-	for (int s = 0; s < a->plan->pipeline->n_stages; s++) {
-		int m = a->plan->pipeline->n_microbatches, r = a->plan->replicas[s], rest = m % r;
+	const struct orr_pipeline *p = a->plan->pipeline;
 
-		if (!rest || a->plan->pipeline->machine.cluster) /* shared by speed */
+	for (int s = 0; s < p->n_stages && !p->machine.cluster; s++) { /* they share by speed */
+		int m = p->n_microbatches, r = a->plan->replicas[s], rest = m % r;
+
+		if (!rest)
 			continue;
 		say(a,
 		    "stage %d's %d replicas share %d microbatches unevenly: %.0f%% of "
@@ -73,8 +76,8 @@ static void advise_links(const struct advising *a)
 	int worst = 0;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
-		worst = plan->costs[s].communication_s > plan->costs[worst].communication_s ? s
-											    : worst;
+		if (plan->costs[s].communication_s > plan->costs[worst].communication_s)
+			worst = s;
 	if (plan->costs[worst].communication_s < 0.1 * plan->slowest_s)
 		return;
 	say(a,
@@ -103,7 +106,7 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 		orr_charge_least(&cost, g, i, plan->options.samples, &plan->pipeline->machine);
 		work[i] = cost.forward_ns + cost.backward_ns + cost.weight_ns +
 			  cost.update_ns / plan->options.n_microbatches;
-		largest = work[i] > largest ? work[i] : largest;
+		largest = larger(largest, work[i]);
 	}
 	code = orr_allocate_any(best, NULL, &layers, plan->pipeline->n_workers, 0, MOST_STEPS, err);
 	*largest_s = (double)largest * 1e-9 / orr_machine_fastest(&plan->pipeline->machine);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/max.h"
 #include "orrery/graph.h"
 #include "ideals.h"
@@ -75,22 +76,13 @@ static int64_t next_size(const struct readers *r, int i, bool gradient, int64_t 
 
 static int grow(struct orr_tensors *t, struct orr_error *err)
 {
-	size_t row = (size_t)t->ideals->n_words, n = 2 * (size_t)t->n + 64;
-	struct orr_sent *sent;
-	int *makers;
-	uint64_t *readers;
+	int sent = t->room, makers = t->room;
 
-	if (t->n < t->room)
-		return 0;
-	if ((sent = realloc(t->sent, n * sizeof(*sent))))
-		t->sent = sent;
-	if ((makers = realloc(t->makers, n * sizeof(*makers))))
-		t->makers = makers;
-	if ((readers = realloc(t->readers, n * row * sizeof(*readers))))
-		t->readers = readers;
-	if (!sent || !makers || !readers)
+	if (!orr_grow(&t->sent, t->n, &sent, sizeof(*t->sent)) ||
+	    !orr_grow(&t->makers, t->n, &makers, sizeof(*t->makers)) ||
+	    !orr_grow(&t->readers, t->n, &t->room,
+		      (size_t)t->ideals->n_words * sizeof(*t->readers)))
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", t->n);
-	t->room = (int)n;
 	return 0;
 }
 
@@ -117,7 +109,7 @@ static int add_tensors(struct orr_tensors *t, const struct readers *r, int of,
 				int unit = r->unit_of[r->list.readers[k]];
 
 				if (bytes_of(r, of, k, gradient) >= size)
-					readers[unit / 64] |= UINT64_C(1) << (unit % 64);
+					orr_bits_add(readers, unit);
 			}
 			while (i < t->n && memcmp(t->readers + (size_t)i * row, readers,
 						  row * sizeof(*readers)) != 0)

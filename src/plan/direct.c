@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/max.h"
 #include "ideals.h"
 #include "pipeline/charge.h"
@@ -84,7 +85,6 @@ static void bound(struct search *s)
 	}
 }
 
-/* Bytes that keep a link busy. */
 static double busy_bytes(const struct search *s, double there, double back)
 {
 	return s->problem->in_turn ? there + back : fmax(there, back);
@@ -173,22 +173,7 @@ static int count_live(const struct search *s, int ideal)
 	return n;
 }
 
-static int grow(void **array, int *room, int want, size_t size, struct orr_error *err)
-{
-	void *grown;
-
-	if (want <= *room)
-		return 0;
-	grown = realloc(*array, 2 * (size_t)want * size);
-	if (!grown)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", want);
-	*array = grown;
-	*room = 2 * want;
-	return 0;
-}
-
-/* The maker of each tensor that is live at the new label's ideal: the new stage, unless it was live
- * before. */
+/* The maker of each tensor that is live at the new label's ideal: its stage, or the one before. */
 static void note_makers(struct search *s, int label)
 {
 	const struct orr_tensors *t = s->problem->tensors;
@@ -214,14 +199,14 @@ static void note_makers(struct search *s, int label)
  * than goes. */
 static int add(struct search *s, struct label label)
 {
-	int n = count_live(s, label.ideal), at = s->n_labels, code;
+	int n = count_live(s, label.ideal), at = s->n_labels;
 	int *link = &s->of_ideal[label.ideal];
+	bool grown = orr_grow(&s->labels, at, &s->labels_room, sizeof(*s->labels));
 
-	if ((code = grow((void **)&s->labels, &s->labels_room, at + 1, sizeof(*s->labels),
-			 s->err)) ||
-	    (code = grow((void **)&s->makers, &s->makers_room, s->n_makers + n, sizeof(*s->makers),
-			 s->err)))
-		return code;
+	while (grown && s->n_makers + n > s->makers_room)
+		grown = orr_grow(&s->makers, s->makers_room, &s->makers_room, sizeof(*s->makers));
+	if (!grown)
+		return orr_fail(s->err, ORR_E_NOMEM, "plan: no memory for %d cuts", at + 1);
 	label.makers = s->n_makers;
 	label.next = -1;
 	s->labels[at] = label;

@@ -76,7 +76,6 @@ static struct cell *cell_at(const struct table *t, int n, int i, int j, int m)
 	return &t->cells[((size_t)i * (size_t)n + (size_t)j) * (size_t)(t->m + 1) + (size_t)m];
 }
 
-/* Workers in a component of the level. */
 static int inner_workers(const struct search *s, int level)
 {
 	int n = 1;
@@ -86,7 +85,6 @@ static int inner_workers(const struct search *s, int level)
 	return n;
 }
 
-/* The best on one component of the level. */
 static struct cell inner_best(const struct search *s, int level, int i, int j)
 {
 	const struct orr_ideals *x = s->x;
@@ -111,12 +109,12 @@ static double ring_s(const struct search *s, int level, int64_t bytes, int r)
 {
 	double rate = s->options->levels.bytes_per_s[level];
 	double latency_s = (double)s->options->levels.latency_ns[level] * 1e-9;
-	int k = r * inner_workers(s, level);
+	int64_t k = smaller(r * inner_workers(s, level), s->options->n_microbatches);
 
-	k = k < s->options->n_microbatches ? k : s->options->n_microbatches;
 	if (r < 2 || !bytes)
 		return 0;
-	return 2 * (k - 1) * ((rate > 0 ? (double)bytes / rate / k : 0) + latency_s);
+	return 2 * (double)(k - 1) *
+	       ((rate > 0 ? (double)bytes / rate / (double)k : 0) + latency_s);
 }
 
 /* Of each of r replicas. */
@@ -141,7 +139,7 @@ static double busy_bytes(const struct search *s, int base, int i, int j)
 
 	if (in_turn(s->options))
 		return (double)sent.bytes + (double)sent.gradient_bytes;
-	return (double)(sent.bytes > sent.gradient_bytes ? sent.bytes : sent.gradient_bytes);
+	return (double)larger(sent.bytes, sent.gradient_bytes);
 }
 
 static double transfer_s(const struct search *s, int level, int base, int i, int j, int r)
@@ -166,12 +164,12 @@ static double added_s(const struct search *s, int level, int i, int j)
 static bool fits(const struct search *s, int i, int j, int r, int left, int64_t memory_bytes)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	int flight = o->least_in_flight;
+	int64_t flight = o->least_in_flight;
 
-	if (o->levels.n == 1 && (left + r - 1) / r > flight)
-		flight = (left + r - 1) / r;
-	if (o->most_in_flight && flight > o->most_in_flight)
-		flight = o->most_in_flight;
+	if (o->levels.n == 1)
+		flight = larger(flight, (left + r - 1) / r);
+	if (o->most_in_flight)
+		flight = smaller(flight, o->most_in_flight);
 	return !memory_bytes ||
 	       orr_parameters_kept(&o->numerics,
 				   s->x->parameter_bytes[j] - s->x->parameter_bytes[i],
@@ -180,8 +178,7 @@ static bool fits(const struct search *s, int i, int j, int r, int left, int64_t 
 		       memory_bytes;
 }
 
-/* Without transfers; DBL_MAX where it may not be. left: components for this stage and all after it.
- */
+/* Without transfers; DBL_MAX where it may not be. left: components for it and all after it. */
 static double busy_s(const struct search *s, int level, int i, int j, int r, int left)
 {
 	const struct orr_hierarchy_options *o = s->options;
@@ -469,12 +466,13 @@ static int find_pairs(struct search *s, struct orr_error *err)
 {
 	const struct orr_ideals *x = s->x;
 	size_t n = (size_t)x->n;
+	int code;
 	uint64_t *room = orr_arrays_add(&s->all, 2 * (size_t)x->n_words, sizeof(*room));
 
 	s->allowed = orr_arrays_add(&s->all, n * n, sizeof(*s->allowed));
 	s->inside = orr_arrays_add(&s->all, n * n, sizeof(*s->inside));
-	if (s->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
+	if ((code = orr_arrays_check(&s->all, "plan", err)))
+		return code;
 	for (int j = 0; j < x->n; j++)
 		for (int i = 0; i < j; i++) {
 			size_t at = (size_t)j * n + (size_t)i;
@@ -516,12 +514,12 @@ static int find_sent(struct search *s, struct orr_error *err)
 static int find_gangs(struct search *s, struct orr_error *err)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	int n = o->levels.workers[0];
+	int n = o->levels.workers[0], code;
 
 	s->links = orr_arrays_add(&s->all, (size_t)n, sizeof(*s->links));
 	s->speeds = orr_arrays_add(&s->all, (size_t)n + 1, sizeof(*s->speeds));
-	if (s->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", n);
+	if ((code = orr_arrays_check(&s->all, "plan", err)))
+		return code;
 	for (int w = 0; w < n; w++)
 		s->speeds[w + 1] =
 			s->speeds[w] + fmax(orr_machine_speed(o->machine, o->order[w]), 1);
@@ -537,10 +535,8 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 	int last = options->levels.n - 1, n_used, code = 0;
 
 	*out = NULL;
-	if (!h) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory");
-		goto out;
-	}
+	if (!h)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory");
 	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
 	if (options->order && (code = find_gangs(&s, err)))
@@ -549,18 +545,13 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 		struct table *t = &s.level[l];
 
 		t->m = options->levels.workers[l];
-		t->n_from =
-			l == last
-				? 1
-				: x->n; /* only what starts at the beginning is asked of the last */
+		/* only what starts at the beginning is asked of the last */
+		t->n_from = l == last ? 1 : x->n;
 		t->cells = orr_arrays_add(&s.all,
 					  (size_t)t->n_from * (size_t)x->n * (size_t)(t->m + 1),
 					  sizeof(*t->cells));
-		if (!t->cells) {
-			code = orr_fail(err, ORR_E_NOMEM,
-					"plan: no memory for %d cuts on %d workers", x->n, t->m);
+		if ((code = orr_arrays_check(&s.all, "plan", err)))
 			goto out;
-		}
 		fill(&s, l);
 	}
 	if (cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m)->time_s >= DBL_MAX)

@@ -53,14 +53,14 @@ static bool list_ideals(struct listing *l)
 			const uint64_t *here = x->bits + (size_t)i * row,
 				       *needs = l->needs + (size_t)k * row;
 			uint64_t *next = x->bits + (size_t)x->n * row;
-			bool ready = !(here[k / 64] >> (k % 64) & 1);
+			bool ready = !orr_bits_has(here, k);
 
 			for (size_t w = 0; w < row && ready; w++)
 				ready = !(needs[w] & ~here[w]);
 			if (!ready)
 				continue;
 			memcpy(next, here, row * sizeof(*next));
-			next[k / 64] |= UINT64_C(1) << (k % 64);
+			orr_bits_add(next, k);
 			if (!add_ideal(l))
 				return false;
 		}
@@ -77,7 +77,7 @@ static void list_prefixes(struct orr_ideals *x, const struct orr_units *u)
 		uint64_t *bits = x->bits + (size_t)x->n * row;
 
 		memcpy(bits, bits - row, row * sizeof(*bits));
-		bits[(x->n - 1) / 64] |= UINT64_C(1) << ((x->n - 1) % 64);
+		orr_bits_add(bits, x->n - 1);
 	}
 }
 
@@ -92,9 +92,9 @@ static void note_needs(struct listing *l)
 			int from = orr_units_leader(u, u->g->operators[i].inputs[k]);
 
 			if (from >= 0 && from != to)
-				l->needs[(size_t)u->number[to] * (size_t)l->x->n_words +
-					 (size_t)u->number[from] / 64] |= UINT64_C(1)
-									  << (u->number[from] % 64);
+				orr_bits_add(l->needs +
+						     (size_t)u->number[to] * (size_t)l->x->n_words,
+					     u->number[from]);
 		}
 	}
 }
@@ -131,14 +131,15 @@ out:
 static int weigh_ideals(struct orr_ideals *x, const struct orr_units *u, struct orr_error *err)
 {
 	size_t n = (size_t)x->n;
+	int code;
 
 	x->compute_ns = orr_arrays_add(&x->weights, n, sizeof(int64_t));
 	x->update_ns = orr_arrays_add(&x->weights, n, sizeof(int64_t));
 	x->parameter_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
 	x->trained_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
 	x->stash_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
-	if (x->weights.failed)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
+	if ((code = orr_arrays_check(&x->weights, "plan", err)))
+		return code;
 	for (int a = 0; a < x->n; a++)
 		for (int i = 0; i < u->g->n_operators; i++) {
 			if (x->unit_of[i] < 0 || !orr_ideals_has(x, a, x->unit_of[i]))
@@ -166,10 +167,8 @@ static int note_neighbours(struct orr_ideals *x, const struct orr_units *u, stru
 
 			if (from < 0)
 				continue;
-			x->neighbours[(size_t)to * row + (size_t)from / 64] |= UINT64_C(1)
-									       << (from % 64);
-			x->neighbours[(size_t)from * row + (size_t)to / 64] |= UINT64_C(1)
-									       << (to % 64);
+			orr_bits_add(x->neighbours + (size_t)to * row, from);
+			orr_bits_add(x->neighbours + (size_t)from * row, to);
 		}
 	return 0;
 }
@@ -182,11 +181,8 @@ bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *ro
 
 	for (size_t w = 0; w < row; w++) {
 		rest[w] = x->bits[(size_t)b * row + w] & ~x->bits[(size_t)a * row + w];
-		front[w] = 0;
-		if (!found && rest[w]) {
-			front[w] = rest[w] & -rest[w];
-			found = true;
-		}
+		front[w] = found ? 0 : rest[w] & -rest[w];
+		found = found || rest[w];
 	}
 	/* take the front out of the rest, and go on from the neighbours that are in it */
 	while (grew) {

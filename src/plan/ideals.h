@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "base/arrays.h"
 #include "orrery/orrery.h"
+#include "units.h"
 
 struct orr_graph;
 struct orr_machine;
@@ -57,5 +58,5 @@ static inline bool orr_ideals_inside(const struct orr_ideals *x, int a, int b)
 }
 static inline bool orr_ideals_has(const struct orr_ideals *x, int ideal, int unit)
 {
-	return x->bits[(size_t)ideal * (size_t)x->n_words + (size_t)unit / 64] >> (unit % 64) & 1;
+	return orr_bits_has(x->bits + (size_t)ideal * (size_t)x->n_words, unit);
 }

@@ -1,6 +1,5 @@
 /* A placement is looked at in three ways, each dearer than the one before: by a bound, by the
- * orders that a search starts from, and by the search itself, which only those see that did well.
- */
+ * orders that a search starts from, and by the search itself, for those that did well. */
 #include "placements.h"
 
 #include <stdbool.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "base/random.h"
 #include "base/hash.h"
 #include "order/place.h"
@@ -87,8 +87,7 @@ static bool is_seen(struct searching *x, const int *named)
 	return false;
 }
 
-/* The order that a search of this effort finds on x->now is in x->n. *makespan_ns INT64_MAX:
- * nothing fits. */
+/* x->n: the order that a search of this effort finds. *makespan_ns INT64_MAX: nothing fits. */
 static int look(struct searching *x, const int *worker, int64_t effort, int64_t seed,
 		int64_t *makespan_ns, int64_t *bound_ns)
 {
@@ -115,17 +114,38 @@ static void take(struct searching *x, const int *worker, int64_t makespan_ns)
 	memcpy(x->best_n, x->n, (size_t)x->n_jobs * sizeof(*x->n));
 }
 
+/* Number `at` of the pool goes before those that are longer. */
+static void rise(struct searching *x, int at)
+{
+	struct candidate risen = x->pool[at];
+
+	for (; at > 0 && risen.makespan_ns < x->pool[at - 1].makespan_ns; at--)
+		x->pool[at] = x->pool[at - 1];
+	x->pool[at] = risen;
+}
+
 static void add_to_pool(struct searching *x, const int *worker, int64_t makespan_ns,
 			int64_t bound_ns)
 {
-	int at = POOL - 1, *last = x->pool[at].worker;
+	struct candidate *last = &x->pool[POOL - 1];
 
-	if (makespan_ns >= x->pool[at].makespan_ns)
+	if (makespan_ns >= last->makespan_ns)
 		return;
-	for (; at > 0 && makespan_ns < x->pool[at - 1].makespan_ns; at--)
-		x->pool[at] = x->pool[at - 1];
-	memcpy(last, worker, (size_t)x->n_stages * sizeof(*worker));
-	x->pool[at] = (struct candidate){makespan_ns, bound_ns, last};
+	memcpy(last->worker, worker, (size_t)x->n_stages * sizeof(*worker));
+	*last = (struct candidate){makespan_ns, bound_ns, last->worker};
+	rise(x, POOL - 1);
+}
+
+/* All passes of a stage's microbatches on worker w. */
+static int64_t work_of(const struct orr_pipeline *p, int s, int w)
+{
+	int64_t sum = 0;
+
+	for (int b = 0; b < p->n_microbatches; b++)
+		for (int d = 0; d < ORR_N_PASSES; d++)
+			if (orr_pipeline_has_pass(p, s, (enum orr_pass)d, true))
+				sum += orr_pipeline_job_ns(p, s, b, (enum orr_pass)d, w, true);
+	return sum;
 }
 
 /* m microbatches of the busiest worker's work. */
@@ -137,18 +157,13 @@ static int64_t load_ns(const struct searching *x, const int *worker)
 		int64_t sum = 0;
 
 		for (int s = 0; s < x->n_stages; s++)
-			for (int b = 0; b < x->p->n_microbatches && worker[s] == w; b++)
-				for (int d = 0; d < ORR_N_PASSES; d++)
-					if (orr_pipeline_has_pass(x->p, s, (enum orr_pass)d, true))
-						sum += orr_pipeline_job_ns(
-							x->p, s, b, (enum orr_pass)d, w, true);
-		most = sum > most ? sum : most;
+			sum += worker[s] == w ? work_of(x->p, s, w) : 0;
+		most = larger(most, sum);
 	}
 	return most;
 }
 
-/* Try a placement that is new. *value: its makespan by the orders that a search starts from, or
- * INT64_MAX. */
+/* Try a placement that is new. *value: its makespan as a search starts, or INT64_MAX. */
 static int visit(struct searching *x, const int *worker, int64_t *value)
 {
 	int64_t bound_ns, least_ns;
@@ -166,7 +181,7 @@ static int visit(struct searching *x, const int *worker, int64_t *value)
 		return code;
 	if (*value == INT64_MAX) /* what was not found may be there */
 		bound_ns = least_ns;
-	x->least_bound_ns = bound_ns < x->least_bound_ns ? bound_ns : x->least_bound_ns;
+	x->least_bound_ns = smaller(x->least_bound_ns, bound_ns);
 	if (*value == INT64_MAX || bound_ns >= x->best_ns)
 		return 0;
 	take(x, x->named, *value);
@@ -176,39 +191,34 @@ static int visit(struct searching *x, const int *worker, int64_t *value)
 
 /* ---- all of them ---- */
 
-/* The placements of the stages, at most MOST_PLACES + 1: Stirling's numbers, where workers are
- * alike. */
+/* Of the stages, at most MOST_PLACES + 1: Stirling's numbers, where workers are alike. */
 static int count_places(const struct searching *x)
 {
-	int n = x->n_stages, k = x->n_workers < n ? x->n_workers : n, sum = 0;
-	int64_t count[2][64] = {{1}};
+	int n = x->n_stages, k = (int)smaller(63, smaller(x->n_workers, n));
+	int64_t count[2][64] = {{1}}, sum = 0;
 
-	if (k > 63)
-		k = 63;
 	for (int s = 1; s <= n; s++)
 		for (int j = 0; j <= k; j++) {
-			int64_t to_old = (x->alike ? j : x->n_workers) * count[(s - 1) % 2][j],
-				to_new = x->alike && j ? count[(s - 1) % 2][j - 1] : 0;
+			const int64_t *before = count[(s - 1) % 2];
+			int64_t to_old = (x->alike ? j : x->n_workers) * before[j],
+				to_new = x->alike && j ? before[j - 1] : 0;
 
-			to_old += to_new;
-			count[s % 2][j] = to_old > MOST_PLACES ? MOST_PLACES + 1 : to_old;
+			count[s % 2][j] = smaller(to_old + to_new, MOST_PLACES + 1);
 		}
-	for (int j = 0; j <= k; j++)
-		sum = sum > MOST_PLACES ? sum : sum + (int)count[n % 2][j];
-	return sum;
+	for (int j = 0; j <= k && sum <= MOST_PLACES; j++)
+		sum += count[n % 2][j];
+	return (int)sum;
 }
 
 /* The placement after this one; false: it was the last. */
 static bool next_place(const struct searching *x, int *worker)
 {
 	for (int s = x->n_stages - 1; s >= 0; s--) {
-		int most = x->alike ? 0 : x->n_workers - 1;
+		int64_t most = x->alike ? 0 : x->n_workers - 1;
 
 		for (int t = 0; t < s && x->alike; t++)
-			most = worker[t] + 1 > most ? worker[t] + 1 : most;
-		if (most > x->n_workers - 1)
-			most = x->n_workers - 1;
-		if (worker[s] < most) {
+			most = larger(most, worker[t] + 1);
+		if (worker[s] < smaller(most, x->n_workers - 1)) {
 			worker[s]++;
 			return true;
 		}
@@ -309,37 +319,32 @@ static int try_some(struct searching *x)
 
 /* ---- the best of them ---- */
 
-/* Search the order of the first n of the pool, each time from another seed. */
+/* Search the order of the first n of the pool, each time from another seed; those that change are
+ * sorted in again. */
 static int improve(struct searching *x, int n, int round)
 {
-	int64_t seed = (x->places->seed - 1) * N_SEEDS + round + 1;
-	struct candidate pool[POOL];
-	int code = 0;
+	int64_t seed = (x->places->seed - 1) * N_SEEDS + round + 1, value, bound_ns;
+	int code;
 
-	/* in the order of their makespans before; those that change are sorted in again */
-	memcpy(pool, x->pool, sizeof(pool));
-	for (int i = 0; i < POOL; i++)
-		x->pool[i] = (struct candidate){INT64_MAX, 0, NULL};
-	for (int i = 0; i < POOL && !code; i++) {
-		int64_t value = pool[i].makespan_ns, bound_ns = 0;
-		int at = i;
+	for (int i = 0; i < n; i++) {
+		struct candidate *c = &x->pool[i];
 
-		if (i < n && value < INT64_MAX && pool[i].bound_ns < x->best_ns &&
-		    !(code = look(x, pool[i].worker, 1, seed, &value, &bound_ns)))
-			take(x, pool[i].worker, value);
-		value = value < pool[i].makespan_ns ? value : pool[i].makespan_ns;
-		for (; at > 0 && value < x->pool[at - 1].makespan_ns; at--)
-			x->pool[at] = x->pool[at - 1];
-		x->pool[at] = (struct candidate){value, pool[i].bound_ns, pool[i].worker};
+		if (c->makespan_ns == INT64_MAX || c->bound_ns >= x->best_ns)
+			continue;
+		if ((code = look(x, c->worker, 1, seed, &value, &bound_ns)))
+			return code;
+		take(x, c->worker, value);
+		c->makespan_ns = smaller(c->makespan_ns, value);
+		rise(x, i);
 	}
-	return code;
+	return 0;
 }
 
 static int search(struct searching *x, struct orr_places_found *found)
 {
 	int n_places = count_places(x), n = JOBS_OF_POOL / x->n_jobs, code;
 
-	n = n < POOL_AT_LEAST ? POOL_AT_LEAST : n > POOL ? POOL : n;
+	n = (int)smaller(larger(n, POOL_AT_LEAST), POOL);
 	found->all = n_places <= MOST_PLACES && n_places <= x->most;
 	if ((code = found->all ? try_all(x) : try_some(x)))
 		return code;
@@ -351,20 +356,15 @@ static int search(struct searching *x, struct orr_places_found *found)
 
 /* ---- a bound on all placements ---- */
 
-/* What each of the workers does on an average. */
 static int64_t bound_of_all(const struct orr_pipeline *p)
 {
-	double speeds = orr_machine_speeds(&p->machine), sum = 0;
+	double sum = 0;
 
 	if (p->machine.cluster) /* what a job takes is another time on each */
 		return 0;
 	for (int s = 0; s < p->n_stages; s++)
-		for (int b = 0; b < p->n_microbatches; b++)
-			for (int d = 0; d < ORR_N_PASSES; d++)
-				if (orr_pipeline_has_pass(p, s, (enum orr_pass)d, true))
-					sum += (double)orr_pipeline_job_ns(
-						p, s, b, (enum orr_pass)d, 0, true);
-	return (int64_t)(sum / speeds * (1 - 1e-12));
+		sum += (double)work_of(p, s, 0);
+	return (int64_t)(sum / orr_machine_speeds(&p->machine) * (1 - 1e-12));
 }
 
 static int searching_init(struct searching *x, const struct orr_places *places,
@@ -373,7 +373,7 @@ static int searching_init(struct searching *x, const struct orr_places *places,
 	const struct orr_pipeline *p = places->p;
 	size_t n_stages = (size_t)p->n_stages,
 	       n_jobs = n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
-	int *workers;
+	int *workers, code;
 
 	*x = (struct searching){.places = places,
 				.p = p,
@@ -386,7 +386,7 @@ static int searching_init(struct searching *x, const struct orr_places *places,
 				.best_ns = places->known_ns ? places->known_ns : INT64_MAX,
 				.most = (int)(MOST_JOBS / n_jobs) + 1,
 				.err = err};
-	x->most = x->most < MOST_PLACES ? x->most : MOST_PLACES;
+	x->most = (int)smaller(x->most, MOST_PLACES);
 	x->n_left = x->most;
 	x->seen = orr_arrays_add(&x->all, n_seen(x), sizeof(*x->seen));
 	x->rows = orr_arrays_add(&x->all, (size_t)x->most * n_stages, sizeof(*x->rows));
@@ -394,8 +394,8 @@ static int searching_init(struct searching *x, const struct orr_places *places,
 	x->n = orr_arrays_add(&x->all, n_jobs, sizeof(*x->n));
 	workers = orr_arrays_add(&x->all, (POOL + 5) * n_stages, sizeof(*workers));
 	x->best = workers;
-	if (x->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu jobs", n_jobs);
+	if ((code = orr_arrays_check(&x->all, "plan", err)))
+		return code;
 	x->now = workers + n_stages;
 	x->named = workers + 2 * n_stages;
 	x->placed = workers + 3 * n_stages;
@@ -416,11 +416,8 @@ int orr_places_search(int *worker, int64_t *n, struct orr_places_found *found,
 	if (code || (code = search(&x, found)))
 		goto out;
 	found->bound_ns = bound_of_all(p);
-	if (found->all) { /* those that were left out are no shorter than the best */
-		int64_t least = x.least_bound_ns < x.best_ns ? x.least_bound_ns : x.best_ns;
-
-		found->bound_ns = least > found->bound_ns ? least : found->bound_ns;
-	}
+	if (found->all) /* those that were left out are no shorter than the best */
+		found->bound_ns = larger(found->bound_ns, smaller(x.least_bound_ns, x.best_ns));
 	if (x.found) {
 		found->makespan_ns = x.best_ns;
 		memcpy(worker, x.best, (size_t)p->n_stages * sizeof(*worker));

@@ -1,5 +1,6 @@
 #include "orrery/plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,8 @@ struct choosing {
 	bool straight;          /* no replicas of any, whatever the options allow */
 	struct orr_plan *least; /* where none fits, the one that needs least */
 	struct orr_plan_drafts drafts; /* those that were simulated */
+	bool found, fits;              /* a draft, of those considered last, and in the memory */
+	struct orr_error *err;
 };
 
 #define A_LITTLE 1e-6 /* times within it are equal: sums of doubles come out a little apart */
@@ -84,35 +87,37 @@ static bool is_enough(const struct choosing *c)
 }
 
 /* Simulate the draft in the worlds that it has; *fits is set where it fits in any. */
-static int realise(struct choosing *c, const struct orr_plan_draft *d, bool *fits,
-		   struct orr_error *err)
+static int realise(struct choosing *c, const struct orr_plan_draft *d, bool *fits)
 {
 	int first = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_CHAIN,
-	    last = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_DAG, code = 0;
+	    last = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_DAG, code;
 
-	for (int world = first; world <= last && !code; world++) {
+	for (int world = first; world <= last; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
+		bool better;
 
-		if ((code = orr_plan_realise(&plan, c->g, c->o, d, world, c->tight, err)))
-			break;
-		if (!plan->worlds[world].fits)
-			best = !c->least || plan->worlds[world].memory_bytes < memory_of(c->least)
-				       ? &c->least
-				       : NULL;
-		else
+		if ((code = orr_plan_realise(&plan, c->g, c->o, d, world, c->tight, c->err)))
+			return code;
+		if (plan->worlds[world].fits) {
 			*fits = true;
-		if (best && (!*best || best == &c->least || is_better(plan, *best))) {
-			orr_plan_destroy(*best);
+			better = !*best || is_better(plan, *best);
+		} else {
+			best = &c->least;
+			better = !*best || plan->worlds[world].memory_bytes < memory_of(*best);
+		}
+		if (better) {
+			struct orr_plan *worse = *best;
+
 			*best = plan;
-			plan = NULL;
+			plan = worse;
 		}
 		orr_plan_destroy(plan);
 	}
-	return code;
+	return 0;
 }
 
-/* *fits is set where it fits; d is spent. */
-static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, struct orr_error *err)
+/* c->fits is set where it fits; d is spent. */
+static int consider(struct choosing *c, struct orr_plan_draft *d)
 {
 	struct orr_plan_tried *x;
 	bool known;
@@ -120,13 +125,13 @@ static int consider(struct choosing *c, struct orr_plan_draft *d, bool *fits, st
 
 	if (is_enough(c)) {
 		orr_plan_draft_fini(d);
-		*fits = true;
+		c->fits = true;
 		return 0;
 	}
 	orr_plan_draft_place_free(d, c->g);
 	x = orr_plan_drafts_add(&c->drafts, d, c->tight, c->g->n_operators, &known);
-	code = known ? 0 : realise(c, &x->draft, &x->fits, err);
-	*fits = *fits || x->fits;
+	code = known ? 0 : realise(c, &x->draft, &x->fits);
+	c->fits = c->fits || x->fits;
 	return code;
 }
 
@@ -136,9 +141,9 @@ static bool is_limited(const struct choosing *c)
 	       orr_levels_workers(&c->levels) < orr_levels_workers(&c->o->levels);
 }
 
-/* One cut of the dynamic program within this memory; *found false: there is none. */
+/* One cut of the dynamic program within this memory. */
 static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
-			int most, bool *found, bool *fits, struct orr_error *err)
+			int most)
 {
 	struct orr_hierarchy_options options = {.levels = c->levels,
 						.machine = &c->machine,
@@ -157,8 +162,8 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 	double fastest = 0;
 	int code = 0;
 
-	*found = false;
-	for (int i = 0; i < (c->orders.n ? c->orders.n : 1) && !code && !is_enough(c); i++) {
+	c->found = false;
+	for (int i = 0; i < larger(c->orders.n, 1) && !code && !is_enough(c); i++) {
 		struct orr_hierarchy *h = NULL;
 		struct orr_plan_draft d = {0};
 
@@ -166,45 +171,46 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 			options.order = c->orders.list + (size_t)i * (size_t)c->machine.n_workers;
 			all = all && c->orders.all;
 		}
-		if ((code = orr_hierarchy_create(&h, c->tensors, &options, err)) || !h)
+		if ((code = orr_hierarchy_create(&h, c->tensors, &options, c->err)) || !h)
 			continue;
-		*found = true;
+		c->found = true;
 		all = all && h->proven;
 		fastest = !i || h->slowest_s < fastest ? h->slowest_s : fastest;
 		if (!(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, options.order,
-						 err)))
-			code = consider(c, &d, fits, err);
+						 c->err)))
+			code = consider(c, &d);
 		orr_plan_draft_fini(&d);
 		orr_hierarchy_destroy(h);
 	}
-	if (*found && all && !is_enough(c))
+	if (c->found && all && !is_enough(c))
 		c->fastest_s = fastest;
 	return code;
 }
 
 /* With a memory limit, ask for stages that can hold more and more microbatches until one fits;
  * if memory is tight, retry with fewer and fewer microbatches in flight. */
-static int consider_cuts(struct choosing *c, bool connected, struct orr_error *err)
+static int consider_cuts(struct choosing *c, bool connected)
 {
 	int n_workers = orr_levels_workers(&c->levels), code = 0;
 	int64_t memory = c->o->memory_bytes;
-	bool fits = false, found = true;
 
+	c->fits = false;
+	c->found = true;
 	if (c->tight) {
-		code = consider_cut(c, connected, memory, 1, 1, &found, &fits, err);
-		fits = !found; /* nothing holds more where nothing holds one */
+		code = consider_cut(c, connected, memory, 1, 1);
+		c->fits = !c->found; /* nothing holds more where nothing holds one */
 	}
-	for (int most = n_workers; c->tight && most > 1 && !fits && !code; most /= 2)
-		code = consider_cut(c, connected, memory, 1, most, &found, &fits, err);
-	for (int flight = 1; !c->tight && flight <= 2 * n_workers && !fits && found && !code;
+	for (int most = n_workers; c->tight && most > 1 && !c->fits && !code; most /= 2)
+		code = consider_cut(c, connected, memory, 1, most);
+	for (int flight = 1; !c->tight && flight <= 2 * n_workers && !c->fits && c->found && !code;
 	     flight *= 2)
-		code = consider_cut(c, connected, memory, flight, 0, &found, &fits, err);
+		code = consider_cut(c, connected, memory, flight, 0);
 	return code;
 }
 
-/* Fewer stages: on a half, a third, .. of the workers, or with at least this number of replicas of
- * each. */
-static int consider_share(struct choosing *c, int share, bool replicas, struct orr_error *err)
+/* Fewer stages: on a half, a third, .. of the workers, or with at least so many replicas of each.
+ */
+static int consider_share(struct choosing *c, int share, bool replicas)
 {
 	const struct orr_levels *all = &c->o->levels;
 	int code;
@@ -212,7 +218,7 @@ static int consider_share(struct choosing *c, int share, bool replicas, struct o
 	for (int l = 0; l < all->n && !replicas; l++)
 		c->levels.workers[l] = all->workers[l] > share ? all->workers[l] / share : 1;
 	c->least_replicas = replicas ? share : 1;
-	code = consider_cuts(c, false, err);
+	code = consider_cuts(c, false);
 	c->levels = *all;
 	c->least_replicas = 1;
 	return code;
@@ -220,35 +226,34 @@ static int consider_share(struct choosing *c, int share, bool replicas, struct o
 
 /* The fastest slowest stage is not the shortest step: a step also fills and drains its stages. Few
  * workers go first: of two steps that are equal the first is kept. */
-static int consider_fewer_stages(struct choosing *c, struct orr_error *err)
+static int consider_fewer_stages(struct choosing *c)
 {
 	const struct orr_levels *all = &c->o->levels;
 	int most = 1, code = 0;
 
 	for (int l = 0; l < all->n; l++)
-		most = all->workers[l] > most ? all->workers[l] : most;
+		most = (int)larger(most, all->workers[l]);
 	for (int replicas = 0; replicas < (c->straight ? 1 : 2); replicas++)
 		for (int share = 2; share <= most && !code; share++)
 			if (most / share < most / (share - 1))
-				code = consider_share(c, share, replicas, err);
+				code = consider_share(c, share, replicas);
 	return code;
 }
 
 #define NARROWINGS 8
 
 /* None fits: the nearest, for the message. */
-static int consider_least(struct choosing *c, struct orr_error *err)
+static int consider_least(struct choosing *c)
 {
-	bool fits = false, found;
-	int code = consider_cut(c, false, 0, 1, 1, &found, &fits, err);
+	int code = consider_cut(c, false, 0, 1, 1);
 	int64_t low = c->o->memory_bytes, high = c->least ? memory_of(c->least) : low;
 
 	/* workers that differ have limits of their own */
 	for (int i = 0; i < NARROWINGS && !code && high - low > 1 && !c->orders.n; i++) {
 		int64_t middle = low + (high - low) / 2;
 
-		code = consider_cut(c, false, middle, 1, 1, &found, &fits, err);
-		if (found)
+		code = consider_cut(c, false, middle, 1, 1);
+		if (c->found)
 			high = middle;
 		else
 			low = middle;
@@ -256,58 +261,52 @@ static int consider_least(struct choosing *c, struct orr_error *err)
 	return code;
 }
 
-static int consider_branches(struct choosing *c, struct orr_error *err)
+static int consider_branches(struct choosing *c)
 {
 	struct orr_plan_draft d = {0};
 	int n = (int)smaller(c->machine.n_workers, orr_graph_n_computed(c->g)), code = 0;
-	bool fits = false;
 
 	/* one that cannot be cut so is no candidate */
 	if (!orr_plan_draft_cut(&d, c->g, &c->machine, c->o->samples, n, NULL) &&
-	    !(code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, err)))
-		code = consider(c, &d, &fits, err);
+	    !(code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, c->err)))
+		code = consider(c, &d);
 	orr_plan_draft_fini(&d);
 	return code;
 }
 
 /* As with the cuts: stages that can hold more and more microbatches, until one fits. */
-static int consider_pieces(struct choosing *c, struct orr_error *err)
+static int consider_pieces(struct choosing *c)
 {
 	int n_workers = orr_levels_workers(&c->o->levels), code = 0;
-	bool fits = false;
+	struct orr_plan_draft d;
 
 	if (!c->o->pieces || c->g->n_operators > MOST_PIECES)
 		return 0;
-	for (int flight = 1; flight <= 2 * n_workers && !fits && !code; flight *= 2) {
-		struct orr_plan_draft d = {0};
-
+	c->fits = false;
+	for (int flight = 1; flight <= 2 * n_workers && !c->fits && !code; flight *= 2) {
 		code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, flight,
-					     &c->pieces_bound_s, err);
+					     &c->pieces_bound_s, c->err);
 		if (code || !d.n_stages)
 			break;
-		code = consider(c, &d, &fits, err);
+		code = consider(c, &d);
 	}
-	if (c->tight && !any_fits(c) && !code) { /* whatever the time, in the least memory */
-		struct orr_plan_draft d = {0};
-
-		if (!(code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, 0, NULL, err)))
-			code = consider(c, &d, &fits, err);
-	}
+	if (c->tight && !any_fits(c) && !code && /* whatever the time, in the least memory */
+	    !(code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, 0, NULL, c->err)))
+		code = consider(c, &d);
 	return code;
 }
 
-static int consider_all(struct choosing *c, struct orr_error *err)
+static int consider_all(struct choosing *c)
 {
 	struct orr_plan_draft d = {0};
-	bool fits = false;
-	int code = orr_plan_draft_pins(&d, c->g, c->o, &c->machine, err);
+	int code = orr_plan_draft_pins(&d, c->g, c->o, &c->machine, c->err);
 
 	c->pinned = d.n_stages > 0;
 	if (code || c->pinned) { /* the file says where to cut */
 		if (!code && !d.worker)
-			code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, err);
+			code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, c->err);
 		if (!code)
-			code = consider(c, &d, &fits, err);
+			code = consider(c, &d);
 		orr_plan_draft_fini(&d);
 		return code;
 	}
@@ -315,26 +314,25 @@ static int consider_all(struct choosing *c, struct orr_error *err)
 	for (int straight = c->o->straight; straight <= (c->o->straight || c->o->by_makespan);
 	     straight++) {
 		c->straight = straight;
-		if ((code = consider_cuts(c, false, err)) || (code = consider_cuts(c, true, err)) ||
-		    (c->o->by_makespan && (code = consider_fewer_stages(c, err))))
+		if ((code = consider_cuts(c, false)) || (code = consider_cuts(c, true)) ||
+		    (c->o->by_makespan && (code = consider_fewer_stages(c))))
 			return code;
 	}
 	c->straight = c->o->straight;
 	if (is_enough(c))
 		return 0;
-	code = consider_branches(c, err);
-	return code || is_enough(c) ? code : consider_pieces(c, err);
+	code = consider_branches(c);
+	return code || is_enough(c) ? code : consider_pieces(c);
 }
 
 /* With a memory limit, also with fewer microbatches in flight. */
-static int consider_both(struct choosing *c, bool explain, struct orr_error *err)
+static int consider_both(struct choosing *c, bool explain)
 {
-	int code = consider_all(c, err);
+	int code = consider_all(c);
 
 	c->tight = true;
-	if (!code && c->o->memory_bytes && !(code = consider_all(c, err)) && !any_fits(c) &&
-	    explain)
-		code = consider_least(c, err);
+	if (!code && c->o->memory_bytes && !(code = consider_all(c)) && !any_fits(c) && explain)
+		code = consider_least(c);
 	return code;
 }
 
@@ -344,10 +342,9 @@ static int most_ideals(const struct orr_plan_options *o)
 {
 	int most = o->levels.n > 1 ? MOST_IDEALS_IN : MOST_IDEALS;
 
-	if (!o->cluster || o->levels.workers[0] < MOST_PLACES / most)
-		return most;
-	most = MOST_PLACES / o->levels.workers[0];
-	return most > LEAST_IDEALS ? most : LEAST_IDEALS;
+	if (o->cluster)
+		most = (int)smaller(most, larger(MOST_PLACES / o->levels.workers[0], LEAST_IDEALS));
+	return most;
 }
 
 /* The best cut so far, of stages on workers of their own; NULL: there is none. */
@@ -360,8 +357,7 @@ static struct orr_plan *best_cut(const struct choosing *c)
 
 /* Where neighbours were joined before they were cut: cut again, joining them anew inside the stages
  * found and far from their cuts, as long as that is better. */
-static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors **tensors,
-		  struct orr_error *err)
+static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors **tensors)
 {
 	int code = 0;
 
@@ -376,10 +372,10 @@ static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors 
 		if (!best ||
 		    (code = orr_ideals_create(&finer, c->g, &c->machine, c->o->samples,
 					      c->o->n_microbatches, most, best->pipeline->stage_of,
-					      err)) ||
+					      c->err)) ||
 		    !finer)
 			break;
-		if ((code = orr_tensors_create(&t, finer, c->g, c->o->samples, err))) {
+		if ((code = orr_tensors_create(&t, finer, c->g, c->o->samples, c->err))) {
 			orr_ideals_destroy(finer);
 			break;
 		}
@@ -387,15 +383,14 @@ static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors 
 		orr_ideals_destroy(*x);
 		c->x = *x = finer;
 		c->tensors = *tensors = t;
-		if ((code = consider_cuts(c, false, err)))
+		if ((code = consider_cuts(c, false)))
 			break;
 		failed = best_cut(c) == best ? failed + 1 : 0;
 	}
 	return code;
 }
 
-/* No plan has a faster slowest stage than an even share of the work; without replicas, than the
- * largest operator. */
+/* No plan is faster than an even share of the work; without replicas, than its largest operator. */
 static double least_s(const struct choosing *c)
 {
 	double share_s = (double)c->x->compute_ns[c->x->n - 1] * 1e-9 /
@@ -406,7 +401,7 @@ static double least_s(const struct choosing *c)
 		largest_s = ((double)c->x->largest_ns / orr_machine_fastest(&c->machine) +
 			     2 * (double)c->x->overhead_ns) *
 			    1e-9;
-	return share_s > largest_s ? share_s : largest_s;
+	return fmax(share_s, largest_s);
 }
 
 /* No cut has a faster slowest stage than this, where the search knows that. */
@@ -460,13 +455,12 @@ static int check_sizes(const struct orr_graph *g, const struct orr_ideals *x,
 	double bytes = (double)x->parameter_bytes[x->n - 1] * 8 +
 		       (double)x->stash_bytes[x->n - 1] * flight;
 
-	return bytes < 0x1p60
-		       ? 0
-		       : orr_fail(err, ORR_E_INPUT,
-				  "%s: parameters and stashes of %.0f microbatches in flight are "
-				  "more "
-				  "bytes than can be counted: take smaller sizes or fewer workers",
-				  g->name, flight);
+	if (bytes < 0x1p60)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: parameters and stashes of %.0f microbatches in flight are more bytes "
+			"than can be counted: take smaller sizes or fewer workers",
+			g->name, flight);
 }
 
 /* least: (optional) where nothing fits, the plan that needs least. */
@@ -483,7 +477,8 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 			     .machine = orr_plan_machine(levels ? &nested : o),
 			     .levels = nested.levels,
 			     .least_replicas = 1,
-			     .straight = o->straight};
+			     .straight = o->straight,
+			     .err = err};
 	struct orr_tensors *tensors = NULL;
 	struct orr_ideals *x = NULL;
 	int code = orr_plan_check_costs(g, err);
@@ -504,8 +499,7 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 				g->name);
 	if (!code)
 		code = check_sizes(g, x, o, err);
-	if (code || (code = consider_both(&c, least != NULL, err)) ||
-	    (code = refine(&c, &x, &tensors, err)))
+	if (code || (code = consider_both(&c, least != NULL)) || (code = refine(&c, &x, &tensors)))
 		goto out;
 	code = choose(out, &c);
 	if (least) {
@@ -562,8 +556,8 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 	orr_size_print(lack, sizeof(lack), f->worker[worst].memory_bytes - o->memory_bytes);
 	return orr_fail(err, ORR_E_INPUT,
 			"%s: no plan fits [memory] %s: the one that needs least wants %s on worker "
-			"%d, %s more, for "
-			"parameters (%s) and %d stash%s: what fits is [memory] %s%s",
+			"%d, %s more, for parameters (%s) and %d stash%s: what fits is [memory] "
+			"%s%s",
 			g->name, limit, need, worst, lack,
 			orr_parameter_cost_print(cost, sizeof(cost), &o->numerics),
 			f->worker[worst].peak_stash, f->worker[worst].peak_stash == 1 ? "" : "es",
@@ -579,7 +573,6 @@ int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,
 	if (code)
 		return code;
 	code = search(out, &least, g, o, err);
-
 	if (code == ORR_E_INPUT && least)
 		code = refuse(least, g, o, err);
 	if (!code && (code = orr_plan_number(*out, err))) {

@@ -22,13 +22,11 @@ int orr_plan_check_costs(const struct orr_graph *g, struct orr_error *err)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"%s: node %s: no %s, and others are measured: profile it again (`orrery "
-			"profile`), or "
-			"give one",
+			"profile`), or give one",
 			g->name, guessed->name, guessed->forward_ns < 0 ? "forward" : "backward");
 }
 
-/* A plan gives stages to workers of its own choice, and lets gradients go back before a minibatch
- * is whole. */
+/* A plan chooses workers itself, and lets gradients go back before a minibatch is whole. */
 int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err)
 {
 	for (int i = 0; i < g->n_operators; i++) {

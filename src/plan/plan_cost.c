@@ -3,8 +3,11 @@
  * ring once a step. */
 #include "orrery/plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
+#include "base/max.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
@@ -121,13 +124,11 @@ static int64_t link_ns(const struct orr_machine *machine, int from, int to, stru
 	int64_t there = busy_ns(machine, from, to, sent.bytes),
 		back = busy_ns(machine, from, to, sent.gradient_bytes);
 
-	if (orr_machine_half_duplex(machine))
-		return there + back;
-	return there > back ? there : back;
+	return orr_machine_half_duplex(machine) ? there + back : larger(there, back);
 }
 
-/* The same of replicas that do not take turns: each pair's link is busy for the microbatches that
- * both serve. */
+/* Of replicas that do not take turns: a pair's link is busy for the microbatches that both serve.
+ */
 static double link_of_shares_s(const struct orr_plan *plan, const struct orr_machine *machine,
 			       const struct orr_edge *edge, struct orr_sent sent)
 {
@@ -148,7 +149,7 @@ static double link_of_shares_s(const struct orr_plan *plan, const struct orr_mac
 
 		for (int i = 0; i < m; i++)
 			ns += turns[i] == a && turns[m + i] == b ? each : 0;
-		slowest_ns = ns > slowest_ns ? ns : slowest_ns;
+		slowest_ns = larger(slowest_ns, ns);
 	}
 	free(turns);
 	return seconds(slowest_ns) / m;
@@ -169,9 +170,8 @@ static double link_s(const struct orr_plan *plan, const struct orr_machine *mach
 		return link_of_shares_s(plan, machine, edge, sent);
 	do { /* microbatch after microbatch, until the same two meet again */
 		int a = from[pairs % n_from], b = to[pairs % n_to];
-		int64_t ns = link_ns(machine, a, b, sent);
 
-		slowest_ns = ns > slowest_ns ? ns : slowest_ns;
+		slowest_ns = larger(slowest_ns, link_ns(machine, a, b, sent));
 		pairs++;
 	} while (pairs % n_from || pairs % n_to);
 	return seconds(slowest_ns) / pairs;
@@ -189,10 +189,10 @@ static double charge_worker(struct orr_plan *plan, int s)
 		if (t < s)
 			return 0;
 		busy += plan->costs[t].compute_s + plan->costs[t].communication_s;
-		link = plan->costs[t].link_s > link ? plan->costs[t].link_s : link;
+		link = fmax(link, plan->costs[t].link_s);
 	}
-	plan->costs[s].communication_s += link > busy ? link - busy : 0;
-	return link > busy ? link : busy;
+	plan->costs[s].communication_s += fmax(link - busy, 0);
+	return fmax(link, busy);
 }
 
 /* Where all the replicas of a stage are is one place; stages that share a worker share it. */
@@ -212,17 +212,16 @@ static void add_transfers(const struct orr_plan *plan, const struct orr_machine 
 	double most = 0;
 
 	for (int k = first; k < end; k++) {
-		int64_t *bytes = &largest[place_of(plan, sent->readers[k])],
-			each = sent->sent[k].bytes + sent->sent[k].gradient_bytes;
+		int64_t *bytes = &largest[place_of(plan, sent->readers[k])];
 
-		*bytes = each > *bytes ? each : *bytes;
+		*bytes = larger(*bytes, sent->sent[k].bytes + sent->sent[k].gradient_bytes);
 	}
 	for (int k = first; k < end; k++) {
 		int to = place_of(plan, sent->readers[k]);
 		double time = to == from ? 0 : seconds(busy_ns(machine, from, to, largest[to]));
 
 		largest[to] = 0; /* the others there read it with this one */
-		most = time > most ? time : most;
+		most = fmax(most, time);
 		added_s[to] += time / plan->replicas[stage_of[sent->readers[k]]];
 	}
 	added_s[from] += most / plan->replicas[stage_of[i]];
@@ -234,16 +233,15 @@ static int cost_added(struct orr_plan *plan, const struct orr_machine *machine,
 {
 	const struct orr_graph *g = plan->graph;
 	const struct orr_pipeline *p = plan->pipeline;
-	double *added_s = calloc((size_t)p->n_workers, sizeof(*added_s));
-	int *number = calloc((size_t)g->n_operators + 1, sizeof(*number)), code = 0;
-	int64_t *largest = calloc((size_t)p->n_workers, sizeof(*largest));
+	struct orr_arrays all = {0};
+	double *added_s = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*added_s));
+	int *number = orr_arrays_add(&all, (size_t)g->n_operators, sizeof(*number));
+	int64_t *largest = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*largest));
 	struct orr_sent_list sent = {0};
+	int code = orr_arrays_check(&all, "plan", err);
 
-	if (!added_s || !number || !largest) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
-				g->n_operators);
-		goto out;
-	}
+	if (code)
+		return code;
 	for (int i = 0; i < g->n_operators; i++) /* data is sent by none */
 		number[i] = orr_operator_is_input(&g->operators[i]) ? -1 : i;
 	if ((code = orr_sent_list_init(&sent, g, number, g->n_operators, plan->options.samples,
@@ -256,13 +254,10 @@ static int cost_added(struct orr_plan *plan, const struct orr_machine *machine,
 		added_s[plan->workers[plan->first[s]]] +=
 			plan->costs[s].compute_s + plan->costs[s].communication_s;
 	for (int w = 0; w < p->n_workers; w++)
-		plan->slowest.added_s =
-			added_s[w] > plan->slowest.added_s ? added_s[w] : plan->slowest.added_s;
+		plan->slowest.added_s = fmax(plan->slowest.added_s, added_s[w]);
 out:
 	orr_sent_list_fini(&sent);
-	free(added_s);
-	free(number);
-	free(largest);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -273,7 +268,6 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 
 	if (!owners)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", p->n_workers);
-
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
 		int64_t work_ns = stage->forward_ns + stage->backward_ns + stage->weight_ns;
@@ -293,15 +287,12 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 		double *from = &plan->costs[p->edges[e].from].link_s,
 		       *to = &plan->costs[p->edges[e].to].link_s;
 
-		*from = link > *from ? link : *from;
-		*to = link > *to ? link : *to;
+		*from = fmax(*from, link);
+		*to = fmax(*to, link);
 	}
-	for (int s = 0; s < p->n_stages; s++) {
-		double time = charge_worker(plan, s);
-
+	for (int s = 0; s < p->n_stages; s++)
 		plan->slowest.overlapped_s =
-			time > plan->slowest.overlapped_s ? time : plan->slowest.overlapped_s;
-	}
+			fmax(plan->slowest.overlapped_s, charge_worker(plan, s));
 	plan->slowest_s = plan->options.added ? plan->slowest.added_s : plan->slowest.overlapped_s;
 	return 0;
 }

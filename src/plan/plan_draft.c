@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "pipeline/cut.h"
 #include "orrery/graph.h"
 #include "hierarchy.h"
@@ -147,20 +148,19 @@ int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
 			  const struct orr_machine *machine, int64_t samples, struct orr_error *err)
 {
 	size_t n = (size_t)d->n_stages, n_workers = (size_t)machine->n_workers;
-	double *work, *speed;
-	bool *taken;
+	struct orr_arrays all = {0};
+	double *work = orr_arrays_add(&all, n, sizeof(*work)),
+	       *speed = orr_arrays_add(&all, n_workers, sizeof(*speed));
+	bool *placed = orr_arrays_add(&all, n, sizeof(*placed)),
+	     *taken = orr_arrays_add(&all, n_workers, sizeof(*taken));
+	int code = orr_arrays_check(&all, "plan", err);
 
-	if (!machine->cluster)
-		return 0;
-	work = calloc(n + n_workers, sizeof(*work));
-	taken = calloc(n + n_workers, sizeof(*taken));
-	d->workers = calloc(n, sizeof(*d->workers));
-	if (!work || !taken || !d->workers) {
-		free(work);
-		free(taken);
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu stages", n);
+	if (code || !machine->cluster)
+		goto out;
+	if (!(d->workers = calloc(n, sizeof(*d->workers)))) {
+		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu stages", n);
+		goto out;
 	}
-	speed = work + n;
 	for (size_t w = 0; w < n_workers; w++)
 		speed[w] = orr_machine_speed(machine, (int)w);
 	for (int i = 0; i < g->n_operators; i++) {
@@ -172,13 +172,13 @@ int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
 				(double)(cost.forward_ns + cost.backward_ns + cost.weight_ns);
 	}
 	for (size_t k = 0; k < n; k++) {
-		int s = largest_of(work, taken, (int)n),
-		    w = largest_of(speed, taken + n, (int)n_workers);
+		int s = largest_of(work, placed, (int)n),
+		    w = largest_of(speed, taken, (int)n_workers);
 
 		d->workers[s] = w;
-		taken[s] = taken[(int)n + w] = true;
+		placed[s] = taken[w] = true;
 	}
-	free(work);
-	free(taken);
-	return 0;
+out:
+	orr_arrays_free(&all);
+	return code;
 }

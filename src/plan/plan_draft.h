@@ -24,8 +24,7 @@ struct orr_plan_draft {
 			 stages */
 };
 
-/* Refuse a graph of which only some operators have measured costs, and jobs that a plan cannot
- * have. */
+/* Refuse a graph of which some operators alone are measured, and jobs that a plan cannot have. */
 int orr_plan_check_costs(const struct orr_graph *g, struct orr_error *err);
 int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);
 

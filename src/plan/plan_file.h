@@ -48,8 +48,7 @@ struct orr_plan_file {
 bool orr_plan_is(const char *path);
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err);
 void orr_plan_file_destroy(struct orr_plan_file *file); /* NULL is fine */
-/* The stage of every operator of g, -1 for inputs. Refuses a graph that is not the one that was
- * planned. */
+/* The stage of every operator of g, -1 for inputs. Refuses a graph other than the planned one. */
 int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_graph *g, int *stage_of,
 			 struct orr_error *err);
 /* No order that the schedule could give was shorter than a bound that the file has: the table says

@@ -145,8 +145,7 @@ static int read_n(int64_t *n, const struct orr_plan_file *file, int w, const jso
 		     *before = i ? json_array_get(numbers, i - 1) : NULL;
 
 	*n = (int64_t)i;
-	if (!numbers ||
-	    i >= json_array_size(numbers)) /* then read_orders() refuses the job, or the list */
+	if (!item) /* no n, or fewer: then read_orders() refuses the job, or the list */
 		return 0;
 	if (!json_is_integer(item) ||
 	    (before && json_integer_value(item) <= json_integer_value(before)))
@@ -163,7 +162,6 @@ static int read_worker(struct orr_plan_file *file, int w, const json_t *order,
 		       const json_t *numbers, struct orr_error *err)
 {
 	struct orr_table *t = file->table;
-	int n_passes = t->split_backward ? 3 : 2, code;
 	json_t *item;
 	size_t i;
 
@@ -171,17 +169,17 @@ static int read_worker(struct orr_plan_file *file, int w, const json_t *order,
 	{
 		const char *text = json_string_value(item);
 		struct job job;
-		int j;
+		int j, code;
 
 		if (!text || !parse_job(text, &job) || job.s >= t->n_stages ||
-		    job.b >= t->n_microbatches || (int)job.d >= n_passes ||
+		    job.b >= t->n_microbatches || (int)job.d >= orr_table_n_passes(t) ||
 		    job.owner >= t->n_workers)
 			return orr_fail(
 				err, ORR_E_INPUT,
 				"%s: worker %d, job %zu: '%.20s' is no job of %d stages and %d "
 				"microbatches: write such as 0F0",
 				file->path, w, i, text ? text : "", t->n_stages, t->n_microbatches);
-		j = (job.b * t->n_stages + job.s) * n_passes + (int)job.d;
+		j = orr_table_index(t, job.s, job.b, job.d);
 		if (t->compute[j])
 			return orr_fail(
 				err, ORR_E_INPUT,
@@ -196,7 +194,6 @@ static int read_worker(struct orr_plan_file *file, int w, const json_t *order,
 	return 0;
 }
 
-/* Does a job of any worker have the letter? */
 static bool have_letter(const json_t *workers, char letter)
 {
 	json_t *worker, *item;
@@ -220,7 +217,7 @@ static bool have_letter(const json_t *workers, char letter)
 static int check_orders(const struct orr_plan_file *file, struct orr_error *err)
 {
 	struct orr_table *t = file->table;
-	int n_passes = t->split_backward ? 3 : 2, each = t->n_stages * n_passes;
+	int n_passes = orr_table_n_passes(t), each = t->n_stages * n_passes;
 	bool *has = calloc((size_t)each, sizeof(*has));
 	int code = 0;
 
@@ -246,8 +243,8 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 		       struct orr_error *err)
 {
 	bool split = have_letter(workers, 'W');
-	int n_passes = split ? 3 : 2, n_jobs = file->n_stages * n_microbatches * n_passes, code;
 	struct orr_table *t;
+	int code;
 	json_t *worker;
 	size_t w;
 
@@ -256,8 +253,8 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 		return code;
 	t = file->table;
 	if (have_letter(workers, '@') &&
-	    !(t->weights = calloc((size_t)n_jobs, sizeof(*t->weights))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d jobs", file->path, n_jobs);
+	    !(t->weights = calloc((size_t)orr_table_n_jobs(t), sizeof(*t->weights))))
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 	json_array_foreach(workers, w, worker)
 	{
 		const json_t *order = json_object_get(worker, "order"),
@@ -324,7 +321,7 @@ static int read_stream(struct orr_plan_file *file, const json_t *stream, struct 
 	if (!json_is_integer(period) || json_integer_value(period) < 1 ||
 	    json_integer_value(period) > MOST_N)
 		return refuse(file, err, "stream, period: a number from 1 on");
-	for (int j = 0; j < t->n_stages * t->n_microbatches * (t->split_backward ? 3 : 2); j++)
+	for (int j = 0; j < orr_table_n_jobs(t); j++)
 		if (t->priority[j] < -MOST_N || t->priority[j] > MOST_N)
 			return refuse(file, err, "stream: n no more than 2^60");
 	if (t->weights)

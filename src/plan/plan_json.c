@@ -119,8 +119,7 @@ static void set_pieces(json_t **json, const struct orr_plan *plan)
 						"proven", plan->slowest.proven));
 }
 
-/* What the plan is the best for, both ways of counting links, and what a search knows of all
- * placements. */
+/* What the plan is the best for, both counts of links, and what is known of all placements. */
 static void set_sought(json_t **json, const struct orr_plan *plan)
 {
 	const struct orr_plan_sought *sought = &plan->sought;
@@ -205,7 +204,6 @@ static int check_stage(const struct orr_plan_file *file, int s, int *stage_of,
 	const struct orr_table *t = file->table;
 	const json_t *stage = json_array_get(file->stages, (size_t)s),
 		     *workers = json_object_get(stage, "workers"), *item;
-	int n_passes = t->split_backward ? 3 : 2;
 	size_t i;
 
 	if (!json_is_array(json_object_get(stage, "operators")))
@@ -224,14 +222,13 @@ static int check_stage(const struct orr_plan_file *file, int s, int *stage_of,
 		stage_of[w] = s + 1;
 	}
 	for (int b = 0; b < t->n_microbatches; b++)
-		for (int d = 0; d < n_passes; d++) {
-			int w = t->compute[(b * t->n_stages + s) * n_passes + d];
+		for (int d = 0; d < orr_table_n_passes(t); d++) {
+			int w = t->compute[orr_table_index(t, s, b, (enum orr_pass)d)];
 
 			if (w >= 0 && stage_of[w] != s + 1)
 				return orr_fail(err, ORR_E_INPUT,
 						"%s: worker %d has job %d%c%d, and is not of the "
-						"workers of stage "
-						"%d: change one of them",
+						"workers of stage %d: change one of them",
 						file->path, w, s, orr_pass_letter((enum orr_pass)d),
 						b, s);
 		}
@@ -251,8 +248,7 @@ static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 	return code;
 }
 
-/* Where workers differ: as simulate and plan write it. Its file is not read again, nor written
- * over. */
+/* Where workers differ. The file of the machine is not read again, nor written over. */
 static int read_machine(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *name = json_object_get(json, "machine"),
@@ -269,7 +265,6 @@ static int read_machine(struct orr_plan_file *file, const json_t *json, struct o
 		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 }
 
-/* Where links differ. */
 static int read_levels(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	int64_t n_workers = 1;
@@ -400,13 +395,10 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 	if (!(file->graph = strdup(graph)) ||
 	    (text && !(file->text = strdup(json_string_value(text)))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
-	if ((code = read_numerics(file, json, err)))
-		return code;
-	if ((code = orr_plan_jobs_read(file, json, (int)microbatches, err)) ||
+	if ((code = read_numerics(file, json, err)) ||
+	    (code = orr_plan_jobs_read(file, json, (int)microbatches, err)) ||
 	    (code = read_split(file, json, err)) || (code = read_options(file, json, err)) ||
-	    (code = check_stages(file, err)))
-		return code;
-	if ((code = read_machine(file, json, err)))
+	    (code = check_stages(file, err)) || (code = read_machine(file, json, err)))
 		return code;
 	return read_levels(file, json_object_get(json, "levels"), err);
 }
@@ -492,11 +484,10 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 
 	orr_graph_fingerprint(g, fingerprint);
 	if (strcmp(fingerprint, file->fingerprint))
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: %s is not the graph that was planned, or changed since, or was "
-			"planned by an older version: plan again (`orrery plan`)",
-			file->path, g->name);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: %s is not the graph that was planned, or changed since, or "
+				"was planned by an older version: plan again (`orrery plan`)",
+				file->path, g->name);
 	for (int i = 0; i < g->n_operators; i++)
 		stage_of[i] = -1;
 	json_array_foreach(file->stages, s, stage)
@@ -510,8 +501,7 @@ int orr_plan_file_stages(const struct orr_plan_file *file, const struct orr_grap
 			if (i < 0 || stage_of[i] >= 0)
 				return orr_fail(err, ORR_E_INPUT,
 						"%s: stage %zu: operator '%.60s' is %s: give every "
-						"operator "
-						"one stage",
+						"operator one stage",
 						file->path, s,
 						json_is_string(name) ? json_string_value(name) : "",
 						i < 0 ? "none of the graph's" : "there twice");
@@ -549,8 +539,8 @@ int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_micro
 		for (int b = 0; b < n_microbatches; b++)
 			home[b * file->n_stages + s] =
 				file->machine.text
-					? t->compute[(b % t->n_microbatches * t->n_stages + s) *
-						     (t->split_backward ? 3 : 2)]
+					? t->compute[orr_table_index(t, s, b % t->n_microbatches,
+								     ORR_PASS_F)]
 					: (int)json_integer_value(
 						  json_array_get(workers, (size_t)b % n));
 	}

@@ -43,22 +43,17 @@ static int renumber(struct orr_plan_draft *d, int *old, const struct orr_plan *p
 static int move_table(struct orr_table **out, const struct orr_table *t, const int *old,
 		      struct orr_error *err)
 {
-	int n_passes = t->split_backward ? 3 : 2;
 	int code = orr_table_create(out, t->name, t->n_stages, t->n_workers, t->n_microbatches,
 				    t->split_backward, err);
 
-	if (code)
-		return code;
-	for (int b = 0; b < t->n_microbatches; b++)
-		for (int s = 0; s < t->n_stages; s++)
-			for (int d = 0; d < n_passes; d++) {
-				int to = (b * t->n_stages + s) * n_passes + d;
-				int from = (b * t->n_stages + old[s]) * n_passes + d;
+	for (int to = 0; to < orr_table_n_jobs(t) && !code; to++) {
+		int n_passes = orr_table_n_passes(t), s = to / n_passes % t->n_stages,
+		    from = to + (old[s] - s) * n_passes;
 
-				(*out)->compute[to] = t->compute[from];
-				(*out)->priority[to] = t->priority[from];
-			}
-	return 0;
+		(*out)->compute[to] = t->compute[from];
+		(*out)->priority[to] = t->priority[from];
+	}
+	return code;
 }
 
 static void swap(struct orr_plan *plan, struct orr_plan *now)

@@ -9,6 +9,8 @@
 #include "pipeline/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "orrery/try.h"
+#include "base/arrays.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "schedule/table.h"
 #include "orrery/timeline.h"
@@ -52,14 +54,11 @@ static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum o
 void orr_assignment_cap(struct orr_assignment *x, const struct orr_pipeline *p)
 {
 	for (int s = p->n_stages - 1; s >= 0; s--) {
-		int most = 0;
+		int64_t most = 0;
 
-		for (int i = 0; i < p->stages[s].n_out; i++) {
-			int below = x->cap[orr_stage_after(p, s, i)];
-
-			most = below > most ? below : most;
-		}
-		x->cap[s] = x->replicas[s] + most;
+		for (int i = 0; i < p->stages[s].n_out; i++)
+			most = larger(most, x->cap[orr_stage_after(p, s, i)]);
+		x->cap[s] = x->replicas[s] + (int)most;
 	}
 }
 
@@ -95,10 +94,8 @@ void orr_assignment_fit(struct orr_assignment *x, const struct orr_pipeline *p)
 			wanted += p->stages[t].stash_bytes *
 				  ((x->cap[t] + x->replicas[t] - 1) / x->replicas[t]);
 		}
-		x->wanted_bytes =
-			fixed + wanted > x->wanted_bytes ? fixed + wanted : x->wanted_bytes;
-		room = stash > 0 ? (memory_bytes - fixed) / stash : p->n_microbatches;
-		room = room < 1 ? 1 : room;
+		x->wanted_bytes = larger(x->wanted_bytes, fixed + wanted);
+		room = larger(1, stash > 0 ? (memory_bytes - fixed) / stash : p->n_microbatches);
 		if (!memory_bytes || fixed + wanted <= memory_bytes ||
 		    room >= (x->cap[s] + x->replicas[s] - 1) / x->replicas[s])
 			continue;
@@ -113,13 +110,12 @@ static int freeze(struct orr_table **out, const struct orr_timeline *t, struct o
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_keyed *by_start = calloc((size_t)jobs->n_jobs + 1, sizeof(*by_start));
-	int n = 0, code = by_start ? 0
-				   : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d jobs",
-					      jobs->n_jobs);
+	int *listed = calloc((size_t)jobs->n_jobs + 1, sizeof(*listed)), n = 0, code;
 
-	if (code || (code = orr_table_create(out, "plan", p->n_stages, p->n_workers,
-					     p->n_microbatches, false, err)))
+	if (!listed)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d jobs", jobs->n_jobs);
+	if ((code = orr_table_create(out, "plan", p->n_stages, p->n_workers, p->n_microbatches,
+				     false, err)))
 		goto out;
 	for (int pass = 0; pass < 2; pass++)
 		for (int b = 0; b < p->n_microbatches; b++)
@@ -127,20 +123,16 @@ static int freeze(struct orr_table **out, const struct orr_timeline *t, struct o
 				int j = orr_jobs_index(jobs, pass ? p->n_stages - 1 - k : k, b,
 						       (enum orr_pass)pass);
 
-				(*out)->compute[j] = -1;
+				(*out)->compute[j] = orr_jobs_has(jobs, j) ? jobs->compute[j] : -1;
 				if (!orr_jobs_has(jobs, j))
 					continue;
-				by_start[n++] = (struct orr_keyed){
-					t->start_ns[j] * 2 + (t->end_ns[j] > t->start_ns[j]), j};
+				(*out)->priority[j] =
+					t->start_ns[j] * 2 + (t->end_ns[j] > t->start_ns[j]);
+				listed[n++] = j;
 			}
-	if ((code = orr_sort(by_start, n, err)))
-		goto out;
-	for (int i = 0; i < n; i++) {
-		(*out)->compute[by_start[i].value] = jobs->compute[by_start[i].value];
-		(*out)->priority[by_start[i].value] = i;
-	}
+	code = orr_rank((*out)->priority, listed, n, err);
 out:
-	free(by_start);
+	free(listed);
 	return code;
 }
 
@@ -213,14 +205,15 @@ int orr_assignment_order(struct orr_table **out, const struct orr_assignment *x,
 int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p,
 			 struct orr_error *err)
 {
-	struct orr_stage *stages = calloc((size_t)p->n_stages, sizeof(*stages));
-	struct orr_edge *edges = calloc((size_t)p->n_edges + (size_t)p->n_stages, sizeof(*edges));
-	int n = p->n_edges, code;
+	size_t n_stages = (size_t)p->n_stages;
+	struct orr_arrays all = {0};
+	struct orr_stage *stages = orr_arrays_add(&all, n_stages, sizeof(*stages));
+	struct orr_edge *edges =
+		orr_arrays_add(&all, (size_t)p->n_edges + n_stages, sizeof(*edges));
+	int n = p->n_edges, code = orr_arrays_check(&all, "plan", err);
 
-	if (!stages || !edges) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
-		goto out;
-	}
+	if (code)
+		return code;
 	memcpy(stages, p->stages, (size_t)p->n_stages * sizeof(*stages));
 	if (n)
 		memcpy(edges, p->edges, (size_t)n * sizeof(*edges));
@@ -252,7 +245,6 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 		*out = NULL;
 	}
 out:
-	free(stages);
-	free(edges);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -1,6 +1,5 @@
 #pragma once
-/* Workers that differ, in the orders in which the stages of a cut may take them. Private to the
- * planner. */
+/* Orders in which the stages of a cut may take workers that differ. Private to the planner. */
 #include <stdbool.h>
 #include "orrery/orrery.h"
 

@@ -43,6 +43,7 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 		       int in_flight, struct orr_error *err)
 {
 	size_t n = (size_t)g->n_operators + 1;
+	int code;
 
 	*x = (struct pieces){.g = g};
 	x->costs = orr_arrays_add(&x->all, n, sizeof(*x->costs));
@@ -52,9 +53,8 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 	x->bytes = orr_arrays_add(&x->all, n, sizeof(*x->bytes));
 	x->worker = orr_arrays_add(&x->all, n, sizeof(*x->worker));
 	x->left = orr_arrays_add(&x->all, n, sizeof(*x->left));
-	if (x->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
-				g->n_operators);
+	if ((code = orr_arrays_check(&x->all, "plan", err)))
+		return code;
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_stage *c = &x->costs[i];
 
@@ -82,8 +82,7 @@ static bool are_linked(const struct orr_graph *g, int before, int after)
 	return false;
 }
 
-/* Move layers to a neighbour's worker where that needs no more than the period and the memory:
- * fewer pieces. */
+/* Fewer pieces: move layers to a neighbour's worker where period and memory allow. */
 static void join(struct pieces *x, const struct orr_machine *machine, int64_t period_ns,
 		 int64_t *load, int64_t *held)
 {
@@ -197,8 +196,7 @@ out:
 	return code;
 }
 
-/* Where links take time: better with them counted, from there and from the best contiguous pieces.
- */
+/* Where links take time: better with them counted, from there and from the best contiguous ones. */
 static int count_links(struct pieces *x, const struct orr_plan_options *o,
 		       const struct orr_machine *machine, struct orr_error *err)
 {
@@ -253,7 +251,6 @@ out:
 	return code;
 }
 
-/* The placement whose fullest worker holds least. */
 static int find_small(struct pieces *x, const struct orr_machine *machine, struct orr_error *err)
 {
 	const struct orr_layers layers = {x->n_layers, x->bytes, NULL, NULL};

@@ -131,9 +131,9 @@ static int order(struct orr_plan *plan, bool tight, struct orr_table **table, in
 	for (int s = 0; s < p->n_stages; s++) {
 		int each = (x.cap[s] + x.replicas[s] - 1) / x.replicas[s];
 
-		each = each < p->n_microbatches ? each : p->n_microbatches;
-		if (p->stages[s].n_in == 0 && each > plan->in_flight)
-			plan->in_flight = each;
+		if (p->stages[s].n_in == 0)
+			plan->in_flight =
+				(int)larger(plan->in_flight, smaller(each, p->n_microbatches));
 	}
 	code = orr_assignment_order(table, &x, chain ? chain : p, makespan_ns, err);
 out:

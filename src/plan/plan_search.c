@@ -4,8 +4,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/arrays.h"
+#include "base/clock.h"
+#include "base/max.h"
 #include "orrery/open.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
@@ -23,8 +25,7 @@
 #define MOST_STAGES 64
 #define MOST_STAGES_A_WORKER 4 /* where operators are more than that */
 
-/* Memory left for stashes on each worker: of the limit, or of what the plan needs on its fullest
- * worker. */
+/* Memory left for stashes on each worker: of the limit, or of what the plan's fullest needs. */
 static int find_room(struct orr_search_options *o, int64_t *room, const struct orr_plan *plan,
 		     struct orr_error *err)
 {
@@ -36,8 +37,7 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 		stashes += f->worker[w].peak_stash_bytes;
 	if (!limit && !stashes) { /* a study without sizes: stashes are counted */
 		for (int w = 0; w < f->n_workers; w++)
-			o->stashes = f->worker[w].peak_stash > o->stashes ? f->worker[w].peak_stash
-									  : o->stashes;
+			o->stashes = larger(o->stashes, f->worker[w].peak_stash);
 		return 0;
 	}
 	if (!limit)
@@ -47,12 +47,12 @@ static int find_room(struct orr_search_options *o, int64_t *room, const struct o
 
 		room[w] = (own ? own : limit) -
 			  (f->worker[w].memory_bytes - f->worker[w].peak_stash_bytes);
-		o->stash_bytes = room[w] > o->stash_bytes ? room[w] : o->stash_bytes;
+		o->stash_bytes = larger(o->stash_bytes, room[w]);
 	}
 	o->room_bytes = room;
-	return o->stash_bytes > 0 ? 0
-				  : orr_fail(err, ORR_E_INPUT,
-					     "plan: the parameters leave no memory for a search");
+	if (o->stash_bytes > 0)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT, "plan: the parameters leave no memory for a search");
 }
 
 static int table_for(struct orr_table **out, const struct orr_pipeline *p, struct orr_error *err)
@@ -61,7 +61,6 @@ static int table_for(struct orr_table **out, const struct orr_pipeline *p, struc
 				err);
 }
 
-/* The worker of every job that there is. */
 static void fill_table(struct orr_table *table, const struct orr_pipeline *p, const int *worker)
 {
 	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
@@ -89,8 +88,7 @@ static int take(struct orr_plan *plan, struct orr_table **table, bool will_do, i
 		*table = old.table;
 		tried = old.tried;
 	}
-	if (bound_ns > plan->tried.figures->lower_bound_ns)
-		plan->tried.figures->lower_bound_ns = bound_ns;
+	plan->tried.figures->lower_bound_ns = larger(plan->tried.figures->lower_bound_ns, bound_ns);
 out:
 	orr_try_fini(&tried);
 	return code;
@@ -108,15 +106,15 @@ static int search_order(struct orr_plan *plan, int64_t seed, struct orr_error *e
 					     .observer = plan->options.observer};
 	struct orr_search_result result = {0};
 	struct orr_table *table = NULL;
-	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code = 0;
-	int64_t *room = calloc((size_t)p->n_workers, sizeof(*room));
+	struct orr_arrays all = {0};
+	int *worker = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*worker));
+	int64_t *room = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*room));
+	int n_jobs = p->n_stages * p->n_microbatches * ORR_N_PASSES,
+	    code = orr_arrays_check(&all, "plan", err);
 
-	options.effort = p->n_stages * p->n_microbatches * ORR_N_PASSES / JOBS_OF_EFFORT;
-	options.effort = options.effort < 1 ? 1 : options.effort > EFFORT ? EFFORT : options.effort;
-	if (!worker || !room) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
-		goto out;
-	}
+	if (code)
+		return code;
+	options.effort = smaller(EFFORT, larger(1, n_jobs / JOBS_OF_EFFORT));
 	if ((code = find_room(&options, room, plan, err)) || (code = table_for(&table, p, err)) ||
 	    (code = orr_search(worker, table->priority, &result, p, &options, err)))
 		goto out;
@@ -124,14 +122,12 @@ static int search_order(struct orr_plan *plan, int64_t seed, struct orr_error *e
 	code = take(plan, &table, true, result.bound_ns, err);
 out:
 	orr_table_destroy(table);
-	free(worker);
-	free(room);
+	orr_arrays_free(&all);
 	return code;
 }
 
 /* ---- on any workers ---- */
 
-/* A stage with replicas; -1: there is none. */
 static int find_replicas(const struct orr_plan *plan)
 {
 	for (int s = 0; s < plan->pipeline->n_stages; s++)
@@ -232,26 +228,23 @@ static int search_as_auto(int *worker, int64_t *n, struct orr_places_found *foun
 					     .observer = observer};
 	struct orr_search_result result = {0};
 	int64_t known_ns = found->makespan_ns ? found->makespan_ns : places->known_ns;
-	int *auto_worker = calloc((size_t)p->n_stages, sizeof(*auto_worker)), code;
 	size_t n_jobs = (size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
-	int64_t *auto_n = calloc(n_jobs, sizeof(*auto_n));
+	struct orr_arrays all = {0};
+	int *auto_worker = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*auto_worker));
+	int64_t *auto_n = orr_arrays_add(&all, n_jobs, sizeof(*auto_n));
+	int code = orr_arrays_check(&all, "plan", err);
 	struct orr_error why = {""};
 
-	if (!auto_worker || !auto_n) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu jobs", n_jobs);
-		goto out;
-	}
+	if (code)
+		return code;
 	code = orr_search(auto_worker, auto_n, &result, p, &options, &why);
 	if (!code && result.makespan_ns < known_ns) {
 		found->makespan_ns = result.makespan_ns;
 		memcpy(worker, auto_worker, (size_t)p->n_stages * sizeof(*worker));
 		memcpy(n, auto_n, n_jobs * sizeof(*n));
 	}
-	code = code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0; /* nothing fits */
-out:
-	free(auto_worker);
-	free(auto_n);
-	return code;
+	orr_arrays_free(&all);
+	return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0; /* nothing fits */
 }
 
 static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *err)
@@ -293,8 +286,7 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 		fill_table(table, p, d.worker);
 		code = take_placed(plan, &d, &table, err);
 	}
-	/* of stages of several operators, others may be shorter, as of jobs that take time to start
-	 */
+	/* stages of other operators may be shorter, and so may jobs that take time to start */
 	if (n_stages == orr_graph_n_computed(plan->graph) && !p->overhead_ns &&
 	    found.bound_ns > plan->sought.anywhere_ns)
 		plan->sought.anywhere_ns = found.bound_ns;
@@ -310,13 +302,9 @@ out:
 
 static int64_t now_s(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
+	return orr_ns_now(CLOCK_MONOTONIC) / 1000000000;
 }
 
-/* Is it known that there is nothing shorter to find? */
 static bool is_best(const struct orr_plan *plan)
 {
 	const struct orr_figures *f = plan->tried.figures;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/max.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -355,18 +356,17 @@ static int try_vector(struct seeking *k, const int *width, struct orr_error *err
 	size_t used = (size_t)snprintf(text, sizeof(text), "%d", width[0]);
 
 	for (int i = 1; i < k->n_parts; i++) {
-		least = width[i] < least ? width[i] : least;
-		most = width[i] > most ? width[i] : most;
+		least = (int)smaller(least, width[i]);
+		most = (int)larger(most, width[i]);
 		if (width[i] != width[0] && used < sizeof(text))
 			used += (size_t)snprintf(text + used, sizeof(text) - used, ",%s=%d",
 						 k->g->encoders[i - 1], width[i]);
 	}
 	if (used >= sizeof(text))
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: the names of its encoders are too long to try all splits: shorten "
-			"them, or give one split",
-			k->g->name);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: the names of its encoders are too long to try all splits: "
+				"shorten them, or give one split",
+				k->g->name);
 	if (was_tried(k, text))
 		return 0;
 	if (most > 1)
@@ -381,8 +381,7 @@ static int64_t shortest(const struct seeking *k)
 	return k->best ? figures_of(k->best)->makespan_ns : INT64_MAX;
 }
 
-/* All of them where they are few; else all parts alike, and from the best of those one part after
- * the other. */
+/* All of them where they are few; else all parts alike, and from the best one after the other. */
 static int try_all(struct seeking *k, struct orr_error *err)
 {
 	int *width = calloc((size_t)k->n_parts, sizeof(*width)), best = 0, code = 0;
@@ -443,8 +442,8 @@ int orr_split_plan_create(struct orr_split_plan **out, struct orr_graph *g, cons
 
 	if (options->cluster)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: groups of a machine's workers are not planned: give "
-				"[workers] and links, or simulate a split",
+				"%s: groups of a machine's workers are not planned: give [workers] "
+				"and links, or simulate a split",
 				options->cluster->name);
 	if ((code = orr_plan_check_jobs(g, err)))
 		return code;

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "orrery/graph.h"
 #include "units.h"
 
@@ -22,15 +23,9 @@ static uint64_t *row_of(const struct orr_refining *r, uint64_t *matrix, int i)
 	return matrix + (size_t)i * (size_t)r->n_words;
 }
 
-static bool has(const uint64_t *row, int i)
-{
-	return row[i / 64] >> (i % 64) & 1;
-}
-
-static void set(uint64_t *row, int i, bool bit)
+static void take_out(uint64_t *row, int i)
 {
 	row[i / 64] &= ~(UINT64_C(1) << (i % 64));
-	row[i / 64] |= (uint64_t)bit << (i % 64);
 }
 
 static void unite(const struct orr_refining *r, uint64_t *row, const uint64_t *with)
@@ -49,7 +44,6 @@ static bool has_edge(const struct orr_refining *r, int from, int to)
 static void measure(struct orr_refining *r)
 {
 	const struct orr_graph *g = r->units->g;
-	bool changed = true;
 
 	for (int i = 0; i < r->n; i++)
 		r->distance[i] = r->n;
@@ -60,7 +54,7 @@ static void measure(struct orr_refining *r)
 			if (has_edge(r, from, i) && r->stage[i] != r->stage[from])
 				r->distance[i] = r->distance[from] = 0;
 		}
-	while (changed) {
+	for (bool changed = true; changed;) {
 		changed = false;
 		for (int e = 0; e < r->n; e++)
 			for (int k = 0; k < g->operators[e].n_inputs; k++) {
@@ -68,8 +62,8 @@ static void measure(struct orr_refining *r)
 				    *there = &r->distance[g->operators[e].inputs[k]];
 
 				changed = changed || *here > *there + 1 || *there > *here + 1;
-				*here = *here > *there + 1 ? *there + 1 : *here;
-				*there = *there > *here + 1 ? *here + 1 : *there;
+				*here = (int)smaller(*here, *there + 1);
+				*there = (int)smaller(*there, *here + 1);
 			}
 	}
 }
@@ -86,13 +80,13 @@ static void close_over(struct orr_refining *r)
 
 			if (from < 0 || to < 0 || from == to)
 				continue;
-			set(row_of(r, r->before, to), from, true);
+			orr_bits_add(row_of(r, r->before, to), from);
 			unite(r, row_of(r, r->before, to), row_of(r, r->before, from));
 		}
 	for (int to = 0; to < r->n; to++)
 		for (int from = 0; from < r->n; from++)
-			if (has(row_of(r, r->before, to), from))
-				set(row_of(r, r->after, from), to, true);
+			if (orr_bits_has(row_of(r, r->before, to), from))
+				orr_bits_add(row_of(r, r->after, from), to);
 }
 
 /* No unit has to come between the two. */
@@ -106,7 +100,6 @@ static bool may_join(const struct orr_refining *r, int from, int to)
 	return true;
 }
 
-/* Unit `to` goes into `from`. */
 static void join(struct orr_refining *r, int from, int to)
 {
 	struct orr_units *u = r->units;
@@ -114,36 +107,33 @@ static void join(struct orr_refining *r, int from, int to)
 
 	u->leader[to] = from;
 	u->work_ns[from] += u->work_ns[to];
-	if (r->distance[to] < r->distance[from])
-		r->distance[from] = r->distance[to];
+	r->distance[from] = (int)smaller(r->distance[from], r->distance[to]);
 	unite(r, after, row_of(r, r->after, to));
 	unite(r, before, row_of(r, r->before, to));
 	for (int i = 0; i < r->n; i++) {
-		set(row_of(r, r->after, i), to, false);
-		set(row_of(r, r->before, i), to, false);
+		take_out(row_of(r, r->after, i), to);
+		take_out(row_of(r, r->before, i), to);
 	}
-	set(after, from, false);
-	set(before, from, false);
+	take_out(after, from);
+	take_out(before, from);
 	for (int i = 0; i < r->n; i++) {
-		if (has(before, i)) {
+		if (orr_bits_has(before, i)) {
 			unite(r, row_of(r, r->after, i), after);
-			set(row_of(r, r->after, i), from, true);
+			orr_bits_add(row_of(r, r->after, i), from);
 		}
-		if (has(after, i)) {
+		if (orr_bits_has(after, i)) {
 			unite(r, row_of(r, r->before, i), before);
-			set(row_of(r, r->before, i), from, true);
+			orr_bits_add(row_of(r, r->before, i), from);
 		}
 	}
 }
 
-/* Is the edge from unit `from` to `to` the one to join before that of a and b? b -1: there is none.
- */
+/* Is the edge from unit `from` to `to` to be joined before that of a and b? b -1: there is none. */
 static bool comes_first(const struct orr_refining *r, int from, int to, int a, int b)
 {
-	const int *distance = r->distance;
 	const int64_t *work = r->units->work_ns;
-	int here = distance[from] < distance[to] ? distance[from] : distance[to];
-	int there = b < 0 ? -1 : distance[a] < distance[b] ? distance[a] : distance[b];
+	int64_t here = smaller(r->distance[from], r->distance[to]),
+		there = b < 0 ? -1 : smaller(r->distance[a], r->distance[b]);
 
 	return here > there || (here == there && work[from] + work[to] < work[a] + work[b]);
 }
@@ -189,11 +179,10 @@ int orr_refining_create(struct orr_refining **out, struct orr_units *u, const in
 	int *distance = orr_arrays_add(&all, n, sizeof(*distance));
 	uint64_t *after = orr_arrays_add(&all, n * row, sizeof(*after)),
 		 *before = orr_arrays_add(&all, n * row, sizeof(*before));
+	int code = orr_arrays_check(&all, "plan", err);
 
-	if (all.failed) {
-		orr_arrays_free(&all);
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu operators", n);
-	}
+	if (code)
+		return code;
 	*r = (struct orr_refining){u, (int)n, (int)row, stage_of, distance, after, before, all};
 	measure(r);
 	close_over(r);

@@ -56,8 +56,7 @@ void orr_sharing_join(struct orr_sharing *gang, const struct orr_share *share, b
 	gang->updates += update / each;
 }
 
-/* Rates add up; m microbatches and the updates that come with them are shared so that all end at
- * once. */
+/* Rates add up; m microbatches and their updates are shared so that all end at once. */
 double orr_sharing_each_s(const struct orr_sharing *gang, const struct orr_share *share, int parts)
 {
 	if (gang->free_update_s >= 0)

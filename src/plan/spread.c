@@ -75,8 +75,7 @@ static int64_t there_and_back(struct orr_sent sent)
 	return sent.bytes + sent.gradient_bytes;
 }
 
-/* The load of the link from one worker to another; of half duplex it is that of the way back, too.
- */
+/* The load of the link from one worker to another; of half duplex, also of the way back. */
 static int link_at(const struct spreading *s, int from, int to)
 {
 	if (from > to && orr_machine_half_duplex(s->x->machine))
@@ -265,6 +264,7 @@ static int spreading_init(struct spreading *s, const struct orr_spread_problem *
 {
 	size_t n = (size_t)x->n + 2, n_workers = (size_t)x->machine->n_workers;
 	double work = 0;
+	int code;
 
 	*s = (struct spreading){.x = x, .n_workers = (int)n_workers, .random = 1};
 	s->n_loads = (int)(x->added ? n_workers : n_workers * (n_workers + 1));
@@ -274,8 +274,8 @@ static int spreading_init(struct spreading *s, const struct orr_spread_problem *
 	s->stamp = orr_arrays_add(&s->all, n_workers, sizeof(*s->stamp));
 	s->first_maker = orr_arrays_add(&s->all, n, sizeof(*s->first_maker));
 	s->makers = orr_arrays_add(&s->all, (size_t)x->sent->first[x->n] + 1, sizeof(*s->makers));
-	if (s->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", x->n);
+	if ((code = orr_arrays_check(&s->all, "plan", err)))
+		return code;
 	for (int i = 0; i < x->n; i++)
 		work += (double)x->work_ns[i] * 1e-9;
 	s->share = work / orr_machine_speeds(x->machine) + 1e-12;

@@ -47,6 +47,7 @@ static int list_units(struct orr_units *u, const struct orr_graph *g,
 		      struct orr_error *err)
 {
 	size_t n = (size_t)g->n_operators + 1;
+	int code;
 
 	*u = (struct orr_units){.g = g};
 	u->costs = orr_arrays_add(&u->all, n, sizeof(*u->costs));
@@ -59,9 +60,8 @@ static int list_units(struct orr_units *u, const struct orr_graph *g,
 	u->work_ns = orr_arrays_add(&u->all, n, sizeof(*u->work_ns));
 	u->number = orr_arrays_add(&u->all, n, sizeof(int));
 	u->operators = orr_arrays_add(&u->all, n, sizeof(int));
-	if (u->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
-				g->n_operators);
+	if ((code = orr_arrays_check(&u->all, "plan", err)))
+		return code;
 	note_sent(u);
 	for (int i = 0; i < g->n_operators; i++) {
 		orr_charge_least(&u->costs[i], g, i, samples, machine);
@@ -157,21 +157,18 @@ int orr_units_join(struct orr_units *u, int n)
 	return joined;
 }
 
-/* Pairs that have no unit in common, the cheapest first, a half of those there are; *n: how many.
- */
+/* Pairs that have no unit in common, the cheapest first, half of those there are; *n: how many. */
 static int join_pairs(struct orr_units *u, int most, int *n, struct orr_error *err)
 {
-	struct orr_keyed *pairs = calloc(2 * (size_t)u->n + 1, sizeof(*pairs));
-	bool *taken = calloc((size_t)u->g->n_operators + 1, sizeof(*taken));
-	int n_pairs = 0, code = 0;
+	struct orr_arrays all = {0};
+	struct orr_keyed *pairs = orr_arrays_add(&all, 2 * (size_t)u->n, sizeof(*pairs));
+	bool *taken = orr_arrays_add(&all, (size_t)u->g->n_operators, sizeof(*taken));
+	int n_pairs = 0, code = orr_arrays_check(&all, "plan", err);
 	struct pair pair;
 
 	*n = 0;
-	if (!pairs || !taken) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
-				u->g->n_operators);
-		goto out;
-	}
+	if (code)
+		return code;
 	for (int k = 0; k < u->n; k++)
 		for (int reader = 1; reader >= 0; reader--)
 			if (find_pair(u, u->operators[k], reader, &pair))
@@ -189,8 +186,7 @@ static int join_pairs(struct orr_units *u, int most, int *n, struct orr_error *e
 	}
 	orr_units_count(u);
 out:
-	free(pairs);
-	free(taken);
+	orr_arrays_free(&all);
 	return code;
 }
 

@@ -10,6 +10,16 @@ struct orr_graph;
 struct orr_machine;
 struct orr_stage;
 
+/* Sets of units as rows of words, a bit each. */
+static inline bool orr_bits_has(const uint64_t *row, int i)
+{
+	return row[i / 64] >> (i % 64) & 1;
+}
+static inline void orr_bits_add(uint64_t *row, int i)
+{
+	row[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
 /* Units and their edges. Numbers stay topological: joined with its only reader, a unit takes the
  * reader's; joined with its only input, the input's. */
 struct orr_units {

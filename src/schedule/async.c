@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
-#include "orrery/jobs.h"
+#include "base/arrays.h"
+#include "base/max.h"
 #include "base/sort.h"
+#include "orrery/jobs.h"
 
 static int refuse(const struct orr_jobs *jobs, int j, const char *why, struct orr_error *err)
 {
@@ -21,8 +23,8 @@ static int check_period(const struct orr_async *async, const struct orr_jobs *jo
 
 	if (async->period <= 0)
 		return refuse(jobs, 0,
-			      "does not come later in the next round: without a flush, "
-			      "priority() grows with b, also beyond [microbatches]",
+			      "does not come later in the next round: without a flush, priority() "
+			      "grows with b, also beyond [microbatches]",
 			      err);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
@@ -35,9 +37,8 @@ static int check_period(const struct orr_async *async, const struct orr_jobs *jo
 		w = schedule->compute(p, job.s, b, job.d, schedule->data);
 		if (n - jobs->priority[j] != async->period)
 			return refuse(jobs, j,
-				      "comes later in the next round by another number "
-				      "than 0F0: without a flush, priority() is periodic in "
-				      "[microbatches]",
+				      "comes later in the next round by another number than 0F0: "
+				      "without a flush, priority() is periodic in [microbatches]",
 				      err);
 		if (w != schedule->compute(p, job.s, job.b, job.d, schedule->data))
 			return refuse(jobs, j,
@@ -77,20 +78,38 @@ static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err
 	return code;
 }
 
+/* Is no job of another round on the same worker, as n of both is modulo the period? last:
+ * [n_workers] zeros, 1 + the place of the job before. */
+static int check_distinct(const struct orr_jobs *jobs, const struct orr_keyed *keyed, int n,
+			  int *last, struct orr_error *err)
+{
+	for (int i = 0; i < n; i++)
+		for (int j = keyed[i].value, k = 0; k < orr_jobs_n_at(jobs, j); k++) {
+			int *before = &last[orr_jobs_worker(jobs, j, k)];
+
+			if (*before && keyed[*before - 1].key == keyed[i].key)
+				return refuse(jobs, j,
+					      "has the priority of another round's job on its "
+					      "worker: make priority() distinct on each worker",
+					      err);
+			*before = i + 1;
+		}
+	return 0;
+}
+
 /* Sort the jobs by their n modulo the period: the order of every wave. */
 static int lay_out(struct orr_async *async, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	struct orr_keyed *keyed = calloc((size_t)jobs->n_jobs, sizeof(*keyed));
-	int *last = calloc((size_t)jobs->pipeline->n_workers, sizeof(*last));
+	struct orr_arrays all = {0};
+	struct orr_keyed *keyed = orr_arrays_add(&all, (size_t)jobs->n_jobs, sizeof(*keyed));
+	int *last = orr_arrays_add(&all, (size_t)jobs->pipeline->n_workers, sizeof(*last));
 	int64_t first = jobs->priority[0];
-	int n_keyed = 0, code = 0;
+	int n_keyed = 0, code = orr_arrays_check(&all, "async", err);
 
-	if (!keyed || !last) {
-		code = orr_fail(err, ORR_E_NOMEM, "async: no memory for %d jobs", jobs->n_jobs);
-		goto out;
-	}
+	if (code)
+		return code;
 	for (int j = 0; j < jobs->n_jobs; j++) /* where one does not exist, F has its place */
-		first = jobs->priority[j] < first ? jobs->priority[j] : first;
+		first = smaller(first, jobs->priority[j]);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		int64_t n = jobs->priority[j] - first;
 
@@ -105,31 +124,15 @@ static int lay_out(struct orr_async *async, const struct orr_jobs *jobs, struct 
 		async->lag[j] = (int)(n / async->period);
 		if (orr_jobs_has(jobs, j))
 			keyed[n_keyed++] = (struct orr_keyed){n % async->period, j};
-		if (async->n_waves <= async->lag[j])
-			async->n_waves = async->lag[j] + 1;
+		async->n_waves = (int)larger(async->n_waves, async->lag[j] + 1);
 	}
-	if ((code = orr_sort(keyed, n_keyed, err)))
+	if ((code = orr_sort(keyed, n_keyed, err)) ||
+	    (code = check_distinct(jobs, keyed, n_keyed, last, err)))
 		goto out;
-	for (int i = 0; i < n_keyed; i++) {
-		int j = async->order[i] = keyed[i].value;
-
-		for (int k = 0; k < orr_jobs_n_at(jobs, j) && !code; k++) {
-			/* 1 + the place of the job before it on its worker */
-			int *before = &last[orr_jobs_worker(jobs, j, k)];
-
-			if (*before && keyed[*before - 1].key == keyed[i].key)
-				code = refuse(jobs, j,
-					      "has the priority of another round's job on its "
-					      "worker: make priority() distinct on each worker",
-					      err);
-			*before = i + 1;
-		}
-		if (code)
-			goto out;
-	}
+	for (int i = 0; i < n_keyed; i++)
+		async->order[i] = keyed[i].value;
 out:
-	free(keyed);
-	free(last);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -168,7 +171,7 @@ int64_t orr_async_before(const struct orr_jobs *jobs, int s, enum orr_pass d, in
 {
 	int low = 0, high = jobs->pipeline->n_microbatches;
 	int64_t from = n - jobs->priority[orr_jobs_index(jobs, s, 0, d)];
-	int64_t period = jobs->async->period, round = from / period - (from % period < 0);
+	int64_t period = jobs->async->period, round = floor_of(from, period);
 
 	/* that of microbatch 0 in this round is not after n, and in the next one it is */
 	while (low < high) {

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "base/utf8.h"
+#include "deal.h"
 #include "functions.h"
 #include "gang_order.h"
 #include "async.h"
@@ -82,25 +84,27 @@ static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *sched
 
 		if (!orr_jobs_has(jobs, j))
 			continue;
-		jobs->compute[j] = schedule->compute ? schedule->compute(p, job.s, job.b, job.d,
-									 schedule->data)
-						     : -1;
-		jobs->priority[j] = schedule->priority ? schedule->priority(p, job.s, job.b, job.d,
-									    schedule->data)
-						       : 0;
+		jobs->compute[j] = -1;
+		if (schedule->compute)
+			jobs->compute[j] =
+				schedule->compute(p, job.s, job.b, job.d, schedule->data);
+		if (schedule->priority)
+			jobs->priority[j] =
+				schedule->priority(p, job.s, job.b, job.d, schedule->data);
 	}
 	if (schedule->place && (code = evaluate_place(jobs, schedule, err)))
 		return code;
 	for (int j = 0; j < jobs->n_jobs; j++) {
-		struct orr_job job;
+		struct orr_job job = orr_jobs_at(jobs, j);
 
 		if (!orr_jobs_has(jobs, j)) { /* is where F is, and then, if anybody looks */
-			jobs->compute[j] = jobs->compute[j - j % jobs->n_passes];
-			jobs->priority[j] = jobs->priority[j - j % jobs->n_passes];
-			jobs->weights[j] = jobs->weights[j - j % jobs->n_passes];
+			int forward = orr_jobs_index(jobs, job.s, job.b, ORR_PASS_F);
+
+			jobs->compute[j] = jobs->compute[forward];
+			jobs->priority[j] = jobs->priority[forward];
+			jobs->weights[j] = jobs->weights[forward];
 			continue;
 		}
-		job = orr_jobs_at(jobs, j);
 		if (schedule->weights) /* else the same array */
 			jobs->weights[j] =
 				schedule->weights(p, job.s, job.b, job.d, schedule->data);
@@ -111,8 +115,7 @@ static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *sched
 	return 0;
 }
 
-/* Number the workers so that every job of a stage is at its home. Where no numbers do, they stay as
- * they are. */
+/* Number the workers so that every job is at its home; where no numbers do, they stay. */
 static int take_homes(struct orr_jobs *jobs, const int *home, struct orr_error *err)
 {
 	int n_workers = jobs->pipeline->n_workers, free_worker = 0;
@@ -170,50 +173,38 @@ static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *sche
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
-	int *next = calloc((size_t)p->n_workers, sizeof(*next));
-	int64_t *last = calloc((size_t)p->n_workers, sizeof(*last));
-	int n_real = 0, code = 0;
+	int n = 0, code;
 
 	assert(jobs->n_jobs > 0);
-	if (!keyed || !next || !last) {
-		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
-		goto out;
-	}
+	if (!keyed)
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
 	memset(jobs->first, 0, ((size_t)p->n_workers + 1) * sizeof(*jobs->first));
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		if (!orr_jobs_has(jobs, j))
 			continue;
-		keyed[n_real++] = (struct orr_keyed){jobs->priority[j], j};
+		keyed[n++] = (struct orr_keyed){jobs->priority[j], j};
 		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
 			jobs->first[orr_jobs_worker(jobs, j, i) + 1]++;
 	}
-	if ((code = orr_sort(keyed, n_real, err)))
+	if ((code = orr_sort(keyed, n, err)))
 		goto out;
 	for (int w = 0; w < p->n_workers; w++)
 		jobs->first[w + 1] += jobs->first[w];
-	for (int i = 0; i < n_real * jobs->most_at; i++) {
-		int j = keyed[i / jobs->most_at].value, k = i % jobs->most_at, w;
+	orr_jobs_deal(jobs, keyed, n);
+	for (int i = 0; i < n && !code; i++)
+		for (int j = keyed[i].value, k = 0; k < orr_jobs_n_at(jobs, j) && !code; k++) {
+			int before = orr_jobs_beside(jobs, j, k, -1);
 
-		if (k >= orr_jobs_n_at(jobs, j))
-			continue;
-		w = orr_jobs_worker(jobs, j, k);
-		if (next[w] && last[w] == jobs->priority[j]) {
-			if (!equal) {
-				code = refuse_equal(jobs, schedule, w,
-						    jobs->by_worker[jobs->first[w] + next[w] - 1],
-						    j, err);
-				goto out;
-			}
-			*equal = true;
+			if (before < 0 || jobs->priority[before] != jobs->priority[j])
+				continue;
+			if (equal)
+				*equal = true;
+			else
+				code = refuse_equal(jobs, schedule, orr_jobs_worker(jobs, j, k),
+						    before, j, err);
 		}
-		last[w] = jobs->priority[j];
-		jobs->position[j * jobs->most_at + k] = next[w];
-		jobs->by_worker[jobs->first[w] + next[w]++] = j;
-	}
 out:
 	free(keyed);
-	free(next);
-	free(last);
 	return code;
 }
 
@@ -231,8 +222,7 @@ static int evaluate_caps(struct orr_jobs *jobs, const struct orr_schedule *sched
 		if (jobs->cap[s] < 0)
 			return orr_fail(err, ORR_E_INPUT,
 					"schedule %s: in_flight() of stage %d is %d: return 1 or "
-					"more, or 0 for "
-					"no cap",
+					"more, or 0 for no cap",
 					schedule->name, s, jobs->cap[s]);
 		if (orr_jobs_last_pass(jobs, s) == ORR_PASS_F)
 			jobs->cap[s] = 0; /* it keeps nothing */
@@ -262,12 +252,10 @@ static int64_t longest(const struct orr_jobs *jobs, int j, enum orr_pass d)
 	struct orr_job job = orr_jobs_at(jobs, j);
 	int64_t most = 0;
 
-	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
-		int64_t ns = orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, d,
-						 orr_jobs_worker(jobs, j, i), jobs->n_passes == 3);
-
-		most = ns > most ? ns : most;
-	}
+	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
+		most = larger(most, orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, d,
+							orr_jobs_worker(jobs, j, i),
+							jobs->n_passes == 3));
 	return most;
 }
 
@@ -335,8 +323,7 @@ static int add_owner(struct owners *x, int set, int w, struct orr_error *err)
 	return 0;
 }
 
-/* Of a stage in the order of the first microbatch that they serve, of tied parameters stage by
- * stage. */
+/* Of a stage by the first microbatch that they serve, of tied parameters stage by stage. */
 static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -555,15 +542,20 @@ out:
 	return code;
 }
 
-void orr_groups_destroy(struct orr_groups *groups)
+void orr_groups_clear(struct orr_groups *groups)
 {
-	if (!groups)
-		return;
 	orr_jobs_destroy(groups->jobs);
 	free(groups->cluster.workers);
 	free(groups->cluster.groups);
 	free(groups->cluster.pairs);
 	free(groups->first);
+	*groups = (struct orr_groups){0};
+}
+
+void orr_groups_destroy(struct orr_groups *groups)
+{
+	if (groups)
+		orr_groups_clear(groups);
 	free(groups);
 }
 

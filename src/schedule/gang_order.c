@@ -3,28 +3,25 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "gathers.h"
 #include "orrery/schedule.h"
 
 int orr_gangs_order(int64_t *n, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	size_t n_jobs = (size_t)jobs->n_jobs;
-	int *order = malloc(n_jobs * sizeof(*order));
-	int *around = malloc((orr_jobs_most_around(jobs) + 1) * sizeof(*around));
-	int64_t *start = calloc(n_jobs, sizeof(*start));
-	struct orr_keyed *keyed = malloc(n_jobs * sizeof(*keyed));
-	int code;
+	struct orr_arrays all = {0};
+	int *order = orr_arrays_add(&all, (size_t)jobs->n_jobs, sizeof(*order));
+	int *around = orr_arrays_add(&all, orr_jobs_most_around(jobs) + 1, sizeof(*around));
+	int code = orr_arrays_check(&all, "jobs", err);
 
-	if (!order || !around || !start || !keyed) {
-		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %zu jobs", n_jobs);
+	if (code || (code = orr_jobs_sequence(jobs, order, err)))
 		goto out;
-	}
-	if ((code = orr_jobs_sequence(jobs, order, err)))
-		goto out;
+	for (int j = 0; j < jobs->n_jobs; j++)
+		n[j] = 0; /* its start */
 	for (int i = 0; i < jobs->n_jobs; i++) {
 		int j = order[i], n_after = orr_jobs_successors(jobs, j, around);
-		int64_t end = start[j] + jobs->duration_ns[j];
 		int next = jobs->order == ORR_ORDER_STRICT && orr_jobs_has(jobs, j)
 				   ? orr_jobs_beside(jobs, j, 0, 1)
 				   : -1;
@@ -32,18 +29,11 @@ int orr_gangs_order(int64_t *n, const struct orr_jobs *jobs, struct orr_error *e
 		if (next >= 0)
 			around[n_after++] = next;
 		for (int k = 0; k < n_after; k++)
-			start[around[k]] = end > start[around[k]] ? end : start[around[k]];
-		keyed[i] = (struct orr_keyed){start[j], j};
+			n[around[k]] = larger(n[around[k]], n[j] + jobs->duration_ns[j]);
 	}
-	if ((code = orr_sort(keyed, jobs->n_jobs, err))) /* which is stable */
-		goto out;
-	for (int i = 0; i < jobs->n_jobs; i++)
-		n[keyed[i].value] = i;
+	code = orr_rank(n, order, jobs->n_jobs, err);
 out:
-	free(order);
-	free(around);
-	free(start);
-	free(keyed);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -67,7 +57,7 @@ int orr_gangs_settle(struct orr_jobs *jobs, struct orr_error *err)
 	for (int s = 0; s < p->n_stages; s++) {
 		int n_at = orr_pipeline_n_at(p, s);
 
-		jobs->most_at = n_at > jobs->most_at ? n_at : jobs->most_at;
+		jobs->most_at = (int)larger(jobs->most_at, n_at);
 		n_listed += n / (size_t)p->n_stages * (size_t)n_at;
 	}
 	free(jobs->by_worker);

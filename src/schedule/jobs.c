@@ -1,5 +1,8 @@
 #include "orrery/jobs.h"
 
+#include "base/sort.h"
+#include "deal.h"
+
 int orr_jobs_count(const struct orr_jobs *jobs)
 {
 	int n = 0;
@@ -91,24 +94,46 @@ int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
 	return v;
 }
 
-int orr_jobs_next_pass(const struct orr_jobs *jobs, int j)
+static int pass_beside(const struct orr_jobs *jobs, int j, int step)
 {
-	int end = j - j % jobs->n_passes + jobs->n_passes;
+	int first = j - j % jobs->n_passes, end = first + jobs->n_passes;
 
-	for (j++; j < end; j++)
+	for (j += step; j >= first && j < end; j += step)
 		if (orr_jobs_has(jobs, j))
 			return j;
 	return -1;
 }
 
+int orr_jobs_next_pass(const struct orr_jobs *jobs, int j)
+{
+	return pass_beside(jobs, j, 1);
+}
+
 int orr_jobs_pass_before(const struct orr_jobs *jobs, int j)
 {
-	int first = j - j % jobs->n_passes;
+	return pass_beside(jobs, j, -1);
+}
 
-	for (j--; j >= first; j--)
-		if (orr_jobs_has(jobs, j))
-			return j;
-	return -1;
+void orr_jobs_deal(struct orr_jobs *jobs, const struct orr_keyed *order, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int j = order[i].value;
+
+		for (int k = 0; k < orr_jobs_n_at(jobs, j); k++) {
+			int *next = &jobs->first[orr_jobs_worker(jobs, j, k)];
+
+			jobs->position[j * jobs->most_at + k] = *next;
+			jobs->by_worker[(*next)++] = j;
+		}
+	}
+	/* every beginning has become the next one's */
+	for (int w = jobs->pipeline->n_workers; w > 0; w--)
+		jobs->first[w] = jobs->first[w - 1];
+	jobs->first[0] = 0;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < orr_jobs_n_at(jobs, order[i].value); k++)
+			jobs->position[order[i].value * jobs->most_at + k] -=
+				jobs->first[orr_jobs_worker(jobs, order[i].value, k)];
 }
 
 /* Jobs of pass d of stage s: that of microbatch b, or with all those of every one. */

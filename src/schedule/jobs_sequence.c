@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/sort.h"
+#include "deal.h"
 #include "orrery/jobs.h"
 #include "room.h"
 
@@ -58,18 +60,17 @@ static const char *what_orders(const char *schedule)
 static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *around,
 			struct orr_error *err)
 {
-	int *step =
-		calloc((size_t)jobs->n_jobs, sizeof(*step)); /* at which step it was met, from 1 */
-	int *walk = calloc((size_t)jobs->n_jobs + 1, sizeof(*walk));
-	int j = 0, n = 0;
-	char text[320] = "";
+	struct orr_arrays all = {0};
+	/* at which step it was met, from 1 */
+	int *step = orr_arrays_add(&all, (size_t)jobs->n_jobs, sizeof(*step));
+	int *walk = orr_arrays_add(&all, (size_t)jobs->n_jobs + 1, sizeof(*walk));
+	int j = 0, n = 0, code = orr_arrays_check(&all, "jobs", err);
+	char text[320] = "", hint[160] = "";
+	struct orr_job closing;
 	size_t used = 0;
 
-	if (!step || !walk) {
-		free(step);
-		free(walk);
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d jobs", jobs->n_jobs);
-	}
+	if (code)
+		return code;
 	while (!(waits[j] > 0))
 		j++;
 	while (!step[j]) {
@@ -89,12 +90,8 @@ static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *arou
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%d%c%d -> ", job.s,
 					 orr_pass_letter(job.d), job.b);
 	}
-	char hint[160] = "";
-	struct orr_job closing = orr_jobs_at(jobs, walk[n - 1]);
-	snprintf(text + used, sizeof(text) - used, "%d%c%d", closing.s, orr_pass_letter(closing.d),
-		 closing.b);
-	free(step);
-	free(walk);
+	closing = orr_jobs_at(jobs, walk[n - 1]);
+	orr_arrays_free(&all);
 	for (int s = 0; s < jobs->pipeline->n_stages && !*hint; s++)
 		if (jobs->pipeline->stages[s].gather)
 			(void)snprintf(hint, sizeof(hint),
@@ -104,27 +101,25 @@ static int refuse_cycle(const struct orr_jobs *jobs, const int *waits, int *arou
 				       s);
 	return orr_fail(
 		err, ORR_E_INPUT,
-		"schedule %s deadlocks, each of these jobs waits for the one before it: %s; change "
-		"%s%s%s",
-		jobs->schedule, text, what_orders(jobs->schedule),
-		jobs->cap ? " or raise in_flight()" : "", hint);
+		"schedule %s deadlocks, each of these jobs waits for the one before it: %s%d%c%d; "
+		"change %s%s%s",
+		jobs->schedule, text, closing.s, orr_pass_letter(closing.d), closing.b,
+		what_orders(jobs->schedule), jobs->cap ? " or raise in_flight()" : "", hint);
 }
 
 int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error *err)
 {
 	size_t n_around = orr_jobs_most_around(jobs) + (size_t)jobs->most_at;
-	int *queue = malloc((size_t)jobs->n_jobs *
-			    sizeof(*queue)); /* first in, first out: breadth first */
-	int *waits =
-		malloc((size_t)jobs->n_jobs *
-		       sizeof(*waits)); /* the number of jobs it still waits for; 0: in the order */
-	int *around = malloc(n_around * sizeof(*around));
-	int n_ready = 0, code = 0;
+	struct orr_arrays all = {0};
+	/* first in, first out: breadth first */
+	int *queue = orr_arrays_add(&all, (size_t)jobs->n_jobs, sizeof(*queue));
+	/* the number of jobs it still waits for; 0: in the order */
+	int *waits = orr_arrays_add(&all, (size_t)jobs->n_jobs, sizeof(*waits));
+	int *around = orr_arrays_add(&all, n_around, sizeof(*around));
+	int n_ready = 0, code = orr_arrays_check(&all, "jobs", err);
 
-	if (!queue || !waits || !around) {
-		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d jobs", jobs->n_jobs);
-		goto out;
-	}
+	if (code)
+		return code;
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		waits[j] = all_around(jobs, j, -1, around);
 		if (!waits[j])
@@ -141,20 +136,16 @@ int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error 
 		code = refuse_cycle(jobs, waits, around, err);
 	else if (order)
 		memcpy(order, queue, (size_t)jobs->n_jobs * sizeof(*order));
-out:
-	free(queue);
-	free(waits);
-	free(around);
+	orr_arrays_free(&all);
 	return code;
 }
 
 int orr_jobs_fix(struct orr_jobs *jobs, const int64_t *start_ns, struct orr_error *err)
 {
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
-	int *order = malloc((size_t)jobs->n_jobs * sizeof(*order)), *next = NULL, code;
+	int *order = malloc((size_t)jobs->n_jobs * sizeof(*order)), n = 0, code;
 
-	if (!keyed || !order ||
-	    !(next = calloc((size_t)jobs->pipeline->n_workers, sizeof(*next)))) {
+	if (!keyed || !order) {
 		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
 		goto out;
 	}
@@ -166,22 +157,16 @@ int orr_jobs_fix(struct orr_jobs *jobs, const int64_t *start_ns, struct orr_erro
 	if ((code = orr_sort(keyed, jobs->n_jobs, err)))
 		goto out;
 	for (int i = 0; i < jobs->n_jobs; i++) {
-		int j = keyed[i].value;
-
-		jobs->priority[j] = i;
-		for (int k = 0; k < orr_jobs_n_at(jobs, j) && orr_jobs_has(jobs, j); k++) {
-			int w = orr_jobs_worker(jobs, j, k), place = next[w]++;
-
-			jobs->position[j * jobs->most_at + k] = place;
-			jobs->by_worker[jobs->first[w] + place] = j;
-		}
+		jobs->priority[keyed[i].value] = i;
+		if (orr_jobs_has(jobs, keyed[i].value))
+			keyed[n++] = keyed[i];
 	}
+	orr_jobs_deal(jobs, keyed, n);
 	orr_room_destroy(jobs->room);
 	jobs->room = NULL;
 	jobs->order = ORR_ORDER_STRICT;
 out:
 	free(keyed);
 	free(order);
-	free(next);
 	return code;
 }

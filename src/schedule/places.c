@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/max.h"
 #include "orrery/jobs.h"
 
 static bool takes_place(const struct orr_jobs *jobs, int j, enum orr_place place,
@@ -41,8 +42,7 @@ static void find_added(int *added, const struct orr_jobs *jobs, const int *seque
 		if (!orr_jobs_makes_gradient(jobs, j))
 			continue;
 		i = owner_of(jobs, j);
-		last[i] = of[j] > last[i] ? of[j] : last[i];
-		added[j] = last[i];
+		added[j] = last[i] = (int)larger(last[i], of[j]);
 	}
 }
 

@@ -2,13 +2,14 @@
 
 #include <stdlib.h>
 
+#include "base/arrays.h"
+#include "base/max.h"
 #include "orrery/jobs.h"
 
 struct held {
 	int64_t stashes, bytes;
 };
 
-/* What job j keeps from its start on. */
 static struct held keeps(const struct orr_jobs *jobs, int j)
 {
 	int before = orr_jobs_pass_before(jobs, j);
@@ -36,7 +37,6 @@ static void release(struct held *held, const struct orr_jobs *jobs, int j)
 	add(held, (struct held){-1, -orr_jobs_stash_bytes(jobs, j)});
 }
 
-/* The most that worker w holds at once in the strict order. */
 static struct held find_most(const struct orr_jobs *jobs, int w)
 {
 	struct held held = {0, 0}, most = {0, 0};
@@ -45,8 +45,8 @@ static struct held find_most(const struct orr_jobs *jobs, int w)
 		int j = jobs->by_worker[i];
 
 		add(&held, keeps(jobs, j));
-		most.stashes = held.stashes > most.stashes ? held.stashes : most.stashes;
-		most.bytes = held.bytes > most.bytes ? held.bytes : most.bytes;
+		most.stashes = larger(most.stashes, held.stashes);
+		most.bytes = larger(most.bytes, held.bytes);
 		if (frees(jobs, j))
 			release(&held, jobs, j);
 	}
@@ -113,25 +113,19 @@ static void group(int *to, int *first, int n_jobs, const int *key, const int *va
 	first[n_jobs] = n;
 }
 
-static int refuse_moved(const struct orr_jobs *jobs, int j, int next, struct orr_error *err)
-{
-	struct orr_job job = orr_jobs_at(jobs, j);
-
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"schedule %s: the stash of stage %d, microbatch %d, moves from worker %d to "
-		"%d, and in greedy order memory is bounded only where stashes stay: leave "
-		"[order] out",
-		jobs->schedule, job.s, job.b, jobs->compute[j], jobs->compute[next]);
-}
-
 static int check_moved(const struct orr_jobs *jobs, struct orr_error *err)
 {
 	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
 		int next = orr_jobs_has(jobs, j) ? orr_jobs_next_pass(jobs, j) : -1;
 
 		if (next >= 0 && jobs->compute[next] != jobs->compute[j])
-			return refuse_moved(jobs, j, next, err);
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule %s: the stash of stage %d, microbatch %d, moves "
+					"from worker %d to %d, and in greedy order memory is "
+					"bounded only where stashes stay: leave [order] out",
+					jobs->schedule, job.s, job.b, jobs->compute[j],
+					jobs->compute[next]);
 	}
 	return 0;
 }
@@ -140,7 +134,7 @@ static int check_moved(const struct orr_jobs *jobs, struct orr_error *err)
 static int find_widest(const int *first, int n_jobs, int most)
 {
 	for (int j = 0; j < n_jobs; j++)
-		most = first[j + 1] - first[j] > most ? first[j + 1] - first[j] : most;
+		most = (int)larger(most, first[j + 1] - first[j]);
 	return most;
 }
 
@@ -148,15 +142,19 @@ static int create(struct orr_room **out, const struct orr_jobs *jobs, struct orr
 {
 	size_t n_jobs = (size_t)jobs->n_jobs;
 	size_t n = 2 * (size_t)jobs->first[jobs->pipeline->n_workers] + 1;
+	struct orr_arrays all = {0};
 	struct orr_room *room = calloc(1, sizeof(*room));
-	struct pairs pairs = {jobs, calloc(orr_jobs_most_around(jobs), sizeof(int)),
-			      calloc(n, sizeof(int)), calloc(n, sizeof(int)), 0};
+	struct pairs pairs = {.jobs = jobs,
+			      .around =
+				      orr_arrays_add(&all, orr_jobs_most_around(jobs), sizeof(int)),
+			      .before = orr_arrays_add(&all, n, sizeof(int)),
+			      .after = orr_arrays_add(&all, n, sizeof(int))};
 	int code = check_moved(jobs, err);
 
-	if (code)
+	if (code || (code = orr_arrays_check(&all, "jobs", err)))
 		goto out;
-	if (!room || !pairs.around || !pairs.before || !pairs.after ||
-	    !(room->before = calloc(n, sizeof(int))) || !(room->after = calloc(n, sizeof(int))) ||
+	if (!room || !(room->before = calloc(n, sizeof(int))) ||
+	    !(room->after = calloc(n, sizeof(int))) ||
 	    !(room->first_before = calloc(n_jobs + 1, sizeof(int))) ||
 	    !(room->first_after = calloc(n_jobs + 1, sizeof(int)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d jobs", jobs->n_jobs);
@@ -171,9 +169,7 @@ static int create(struct orr_room **out, const struct orr_jobs *jobs, struct orr
 	*out = room;
 	room = NULL;
 out:
-	free(pairs.around);
-	free(pairs.before);
-	free(pairs.after);
+	orr_arrays_free(&all);
 	orr_room_destroy(room);
 	return code;
 }

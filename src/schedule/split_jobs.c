@@ -1,8 +1,9 @@
-/* Jobs of a pipeline whose graph was split: the schedule, which knows groups of workers, evaluated.
- */
+/* Jobs of a pipeline whose graph was split: the schedule evaluated on groups of workers. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "functions.h"
 #include "orrery/jobs.h"
 #include "orrery/schedule.h"
@@ -25,8 +26,7 @@ static int64_t smaller_memory(int64_t a, int64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-/* A group is as fast and has as much room as the least of its workers, and sends as its first one
- * does. */
+/* A group is as fast and has as much room as its least worker, and sends as its first one. */
 static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int n_groups,
 			struct orr_error *err)
 {
@@ -47,9 +47,7 @@ static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int 
 
 		*group = (struct orr_cluster_worker){.speed = orr_machine_speed(m, g * t)};
 		for (int w = g * t; w < (g + 1) * t; w++) {
-			double speed = orr_machine_speed(m, w);
-
-			group->speed = speed < group->speed ? speed : group->speed;
+			group->speed = fmin(group->speed, orr_machine_speed(m, w));
 			group->memory_bytes =
 				smaller_memory(group->memory_bytes, orr_machine_memory(m, w));
 		}
@@ -60,7 +58,7 @@ static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int 
 	return 0;
 }
 
-/* Of workers that groups of them make; *c is zero, and the caller's to free_cluster(). */
+/* Of workers that groups of them make; c is for those that differ. */
 static int join_machine(struct orr_machine *out, struct orr_cluster *c, const struct orr_machine *m,
 			int n_groups, struct orr_error *err)
 {
@@ -78,26 +76,17 @@ static int join_machine(struct orr_machine *out, struct orr_cluster *c, const st
 	return join_cluster(c, m, n_groups, err);
 }
 
-static void free_cluster(struct orr_cluster *c)
-{
-	free(c->workers);
-	free(c->groups);
-	free(c->pairs);
-	*c = (struct orr_cluster){0};
-}
-
 /* ---- the schedule on groups ---- */
 
 static void widen(struct orr_groups *x, int group, int width)
 {
-	x->first[group + 1] = width > x->first[group + 1] ? width : x->first[group + 1];
+	x->first[group + 1] = (int)larger(x->first[group + 1], width);
 }
 
 /* As many workers as the widest stage that the schedule puts there; of one that has none, 1. */
 static int number_workers(struct orr_groups *x, const struct orr_split *split,
 			  struct orr_error *err)
 {
-	free(x->first);
 	x->first = calloc((size_t)x->n + 1, sizeof(*x->first));
 	if (!x->first)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", x->n);
@@ -133,9 +122,7 @@ static int evaluate_groups(struct orr_groups *x, const struct orr_pipeline *p, i
 
 	if (schedule->order == ORR_ORDER_BOUNDED) /* room is that of the parts */
 		strict.order = ORR_ORDER_STRICT;
-	orr_jobs_destroy(x->jobs);
-	x->jobs = NULL;
-	free_cluster(&x->cluster);
+	orr_groups_clear(x);
 	x->n = n;
 	x->pipeline = *p->split->whole;
 	x->pipeline.n_workers = n;
@@ -151,11 +138,11 @@ static int evaluate_groups(struct orr_groups *x, const struct orr_pipeline *p, i
 
 static int least_width(const struct orr_split *split)
 {
-	int least = split->width[0];
+	int64_t least = split->width[0];
 
 	for (int S = 0; S < split->whole->n_stages; S++)
-		least = split->width[S] < least ? split->width[S] : least;
-	return least > 1 ? least : 1;
+		least = smaller(least, split->width[S]);
+	return (int)larger(least, 1);
 }
 
 /* The most groups that the workers are enough for. Where all stages are as wide that is a division;

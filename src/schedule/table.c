@@ -6,17 +6,12 @@
 
 #include "base/utf8.h"
 
-static int index_of(const struct orr_table *table, int s, int b, enum orr_pass d)
-{
-	return (b * table->n_stages + s) * (table->split_backward ? 3 : 2) + (int)d;
-}
-
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	const struct orr_table *table = data;
 
 	(void)p;
-	return table->compute[index_of(table, s, b % table->n_microbatches, d)];
+	return table->compute[orr_table_index(table, s, b % table->n_microbatches, d)];
 }
 
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -24,7 +19,7 @@ static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, 
 	const struct orr_table *table = data;
 
 	(void)p;
-	return table->weights[index_of(table, s, b % table->n_microbatches, d)];
+	return table->weights[orr_table_index(table, s, b % table->n_microbatches, d)];
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
@@ -34,7 +29,7 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	int m = table->n_microbatches;
 
 	(void)p;
-	return table->priority[index_of(table, s, b % m, d)] + b / m * table->period;
+	return table->priority[orr_table_index(table, s, b % m, d)] + b / m * table->period;
 }
 
 /* The order is complete; add the bound that was proved for it. */
@@ -66,7 +61,7 @@ static bool recompute(const struct orr_pipeline *p, int s, const void *data)
 static const char *print_place(char *buffer, size_t size, const struct orr_table *table, int s,
 			       int b)
 {
-	int j = index_of(table, s, b, ORR_PASS_F);
+	int j = orr_table_index(table, s, b, ORR_PASS_F);
 
 	if (table->column)
 		(void)snprintf(buffer, size, "%.200s:%d:%d: %dF%d", table->name,
@@ -80,20 +75,21 @@ static const char *print_place(char *buffer, size_t size, const struct orr_table
 static int check_passes(const struct orr_pipeline *p, const struct orr_table *table,
 			struct orr_error *err)
 {
-	for (int j = 0; j < table->n_stages * (table->split_backward ? 3 : 2); j++) {
-		int s = j / (table->split_backward ? 3 : 2);
-		enum orr_pass d = (enum orr_pass)(j % (table->split_backward ? 3 : 2));
+	int n_passes = orr_table_n_passes(table);
+
+	for (int j = 0; j < table->n_stages * n_passes; j++) {
+		int s = j / n_passes;
+		enum orr_pass d = (enum orr_pass)(j % n_passes);
 		bool has = orr_pipeline_has_pass(p, s, d, table->split_backward);
 
 		if (has != (table->compute[j] >= 0))
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: %s %c of stage %d, which %s in this model: take the "
-					"model as it was made for, or make it anew",
-					table->name, has ? "no job" : "has jobs",
-					orr_pass_letter(d), s,
-					has ? "is trained"
-					    : "has no such pass, since it or all before "
-					      "it is frozen");
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: %s %c of stage %d, which %s in this model: take the model as "
+				"it was made for, or make it anew",
+				table->name, has ? "no job" : "has jobs", orr_pass_letter(d), s,
+				has ? "is trained"
+				    : "has no such pass, since it or all before it is frozen");
 	}
 	return 0;
 }
@@ -111,23 +107,22 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	    table->n_workers == p->n_workers && table->n_stages == p->n_stages)
 		return check_passes(p, table, err);
 	if (table->n_workers != p->n_workers)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: lays out the jobs of %d worker%s, a row each, and there are to be %d: "
-			"give [workers] %d, or leave it out",
-			table->name, table->n_workers, table->n_workers == 1 ? "" : "s",
-			p->n_workers, table->n_workers);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: lays out the jobs of %d worker%s, a row each, and there are "
+				"to be %d: give [workers] %d, or leave it out",
+				table->name, table->n_workers, table->n_workers == 1 ? "" : "s",
+				p->n_workers, table->n_workers);
 	if (table->n_stages > p->n_stages)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: stage %d, and the model has %d stage%s, from 0: take a "
-				"model of %d stages",
+				"%s: stage %d, and the model has %d stage%s, from 0: take a model "
+				"of %d stages",
 				print_place(where, sizeof(where), table, p->n_stages, 0),
 				p->n_stages, p->n_stages, p->n_stages == 1 ? "" : "s",
 				table->n_stages);
 	if (table->n_stages < p->n_stages)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: no job of stage %d: it lays out %d stage%s, and the "
-				"model has %d: take a model of as many stages",
+				"%s: no job of stage %d: it lays out %d stage%s, and the model has "
+				"%d: take a model of as many stages",
 				table->name, table->n_stages, table->n_stages,
 				table->n_stages == 1 ? "" : "s", p->n_stages);
 	if (table->n_microbatches > p->n_microbatches)
@@ -138,8 +133,8 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				p->n_microbatches, p->n_microbatches, table->n_microbatches);
 	if (table->n_microbatches < p->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: no job of microbatch %d: it lays out %d, and there are "
-				"to be %d: give [microbatches] %d, or leave it out",
+				"%s: no job of microbatch %d: it lays out %d, and there are to be "
+				"%d: give [microbatches] %d, or leave it out",
 				table->name, table->n_microbatches, table->n_microbatches,
 				p->n_microbatches, table->n_microbatches);
 	return check_passes(p, table, err);

@@ -27,6 +27,19 @@ struct orr_table {
 	bool *recompute;
 };
 
+static inline int orr_table_n_passes(const struct orr_table *table)
+{
+	return table->split_backward ? 3 : 2;
+}
+static inline int orr_table_index(const struct orr_table *table, int s, int b, enum orr_pass d)
+{
+	return (b * table->n_stages + s) * orr_table_n_passes(table) + (int)d;
+}
+static inline int orr_table_n_jobs(const struct orr_table *table)
+{
+	return orr_table_index(table, 0, table->n_microbatches, ORR_PASS_F);
+}
+
 /* A table whose jobs the caller fills in; name is copied. */
 int orr_table_create(struct orr_table **out, const char *name, int n_stages, int n_workers,
 		     int n_microbatches, bool split_backward, struct orr_error *err);

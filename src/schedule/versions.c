@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "orrery/jobs.h"
-#include "base/nearest.h"
 #include "async.h"
+#include "base/max.h"
+#include "base/nearest.h"
+#include "orrery/jobs.h"
 
 static const char *const names[] = {"stashing", "vertical", "none"};
 
@@ -29,18 +30,12 @@ int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err)
 			text, orr_nearest_hint(hint, &near));
 }
 
-static int64_t floor_div(int64_t x, int64_t y)
-{
-	return x / y - (x % y < 0);
-}
-
-/* The version that F reads, of any microbatch, also of rounds below 0, as if rounds had no
- * beginning. */
+/* The version that F reads, of any microbatch, as if rounds had no beginning. */
 static int64_t read_endless(const struct orr_versions *v, int s, int64_t b)
 {
-	int64_t at = b - floor_div(b, v->n_microbatches) * v->n_microbatches;
+	int64_t at = modulo(b, v->n_microbatches);
 
-	return floor_div(b, v->every[s]) - v->behind[(at * v->n_stages + s) * v->n_passes];
+	return floor_of(b, v->every[s]) - v->behind[(at * v->n_stages + s) * v->n_passes];
 }
 
 /* The first microbatch whose F reads this version or a newer one: later ones read no older. */
@@ -70,7 +65,7 @@ static int behind_latest(const struct orr_versions *v, const struct orr_jobs *jo
 	int64_t ended =
 		orr_async_before(jobs, job.s, orr_jobs_last_pass(jobs, job.s), jobs->priority[j]);
 
-	return (int)(job.b / u - floor_div(ended, u));
+	return (int)(job.b / u - floor_of(ended, u));
 }
 
 /* Microbatches that the version has seen that b meets at the input: at the stages that are trained
@@ -89,7 +84,7 @@ static int64_t seen_at_input(const struct orr_versions *v, const struct orr_jobs
 		seen = v->every[s] *
 		       ((int64_t)b / v->every[s] -
 			behind_latest(v, jobs, orr_jobs_index(jobs, s, b, ORR_PASS_F)));
-		least = seen < least ? seen : least;
+		least = smaller(least, seen);
 	}
 	return least;
 }
@@ -108,7 +103,7 @@ static void find_behind(struct orr_versions *v, const struct orr_jobs *jobs)
 			if (v->every[s] == ORR_NEVER)
 				continue;
 			if (sync == ORR_SYNC_VERTICAL)
-				v->behind[j] = b / v->every[s] - (int)floor_div(seen, v->every[s]);
+				v->behind[j] = b / v->every[s] - (int)floor_of(seen, v->every[s]);
 			else if (sync == ORR_SYNC_STASHING && d != ORR_PASS_F)
 				v->behind[j] = v->behind[j - 1];
 			else
@@ -120,8 +115,8 @@ static void find_behind(struct orr_versions *v, const struct orr_jobs *jobs)
 		for (int b = 0; b < v->n_microbatches; b++) {
 			int behind = v->behind[orr_jobs_index(jobs, s, b, ORR_PASS_F)];
 
-			v->least[s] = behind < v->least[s] ? behind : v->least[s];
-			v->most[s] = behind > v->most[s] ? behind : v->most[s];
+			v->least[s] = (int)smaller(v->least[s], behind);
+			v->most[s] = (int)larger(v->most[s], behind);
 		}
 	}
 }
@@ -141,15 +136,14 @@ static void find_share(struct share *share, const struct orr_versions *v,
 	int64_t before = 0;
 
 	share->n = 0;
-	for (int b = -v->n_microbatches; b < v->n_microbatches;
-	     b++) { /* the round before is only met */
-		int at = b < 0 ? b + v->n_microbatches : b;
+	for (int b = -v->n_microbatches; b < v->n_microbatches; b++) {
+		int at = (int)modulo(b, v->n_microbatches);
 
 		if (b >= 0)
 			share->of[b] = share->n;
 		if (jobs->compute[orr_jobs_index(jobs, s, at, ORR_PASS_F)] != w)
 			continue;
-		if (b >= 0) {
+		if (b >= 0) { /* the round before is only met */
 			share->news[share->n + 1] =
 				share->news[share->n] + (read_endless(v, s, b) != before);
 			share->n++;
@@ -183,27 +177,22 @@ static int64_t held_after(const struct orr_versions *v, const struct share *shar
 static int find_peak(struct orr_versions *v, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	size_t n = (size_t)v->n_microbatches + 1;
-	struct share share = {0, calloc(n, sizeof(int)), calloc(n, sizeof(int))};
-	int code = 0;
+	struct orr_arrays all = {0};
+	struct share share = {.of = orr_arrays_add(&all, n, sizeof(int)),
+			      .news = orr_arrays_add(&all, n, sizeof(int))};
+	int code = orr_arrays_check(&all, "versions", err);
 
-	if (!share.of || !share.news)
-		code = orr_fail(err, ORR_E_NOMEM, "versions: no memory for %d microbatches",
-				v->n_microbatches);
 	for (int s = 0; s < v->n_stages && !code; s++) {
 		v->peak[s] = 1;
 		if (jobs->pipeline->sync == ORR_SYNC_NONE)
 			continue; /* nothing older than the latest is ever read */
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++) {
 			find_share(&share, v, jobs, s, jobs->owners[i]);
-			for (int b = v->every[s] - 1; b < v->n_microbatches; b += v->every[s]) {
-				int held = (int)held_after(v, &share, s, b);
-
-				v->peak[s] = held > v->peak[s] ? held : v->peak[s];
-			}
+			for (int b = v->every[s] - 1; b < v->n_microbatches; b += v->every[s])
+				v->peak[s] = (int)larger(v->peak[s], held_after(v, &share, s, b));
 		}
 	}
-	free(share.of);
-	free(share.news);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -242,7 +231,6 @@ int orr_versions_step(const struct orr_versions *v)
 
 		if (v->every[s] == ORR_NEVER)
 			continue;
-
 		while (step % v->every[s])
 			step += first;
 	}
@@ -290,10 +278,10 @@ int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
 		v->most = orr_arrays_add(&v->all, n, sizeof(*v->most));
 		v->behind = orr_arrays_add(&v->all, (size_t)jobs->n_jobs, sizeof(*v->behind));
 	}
-	if (!v || v->all.failed) {
-		code = orr_fail(err, ORR_E_NOMEM, "versions: no memory for %d jobs", jobs->n_jobs);
+	code = v ? orr_arrays_check(&v->all, "versions", err)
+		 : orr_fail(err, ORR_E_NOMEM, "versions: no memory");
+	if (code)
 		goto out;
-	}
 	v->n_stages = p->n_stages;
 	v->n_microbatches = p->n_microbatches;
 	v->n_passes = jobs->n_passes;

@@ -44,8 +44,7 @@ struct orr_versions {
 	struct orr_arrays all; /* these */
 };
 
-/* jobs is evaluated except for its versions. Refuses an accumulate that does not divide the round.
- */
+/* jobs is evaluated but for its versions. Refuses an accumulate that does not divide the round. */
 int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
 			struct orr_error *err);
 void orr_versions_destroy(struct orr_versions *v); /* NULL is fine */

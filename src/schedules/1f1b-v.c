@@ -12,8 +12,7 @@
 #include "direct.h"
 #include "v_fold.h"
 
-/* When B runs after `hops` others, if the first one waits `gap` and counts as the phase-th of
- * three. */
+/* When B runs after `hops` others, if the first waits `gap` and is the phase-th of three. */
 static int64_t backward(int64_t P, int64_t hops, int64_t gap, int64_t phase)
 {
 	return 2 * P + gap + 2 * hops + 3 * ((hops + phase) / 3);
@@ -59,6 +58,6 @@ const struct orr_schedule orr_schedule_1f1b_v = {
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
 	.order = ORR_ORDER_STRICT,
 	.check = v_fold_check,
-	.compute = v_fold_compute,
+	.compute = orr_compute_folded,
 	.place = place_1f1b_v,
 };

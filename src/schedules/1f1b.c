@@ -1,14 +1,6 @@
-/* 1F1B: one forward, one backward, with as many microbatches in flight as there are stages to the
- * sink. */
+/* 1F1B: one forward, one backward, as many microbatches in flight as stages to the sink. */
 #include "direct.h"
 #include "one_f_one_b.h"
-
-/* Fewer workers than stages: placements wrap around. */
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {
@@ -27,7 +19,7 @@ const struct orr_schedule orr_schedule_1f1b = {
 	.summary = "one forward, one backward; depth(s) microbatches in flight",
 	.paper = "Narayanan et al. 2019 (PipeDream), with a flush",
 	.order = ORR_ORDER_STRICT,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.priority = priority,
 	.in_flight = in_flight,
 };
@@ -51,7 +43,7 @@ const struct orr_schedule orr_schedule_eager_1f1b = {
 	.summary = "1f1b with 2 depth(s) - 1 in flight, to hide transfers",
 	.paper = "Zhuang et al. 2023 (cross-mesh resharding)",
 	.order = ORR_ORDER_STRICT,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.priority = eager_priority,
 	.in_flight = eager_in_flight,
 };
@@ -69,7 +61,7 @@ const struct orr_schedule orr_schedule_1f1b_r = {
 		   "kept of it",
 	.paper = "Chen et al. 2016 (recomputation), on 1f1b",
 	.order = ORR_ORDER_STRICT,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.priority = priority,
 	.in_flight = in_flight,
 	.recompute = recompute,

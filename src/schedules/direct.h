@@ -37,3 +37,20 @@
 
 #define ORR_DECLARE_SCHEDULE(name) extern const struct orr_schedule orr_schedule_##name;
 ORR_DIRECT_SCHEDULES(ORR_DECLARE_SCHEDULE)
+
+/* Stage s on worker s mod P: with fewer workers than stages placements wrap around. */
+static inline int orr_compute_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+				      const void *data)
+{
+	(void)b, (void)d, (void)data;
+	return s % p->n_workers;
+}
+/* The V of stages, down the workers and up again, and again. */
+static inline int orr_compute_folded(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+				     const void *data)
+{
+	int w = s % p->n_workers;
+
+	(void)b, (void)d, (void)data;
+	return s / p->n_workers % 2 ? p->n_workers - 1 - w : w;
+}

@@ -4,8 +4,9 @@
  * overlap what they send; here they are jobs, one after the other, so what that overlap gains is
  * not in the figures. */
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "base/max.h"
 #include "direct.h"
 
 enum { DOWN, UP };
@@ -15,17 +16,10 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	(void)data;
 	if (p->n_stages == 2 * p->n_workers)
 		return 0;
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"dualpipe-v: %d stages on %d workers: it needs two stages a worker; set [workers] "
-		"to half of the stages, or cut the model into %d",
-		p->n_stages, p->n_workers, 2 * p->n_workers);
-}
-
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s < p->n_workers ? s : 2 * p->n_workers - 1 - s;
+	return orr_fail(err, ORR_E_INPUT,
+			"dualpipe-v: %d stages on %d workers: it needs two stages a worker; set "
+			"[workers] to half of the stages, or cut the model into %d",
+			p->n_stages, p->n_workers, 2 * p->n_workers);
 }
 
 /* One worker's order as it is written down: n counts up. Microbatches that the step does not have
@@ -115,7 +109,7 @@ static void write_worker(struct writer *o, int m)
 static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		 struct orr_error *err)
 {
-	int m = p->n_microbatches > 2 * p->n_workers ? p->n_microbatches : 2 * p->n_workers;
+	int m = (int)larger(p->n_microbatches, 2 * p->n_workers);
 	struct waiting *waiting = malloc(2 * (size_t)m * sizeof(*waiting));
 
 	(void)data;
@@ -138,6 +132,6 @@ const struct orr_schedule orr_schedule_dualpipe_v = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = check,
-	.compute = compute,
+	.compute = orr_compute_folded,
 	.place = place,
 };

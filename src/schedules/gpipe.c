@@ -1,12 +1,5 @@
-/* GPipe: all forwards of a minibatch, then all backwards. Every microbatch's stash is held at once.
- */
+/* GPipe: all forwards of a minibatch, then all backwards; all stashes are held at once. */
 #include "direct.h"
-
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
 
 /* Two wavefronts: when each job would start if every one took a unit of time. Where a minibatch is
  * gathered, another one begins. */
@@ -27,6 +20,6 @@ const struct orr_schedule orr_schedule_gpipe = {
 	.summary = "all forwards, then all backwards",
 	.paper = "Huang et al. 2019 (GPipe); Rahimi 2025",
 	.order = ORR_ORDER_STRICT,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.priority = priority,
 };

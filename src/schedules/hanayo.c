@@ -21,19 +21,10 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	if (p->n_stages % 2 == 0)
 		snprintf(workers, sizeof(workers), ", or set [workers] to a divisor of %d",
 			 p->n_stages / 2);
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"hanayo: %d stages on %d workers: a wave goes down and up, two stages a worker; "
-		"cut the model into a multiple of %d stages%s",
-		p->n_stages, p->n_workers, 2 * p->n_workers, workers);
-}
-
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	int r = s % p->n_workers;
-
-	(void)b, (void)d, (void)data;
-	return s / p->n_workers % 2 ? p->n_workers - 1 - r : r;
+	return orr_fail(err, ORR_E_INPUT,
+			"hanayo: %d stages on %d workers: a wave goes down and up, two stages a "
+			"worker; cut the model into a multiple of %d stages%s",
+			p->n_stages, p->n_workers, 2 * p->n_workers, workers);
 }
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
@@ -64,7 +55,7 @@ const struct orr_schedule orr_schedule_hanayo = {
 	.order = ORR_ORDER_GREEDY,
 	.parameters = parameters,
 	.check = check,
-	.compute = compute,
+	.compute = orr_compute_folded,
 	.priority = priority,
 	.in_flight = in_flight,
 };

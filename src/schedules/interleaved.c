@@ -25,12 +25,6 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		p->n_stages, p->n_workers);
 }
 
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
-
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			const void *data)
 {
@@ -49,6 +43,6 @@ const struct orr_schedule orr_schedule_interleaved = {
 	.order = ORR_ORDER_STRICT,
 	.parameters = parameters,
 	.check = check,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.priority = priority,
 };

@@ -1,6 +1,6 @@
 /* Looped pipelines [Rahimi25]: the W workers form G groups of R; group b mod G takes microbatch b,
  * and inside a group the stages go round the R workers: h(s,b) = (R b mod W) + (s mod R). */
-#include <stdio.h>
+#include "base/max.h"
 #include "direct.h"
 #include "one_f_one_b.h"
 #include "rounds.h"
@@ -25,11 +25,10 @@ static const struct orr_parameter parameters[] = {
 	{0},
 };
 
-/* Workers in a group. */
 static int group_size(const struct orr_pipeline *p, const void *data)
 {
 	const struct orr_value *value = data;
-	int r = p->n_stages < p->n_workers ? p->n_stages : p->n_workers;
+	int r = (int)smaller(p->n_stages, p->n_workers);
 
 	if (value[LOOPED_MEMORY].integer)
 		return (int)(2 * p->n_stages / value[LOOPED_MEMORY].integer);
@@ -59,12 +58,11 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				"divisor of twice the %d stages",
 				(int)value[LOOPED_MEMORY].integer, p->n_stages);
 	if (!r || g * r != p->n_workers || (want_g && want_g != g))
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: set "
-			"[workers] %lld, or another G and R",
-			(long long)(want_g ? want_g : g), (long long)r, p->n_workers,
-			(long long)(want_g ? want_g : g) * r);
+		return orr_fail(err, ORR_E_INPUT,
+				"lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: "
+				"set [workers] %lld, or another G and R",
+				(long long)(want_g ? want_g : g), (long long)r, p->n_workers,
+				(long long)(want_g ? want_g : g) * r);
 	return 0;
 }
 
@@ -111,8 +109,7 @@ const struct orr_schedule orr_schedule_lpp = {
 	.priority = priority,
 };
 
-/* Fully sharded looped pipeline parallelism: lpp with one owner of each stage's parameters, h(s,s).
- */
+/* Fully sharded: lpp with one owner of each stage's parameters, h(s,s). */
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	(void)b, (void)d;

@@ -13,7 +13,6 @@ static inline int64_t one_f_one_b(const struct orr_pipeline *p, int s, int64_t b
 	int64_t along = p->depth + p->stages[s].depth;
 	int64_t n = d == ORR_PASS_F ? 2 * (b - cap) + along : 2 * b + along - 1;
 
-	/* where several stages share a worker: backward first, then the stage nearer to the input
-	 */
+	/* of stages that share a worker: backward first, then the stage nearer to the input */
 	return (2 * n + (d == ORR_PASS_F)) * p->n_stages + s;
 }

@@ -9,6 +9,7 @@
  * That fills the pipeline where nothing is late. A round of replicas shares its gradients and so is
  * as late as its last one, and links take time; slack counts every stage still to come as so many
  * workers more. On a chain slack=1 is to pipedream what eager-1f1b is to 1f1b. */
+#include "base/max.h"
 #include "direct.h"
 
 static const struct orr_parameter parameters[] = {
@@ -32,20 +33,18 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	int n = value[REPLICAS].n_list;
 
 	if (n && n != p->n_stages)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"schedule pipedream: replicas lists %d stages and there are %d: give one "
-			"number a stage, or none",
-			n, p->n_stages);
+		return orr_fail(err, ORR_E_INPUT,
+				"schedule pipedream: replicas lists %d stages and there are %d: "
+				"give one number a stage, or none",
+				n, p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
 		int64_t r = replicas(value, s);
 
 		if (r > p->n_workers)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"schedule pipedream: stage %d has %lld replicas and there are %d "
-				"workers: take fewer, or more [workers]",
-				s, (long long)r, p->n_workers);
+			return orr_fail(err, ORR_E_INPUT,
+					"schedule pipedream: stage %d has %lld replicas and there "
+					"are %d workers: take fewer, or more [workers]",
+					s, (long long)r, p->n_workers);
 		if (p->n_microbatches % r)
 			return orr_fail(
 				err, ORR_E_INPUT,
@@ -82,8 +81,7 @@ static int64_t ahead(const struct orr_pipeline *p, int s, const void *data)
 		for (int i = 0; i < p->stages[at].n_out; i++) {
 			int after = orr_stage_after(p, at, i);
 
-			if (workers[after] + slack > workers[at])
-				workers[at] = workers[after] + slack;
+			workers[at] = larger(workers[at], workers[after] + slack);
 		}
 		workers[at] += replicas(data, at);
 	}
@@ -99,8 +97,7 @@ static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pas
 	int64_t n = d == ORR_PASS_F ? 2 * (int64_t)b - ahead(p, s, data)
 				    : 2 * (int64_t)b + ahead(p, s, data) + 1;
 
-	/* where several stages share a worker: backward first, then the stage nearer to the input
-	 */
+	/* of stages that share a worker: backward first, then the stage nearer to the input */
 	return (2 * n + (d == ORR_PASS_F)) * p->n_stages + s;
 }
 

@@ -17,15 +17,8 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"interleaving needs as many stages on each worker: %d stages are no "
-			"multiple of %d workers "
-			"([workers], [stages])",
+			"multiple of %d workers ([workers], [stages])",
 			p->n_stages, p->n_workers);
-}
-
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
 }
 
 /* The group of a worker's c-th stage. */
@@ -86,7 +79,7 @@ const struct orr_schedule orr_schedule_interleaved_uniform = {
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix G",
 	.order = ORR_ORDER_STRICT,
 	.check = check,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.place = place_uniform,
 };
 
@@ -141,6 +134,6 @@ const struct orr_schedule orr_schedule_interleaved_low_memory = {
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
 	.order = ORR_ORDER_STRICT,
 	.check = check,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.place = place_low_memory,
 };

@@ -8,11 +8,10 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	(void)data;
 	if (p->n_stages == p->n_workers)
 		return 0;
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"two-way pipelines need a worker a stage, and there are %d stages and %d workers: "
-		"set [workers] %d",
-		p->n_stages, p->n_workers, p->n_stages);
+	return orr_fail(err, ORR_E_INPUT,
+			"two-way pipelines need a worker a stage, and there are %d stages and %d "
+			"workers: set [workers] %d",
+			p->n_stages, p->n_workers, p->n_stages);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

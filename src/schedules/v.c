@@ -36,7 +36,7 @@ const struct orr_schedule orr_schedule_v_min = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = v_fold_check,
-	.compute = v_fold_compute,
+	.compute = orr_compute_folded,
 	.place = v_min_place,
 };
 
@@ -56,7 +56,7 @@ const struct orr_schedule orr_schedule_v_half = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = v_fold_check,
-	.compute = v_fold_compute,
+	.compute = orr_compute_folded,
 	.place = v_half_place,
 };
 
@@ -75,7 +75,7 @@ const struct orr_schedule orr_schedule_v_zb = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = v_fold_check,
-	.compute = v_fold_compute,
+	.compute = orr_compute_folded,
 	.place = v_zb_place,
 };
 
@@ -104,6 +104,6 @@ const struct orr_schedule orr_schedule_adaptive = {
 	.split_backward = true,
 	.parameters = parameters,
 	.check = v_fold_check,
-	.compute = v_fold_compute,
+	.compute = orr_compute_folded,
 	.place = adaptive_place,
 };

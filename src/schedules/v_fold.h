@@ -12,17 +12,7 @@ static inline int v_fold_check(const struct orr_pipeline *p, const void *data,
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"a V fold puts two stages on every worker: %d stages need %d workers%s, "
-			"and there are %d "
-			"([workers], [stages])",
+			"and there are %d ([workers], [stages])",
 			p->n_stages, (p->n_stages + 1) / 2,
 			p->n_stages % 2 ? " and one stage more" : "", p->n_workers);
-}
-
-static inline int v_fold_compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-				 const void *data)
-{
-	(void)b;
-	(void)d;
-	(void)data;
-	return s < p->n_workers ? s : p->n_stages - 1 - s;
 }

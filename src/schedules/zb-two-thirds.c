@@ -20,10 +20,7 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
-	(void)p;
-	(void)b;
-	(void)d;
-	(void)data;
+	(void)p, (void)b, (void)d, (void)data;
 	return s;
 }
 

@@ -23,7 +23,7 @@ const struct orr_schedule orr_schedule_zb_h1 = {
 	.paper = "Qi et al. 2024 (Zero Bubble), section 2.1",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
-	.compute = split_one_f_one_b_compute,
+	.compute = orr_compute_in_turn,
 	.priority = h1_priority,
 	.in_flight = h1_in_flight,
 };
@@ -48,7 +48,7 @@ const struct orr_schedule orr_schedule_zb_h2 = {
 	.paper = "Qi et al. 2024 (Zero Bubble), section 2.2",
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
-	.compute = split_one_f_one_b_compute,
+	.compute = orr_compute_in_turn,
 	.priority = h2_priority,
 	.in_flight = h2_in_flight,
 };
@@ -56,6 +56,14 @@ const struct orr_schedule orr_schedule_zb_h2 = {
 static const char kept[] =
 	"percent of a stash that W still reads, B frees the rest; reported peaks count whole "
 	"stashes until W (the published 1.5B model: 37, 6.2B: 43)";
+
+static int place(const struct orr_pipeline *p, int most, const struct orr_value *value,
+		 struct orr_placed *out, struct orr_error *err)
+{
+	struct orr_zero_bubble limit = {most, (int)value->integer};
+
+	return orr_zero_bubble(p, &limit, out->n, err);
+}
 
 /* ZB-1P: the order that a search finds for the real durations, with as many microbatches on every
  * stage as 1f1b has on its first. */
@@ -67,9 +75,7 @@ static const struct orr_parameter one_parameters[] = {
 static int one_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		     struct orr_error *err)
 {
-	struct orr_zero_bubble limit = {p->depth, (int)((const struct orr_value *)data)->integer};
-
-	return orr_zero_bubble(p, &limit, out->n, err);
+	return place(p, p->depth, data, out, err);
 }
 
 const struct orr_schedule orr_schedule_zb_1p = {
@@ -80,7 +86,7 @@ const struct orr_schedule orr_schedule_zb_1p = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.parameters = one_parameters,
-	.compute = split_one_f_one_b_compute,
+	.compute = orr_compute_in_turn,
 	.place = one_place,
 };
 
@@ -96,10 +102,7 @@ static const struct orr_parameter twice_parameters[] = {
 static int twice_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		       struct orr_error *err)
 {
-	struct orr_zero_bubble limit = {2 * p->depth,
-					(int)((const struct orr_value *)data)->integer};
-
-	return orr_zero_bubble(p, &limit, out->n, err);
+	return place(p, 2 * p->depth, data, out, err);
 }
 
 const struct orr_schedule orr_schedule_zb_2p = {
@@ -109,6 +112,6 @@ const struct orr_schedule orr_schedule_zb_2p = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.parameters = twice_parameters,
-	.compute = split_one_f_one_b_compute,
+	.compute = orr_compute_in_turn,
 	.place = twice_place,
 };
