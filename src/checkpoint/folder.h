@@ -5,7 +5,6 @@
  * instead. */
 #include <dirent.h>
 #include <limits.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 struct orr_folder {

@@ -3,14 +3,12 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/element.h"
 #include "base/json.h"
 #include "base/read_at.h"
-#include "base/tensor_header.h"
 #include "sink.h"
 
 #define READ_FLOATS ((size_t)1 << 16)
@@ -118,10 +116,10 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 	int code;
 
 	if (!text) {
-		code = orr_fail(err, ORR_E_UNSUPPORTED,
-				"%s/%s: the names of %d tensors do not fit its header, or are "
-				"no UTF-8",
-				folder->path, name, n);
+		code = orr_fail(
+			err, ORR_E_UNSUPPORTED,
+			"%s/%s: the names of %d tensors do not fit its header, or are no UTF-8",
+			folder->path, name, n);
 		goto out;
 	}
 	if ((code = check_finite(folder->path, tensors, n, err)) ||
@@ -148,12 +146,11 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 {
 	size_t length = 0;
 	char *text = begin(&length, tensors, n, note);
-	int code =
-		text ? check_finite("weights", tensors, n, err)
-		     : orr_fail(err, ORR_E_UNSUPPORTED,
-				"weights: the names of %d tensors do not fit a header, or are no "
-				"UTF-8",
-				n);
+	int code = text ? check_finite("weights", tensors, n, err)
+			: orr_fail(err, ORR_E_UNSUPPORTED,
+				   "weights: the names of %d tensors do not fit a header, or are "
+				   "no UTF-8",
+				   n);
 
 	if (!code)
 		(void)fwrite(text, 1, length, file);
@@ -205,10 +202,10 @@ static int check_tensors(const struct orr_tensor_file *file, int64_t wild, struc
 		const struct orr_tensor_entry *entry = &file->header.entries[i];
 
 		if (entry->element != ORR_ELEMENT_F32)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: the tensor '%s' is of dtype %s, a checkpoint's are "
-					"of F32",
-					file->path, entry->name, orr_element_name(entry->element));
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: the tensor '%s' is of dtype %s, a checkpoint's are of F32",
+				file->path, entry->name, orr_element_name(entry->element));
 		if (wild >= entry->at && wild < entry->end)
 			return fail_as_wild(file->path, entry->name, ORR_E_INPUT, err);
 	}

@@ -81,11 +81,10 @@ static int check_entry(const struct orr_tensor_file *w, const struct orr_tensor_
 		return 0;
 	print_shape(there, entry->dims, entry->n_dims);
 	print_shape(here, dims, n_dims);
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%s: '%.80s' is %s there and %s in the model: make them equal, or take it out of "
-		"the file and give [init-partly]",
-		w->path, entry->name, there, here);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: '%.80s' is %s there and %s in the model: make them equal, or take it "
+			"out of the file and give [init-partly]",
+			w->path, entry->name, there, here);
 }
 
 /* The first of some names, "a.weight, a.bias and 4 more". */
@@ -177,27 +176,24 @@ static int compare(const struct orr_tensor_file *w, const struct orr_graph *g, b
 	if (size)
 		*text = '\0';
 	if (partly && missing.n)
-		(void)snprintf(
-			text, size,
-			"%s: lacks %d of the model's tensors (%s), which begin as they would "
-			"without it%s",
-			w->path, missing.n, missing.text, left.n ? "; " : "");
+		(void)snprintf(text, size,
+			       "%s: lacks %d of the model's tensors (%s), which begin as they "
+			       "would without it%s",
+			       w->path, missing.n, missing.text, left.n ? "; " : "");
 	if (partly && left.n)
 		(void)snprintf(text + strlen(text), size - strlen(text), "%s%s%d left over (%s)",
 			       missing.n ? "" : w->path, missing.n ? "" : ": ", left.n, left.text);
 	if (partly || (!missing.n && !left.n))
 		return 0;
 	if (missing.n)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%.100s: lacks %d of the model's tensors (%s): give [init-partly] to "
-			"begin with what is there",
-			w->path, missing.n, missing.text);
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%.100s: %d left over that the model has not (%s): give [init-partly] to leave "
-		"them",
-		w->path, left.n, left.text);
+		return orr_fail(err, ORR_E_INPUT,
+				"%.100s: lacks %d of the model's tensors (%s): give [init-partly] "
+				"to begin with what is there",
+				w->path, missing.n, missing.text);
+	return orr_fail(err, ORR_E_INPUT,
+			"%.100s: %d left over that the model has not (%s): give [init-partly] to "
+			"leave them",
+			w->path, left.n, left.text);
 }
 
 int orr_weights_open(struct orr_tensor_file *w, const char *path, const struct orr_graph *g,

@@ -1,7 +1,6 @@
 /* A CSV file of numbers. */
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

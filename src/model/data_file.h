@@ -1,7 +1,5 @@
 #pragma once
 /* The files that a data set can be. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "base/tensor_header.h"
 #include "orrery/orrery.h"
 

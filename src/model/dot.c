@@ -140,8 +140,8 @@ static int read_nodes(struct reader *r)
 
 		if (!*node->name || !plain_name(node->name))
 			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: a node's name is empty or holds a line break "
-					"or a control character",
+					"%s:%d: a node's name is empty or holds a line break or a "
+					"control character",
 					r->draft->name, node->line);
 		if ((code = orr_draft_add_operator(r->draft, node->name, r->err)))
 			return code;
@@ -173,10 +173,10 @@ static int read_edge(struct reader *r, const struct orr_dot_edge *edge, int *n, 
 		if ((code = orr_attribute_set_edge(&says, a->name, a->text, what, r->err)))
 			return code;
 		if (says.detached && says.gradient_bytes >= 0)
-			return orr_fail(r->err, ORR_E_INPUT,
-					"%s: gradient=false says that it has none: take one of "
-					"them away",
-					what);
+			return orr_fail(
+				r->err, ORR_E_INPUT,
+				"%s: gradient=false says that it has none: take one of them away",
+				what);
 	}
 	*read = says.bytes < 0 && says.gradient_bytes < 0 && !says.detached ? -1 : *n;
 	if (*read >= 0)
@@ -226,24 +226,23 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
 
 		if (!orr_attribute_is_known('g', a->name))
-			return orr_fail(
-				r->err, ORR_E_INPUT,
-				"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
-				"use data, overhead, samples and profiled, on the graph, repeat, "
-				"frozen, split and length_exponent, on a subgraph, or what "
-				"Graphviz draws with",
-				file, a->line, a->name,
-				orr_attribute_hint(hint, 'g', a->name, NULL));
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
+					"use data, overhead, samples and profiled, on the graph, "
+					"repeat, frozen, split and length_exponent, on a subgraph, "
+					"or what Graphviz draws with",
+					file, a->line, a->name,
+					orr_attribute_hint(hint, 'g', a->name, NULL));
 	}
 	for (size_t i = 0; i < sizeof(inner) / sizeof(*inner) && subgraph == r->dot.subgraphs; i++)
 		if ((says = orr_dot_find(&subgraph->attributes, inner[i].name)))
 			return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %s: %s", file, says->line,
 					inner[i].name, inner[i].why);
 	if (repeat && !*subgraph->name)
-		return orr_fail(r->err, ORR_E_INPUT,
-				"%s:%d: repeat: a subgraph that repeats needs a name: say "
-				"subgraph NAME {",
-				file, repeat->line);
+		return orr_fail(
+			r->err, ORR_E_INPUT,
+			"%s:%d: repeat: a subgraph that repeats needs a name: say subgraph NAME {",
+			file, repeat->line);
 	return 0;
 }
 
@@ -317,8 +316,8 @@ static int claim_nodes(struct reader *r, const struct orr_dot_subgraph *subgraph
 			continue;
 		}
 		(void)snprintf(text, sizeof(text),
-			       "is in two subgraphs, %.60s and %.60s: leave it in one (an "
-			       "edge inside a subgraph puts both its ends there: write it outside)",
+			       "is in two subgraphs, %.60s and %.60s: leave it in one (an edge "
+			       "inside a subgraph puts both its ends there: write it outside)",
 			       draft->blocks[o->block].name, draft->blocks[block].name);
 		return fail_node(r, o->is.line, o->is.name, text);
 	}
@@ -392,8 +391,7 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 		return 0;
 	if (!plain_name(subgraph->name))
 		return orr_fail(r->err, ORR_E_INPUT,
-				"%s: a subgraph's name holds a line break or a control "
-				"character",
+				"%s: a subgraph's name holds a line break or a control character",
 				draft->name);
 	if ((code = orr_draft_add_block(draft, subgraph->name, parent, r->err)))
 		return code;
@@ -461,8 +459,8 @@ static int read_graph(struct reader *r)
 		for (int s = 1; s < r->dot.n_subgraphs; s++)
 			if ((a = orr_dot_find(&graphs[s].attributes, whole[i])))
 				return orr_fail(r->err, ORR_E_INPUT,
-						"%s:%d: %s: a model has one %s: say so "
-						"outside the subgraphs",
+						"%s:%d: %s: a model has one %s: say so outside the "
+						"subgraphs",
 						r->draft->name, a->line, whole[i],
 						i ? whole[i] : "file of data");
 		a = orr_dot_find(&graphs[0].attributes, whole[i]);

@@ -62,14 +62,14 @@ static int fail_syntax(const struct parser *p)
 		return orr_fail(p->err, ORR_E_INPUT,
 				"%s:%d: the file ends inside the graph: close it with }",
 				p->tokens.file, p->tokens.line);
-	return orr_fail(p->err, ORR_E_INPUT,
-			"%s:%d: syntax error near '%.60s': see graphs/README.md for what may "
-			"stand there",
-			p->tokens.file, token->line,
-			token->kind == ORR_TOKEN_ID      ? token->text
-			: token->kind == ORR_TOKEN_HTML  ? "<"
-			: token->kind == ORR_TOKEN_ARROW ? p->model ? "->" : "--"
-							 : other);
+	return orr_fail(
+		p->err, ORR_E_INPUT,
+		"%s:%d: syntax error near '%.60s': see graphs/README.md for what may stand there",
+		p->tokens.file, token->line,
+		token->kind == ORR_TOKEN_ID      ? token->text
+		: token->kind == ORR_TOKEN_HTML  ? "<"
+		: token->kind == ORR_TOKEN_ARROW ? p->model ? "->" : "--"
+						 : other);
 }
 
 static bool is_word(const struct orr_token *token, const char *word)
@@ -407,10 +407,10 @@ static int read_head(struct parser *p)
 				"links are --",
 				p->tokens.file, p->token->line);
 	if (!code && p->model && is_word(p->token, "graph"))
-		return orr_fail(p->err, ORR_E_INPUT,
-				"%s:%d: an undirected graph: write digraph for graph, and "
-				"-> for --",
-				p->tokens.file, p->token->line);
+		return orr_fail(
+			p->err, ORR_E_INPUT,
+			"%s:%d: an undirected graph: write digraph for graph, and -> for --",
+			p->tokens.file, p->token->line);
 	if (!code && p->model && !is_word(p->token, "digraph"))
 		return orr_fail(p->err, ORR_E_INPUT,
 				"%s:%d: no model: a DOT file begins with digraph {, and a "

@@ -1,9 +1,6 @@
 #pragma once
 /* What a DOT text says, with its lines: nodes, edges and subgraphs as Graphviz understands them.
  * Private to the DOT reader. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 /* Numbers from 1 on, found by a hash; 0: none. */

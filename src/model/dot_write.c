@@ -4,7 +4,6 @@
 #include "orrery/graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "codelets/operator.h"
 #include "orrery/orrery.h"

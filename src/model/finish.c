@@ -146,8 +146,8 @@ static int check_names(const struct orr_draft *draft, struct orr_error *err)
 	for (i = 1; i < draft->n_operators && !code; i++)
 		if (strcmp(sorted[i - 1]->is.name, sorted[i]->is.name) == 0)
 			code = orr_fail(err, ORR_E_INPUT,
-					"%s: two operators get this name, one of them from "
-					"repeat or split: rename one",
+					"%s: two operators get this name, one of them from repeat "
+					"or split: rename one",
 					orr_location(place, sizeof(place), draft->name,
 						     sorted[i]->is.line, sorted[i]->is.name));
 	free(sorted);

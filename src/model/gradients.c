@@ -107,10 +107,9 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 		split_backward(&g->operators[i]);
 	free(found);
 	if (!code && cut && !trained)
-		code = orr_fail(
-			err, ORR_E_INPUT,
-			"%s: all of its parameters are frozen, and there is nothing to train: "
-			"take a frozen=true away",
-			g->name);
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: all of its parameters are frozen, and there is nothing to "
+				"train: take a frozen=true away",
+				g->name);
 	return code;
 }

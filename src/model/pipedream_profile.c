@@ -125,9 +125,9 @@ static int read_operator(struct orr_draft *draft, char *line, int number, struct
 	int code;
 
 	if (!costs || costs == label)
-		return fail_line(draft, number, err,
-				 "no operator: say NAME -- DESCRIPTION -- "
-				 "forward_compute_time=..., ...");
+		return fail_line(
+			draft, number, err,
+			"no operator: say NAME -- DESCRIPTION -- forward_compute_time=..., ...");
 	*label = *costs = '\0';
 	label += strlen(DASHES);
 	costs += strlen(DASHES);
@@ -222,8 +222,8 @@ int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_err
 			continue;
 		if (!isspace((unsigned char)*line)) {
 			code = names.sorted ? fail_line(draft, number, err,
-							"an operator after the edges: "
-							"move it up, or indent it if it is an edge")
+							"an operator after the edges: move it up, "
+							"or indent it if it is an edge")
 					    : read_operator(draft, line, number, err);
 			continue;
 		}

@@ -20,11 +20,11 @@ static int check_floats(const struct orr_graph *g, const struct orr_operator *o,
 
 	if (floats <= ORR_MOST_FLOATS || o->instance->op->opaque)
 		return 0;
-	(void)snprintf(text, sizeof(text),
-		       "%lld numbers a sample, which are %s, and 1 TiB are the most: make it "
-		       "smaller",
-		       (long long)floats,
-		       orr_size_print(size, sizeof(size), floats * (int64_t)sizeof(float)));
+	(void)snprintf(
+		text, sizeof(text),
+		"%lld numbers a sample, which are %s, and 1 TiB are the most: make it smaller",
+		(long long)floats,
+		orr_size_print(size, sizeof(size), floats * (int64_t)sizeof(float)));
 	return orr_operator_fail(g, o, err, text);
 }
 
@@ -223,8 +223,8 @@ int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 	for (i = 0; i < g->n_operators; i++)
 		if (!adds_up(&g->operators[i], sum))
 			return orr_operator_fail(g, &g->operators[i], err,
-						 "the costs of the graph add up to more than "
-						 "2^60 up to here: make it smaller");
+						 "the costs of the graph add up to more than 2^60 "
+						 "up to here: make it smaller");
 	if (g->overhead_ns > SUM_MOST / g->n_operators)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -245,11 +245,10 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 		if (orr_operator_is_study(o) != study)
 			return orr_operator_fail(
 				g, o, err,
-				study ? "computes, and other operators have costs only: "
-					"give every operator an op, or none"
-				      : "has costs only, and other operators compute: give "
-					"every operator "
-					"an op, or none");
+				study ? "computes, and other operators have costs only: give every "
+					"operator an op, or none"
+				      : "has costs only, and other operators compute: give every "
+					"operator an op, or none");
 	}
 	for (i = 0; i < g->n_operators && !study; i++) {
 		const struct orr_operator *o = &g->operators[i];
@@ -262,8 +261,8 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 		if (!orr_operator_is_loss(o) && !o->instance->op->opaque && n_readers[i] == 0)
 			return orr_operator_fail(
 				g, o, err,
-				"nothing reads it: add an edge to what should, or take it "
-				"away (a model ends in a loss, such as mse)");
+				"nothing reads it: add an edge to what should, or take it away (a "
+				"model ends in a loss, such as mse)");
 	}
 	if (!study && !loss)
 		return orr_fail(err, ORR_E_INPUT,

@@ -79,8 +79,7 @@ static int read_towers(struct orr_draft *draft, char *text, struct orr_error *er
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its towers", draft->name);
 	if (!slash) {
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: no trunk: say towers:A,B,.../T, such as "
-				"towers:3,3/2",
+				"%s: no trunk: say towers:A,B,.../T, such as towers:3,3/2",
 				draft->name);
 		goto out;
 	}
@@ -130,10 +129,10 @@ int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const
 	for (; !code && n < 3 && (part = strsep(&rest, ",")); n++)
 		if (!(code = orr_duration_parse(fields[n], &units[n], part, what, err)) &&
 		    units[n] != units[0])
-			code = orr_fail(err, ORR_E_INPUT,
-					"%s: '%s' mixes plain numbers and units: give all the same "
-					"unit",
-					what, text);
+			code = orr_fail(
+				err, ORR_E_INPUT,
+				"%s: '%s' mixes plain numbers and units: give all the same unit",
+				what, text);
 	if (!code && (n < 2 || rest))
 		code = orr_fail(err, ORR_E_INPUT, "%s: '%s': write F,B or F,B,W", what, text);
 	costs->units = units[0];
@@ -166,8 +165,8 @@ int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs
 
 	if (!orr_operator_is_study(&g->operators[0]))
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: a model that computes has costs of its own: take the "
-				"costs away, or take a study such as chain:8",
+				"%s: a model that computes has costs of its own: take the costs "
+				"away, or take a study such as chain:8",
 				g->name);
 	for (i = 0; i < g->n_operators; i++)
 		set_costs(&g->operators[i], costs);

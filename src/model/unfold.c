@@ -92,19 +92,19 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 			u->copies[i] *= o->repeat;
 		if (orr_operator_is_input(&o->is) && u->copies[i] > 1)
 			return orr_fail(err, ORR_E_INPUT,
-					"%s: repeat: an input reads the data and cannot "
-					"follow a copy of itself: take it out of what repeats",
+					"%s: repeat: an input reads the data and cannot follow a "
+					"copy of itself: take it out of what repeats",
 					orr_location(place, sizeof(place), draft->name, o->is.line,
 						     o->is.name));
 		u->first[i] = (int)total;
 		total += u->copies[i];
 		if (total > ORR_MOST_OPERATORS)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: repeat: that makes more than %d operators: "
-					"repeat less",
-					orr_location(place, sizeof(place), draft->name, o->is.line,
-						     o->is.name),
-					ORR_MOST_OPERATORS);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: repeat: that makes more than %d operators: repeat less",
+				orr_location(place, sizeof(place), draft->name, o->is.line,
+					     o->is.name),
+				ORR_MOST_OPERATORS);
 	}
 	return 0;
 }
@@ -112,12 +112,11 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 static int fail_ends(const struct orr_draft *draft, const struct orr_draft_block *block,
 		     const char *what, int a, int b, struct orr_error *err)
 {
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%.150s:%d: subgraph %.80s: repeat needs one %s, and both %.60s and %.60s are: "
-		"join them, or move one out",
-		draft->name, block->line, block->name, what, draft->operators[a].is.name,
-		draft->operators[b].is.name);
+	return orr_fail(err, ORR_E_INPUT,
+			"%.150s:%d: subgraph %.80s: repeat needs one %s, and both %.60s and %.60s "
+			"are: join them, or move one out",
+			draft->name, block->line, block->name, what, draft->operators[a].is.name,
+			draft->operators[b].is.name);
 }
 
 /* operator is one more entry (exit) of each block that holds it and not the edge nearest to

@@ -2,8 +2,6 @@
 /* The tensors of a model, whether its graph was split or not: those of the unsplit graph
  * (orr_graph_whole). An operator of a graph that was split has parts of them, or copies; one of any
  * other graph has its own. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 

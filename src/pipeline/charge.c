@@ -66,9 +66,8 @@ int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machin
 		if (sum[k] > MOST)
 			return orr_fail(
 				err, ORR_E_INPUT,
-				"%s:%d: node %s: of %lld samples in a microbatch, the %s more "
-				"than 2^60 %s, here the most: %slower [batch] or raise "
-				"[microbatches]",
+				"%s:%d: node %s: of %lld samples in a microbatch, the %s more than "
+				"2^60 %s, here the most: %slower [batch] or raise [microbatches]",
 				g->name, largest[k]->line, largest[k]->name, (long long)samples,
 				kinds[k], k < 3 ? "ns" : "bytes", k < 3 ? "raise [flops], " : "");
 	return 0;

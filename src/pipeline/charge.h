@@ -1,6 +1,5 @@
 #pragma once
 /* What operators add to the costs of a stage. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 struct orr_graph;

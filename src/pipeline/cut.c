@@ -1,9 +1,7 @@
 #include "cut.h"
 
 #include <float.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arrays.h"
 #include "charge.h"
@@ -236,16 +234,14 @@ static int find(struct cutting *c, int n_stages, bool exactly, int *stage_of, in
 		if (exactly)
 			code = orr_fail(err, ORR_E_INPUT,
 					"%s: no cut into %d connected stages: give another number "
-					"([stages]), or "
-					"pin the nodes (stage=)",
+					"([stages]), or pin the nodes (stage=)",
 					c->g->name, n_stages);
 		else
 			n_stages--; /* one stage is connected at least where the graph is */
 		if (!n_stages)
 			code = orr_fail(err, ORR_E_INPUT,
 					"%s: the model falls into parts that nothing connects: "
-					"train them apart, "
-					"or pin the nodes (stage=)",
+					"train them apart, or pin the nodes (stage=)",
 					c->g->name);
 	}
 	free(readers);

@@ -52,10 +52,10 @@ static int read_links(struct orr_levels *levels, const char *list, bool rates, b
 	}
 	if (!list || (!at && n == levels->n))
 		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"%s %.60s: [workers] %.40s has %d level%s: give as many links, innermost "
-			"first",
-			what, list, workers, levels->n, levels->n == 1 ? "" : "s");
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%s %.60s: [workers] %.40s has %d level%s: give as many links, innermost first",
+		what, list, workers, levels->n, levels->n == 1 ? "" : "s");
 }
 
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *bandwidths,
@@ -69,17 +69,15 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		int64_t count = 0;
 
 		if (levels->n == ORR_MOST_LEVELS)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"[workers] %.40s: give at most %d levels, innermost first, such as "
-				"4x2",
-				workers, ORR_MOST_LEVELS);
+			return orr_fail(err, ORR_E_INPUT,
+					"[workers] %.40s: give at most %d levels, innermost first, "
+					"such as 4x2",
+					workers, ORR_MOST_LEVELS);
 		if (!*of || *of == 'x')
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"[workers] %.40s: a number is missing beside an x: say 4, or 4x2 "
-				"for 2 groups of 4",
-				*workers ? workers : "''");
+			return orr_fail(err, ORR_E_INPUT,
+					"[workers] %.40s: a number is missing beside an x: say 4, "
+					"or 4x2 for 2 groups of 4",
+					*workers ? workers : "''");
 		if ((code = orr_count_next(&count, &of, 'x', 1, 4096, "[workers]", err)))
 			return code;
 		total *= (int)count;

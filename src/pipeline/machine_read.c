@@ -290,8 +290,8 @@ static int find_groups(struct reader *r)
 				return orr_fail(
 					r->err, ORR_E_INPUT,
 					"%s:%d: worker %.60s is in two groups, %.60s and %.60s: "
-					"leave it in one (a link inside a subgraph puts both "
-					"its ends there: write it outside)",
+					"leave it in one (a link inside a subgraph puts both its "
+					"ends there: write it outside)",
 					r->file, r->dot.nodes[node].line, r->dot.nodes[node].name,
 					r->dot.subgraphs[r->inside[node]].name, subgraph->name);
 			r->inside[node] = s;
@@ -319,10 +319,10 @@ static int check_end(const struct reader *r, int node)
 	for (int i = 0; i < r->dot.n_nodes; i++)
 		if (r->dot.nodes[i].stated)
 			orr_nearest_try(&near, r->dot.nodes[i].name, NULL);
-	return orr_fail(r->err, ORR_E_INPUT,
-			"%s:%d: a link of %.60s%s, which is no worker: name it first, in a line of "
-			"its own",
-			r->file, end->line, end->name, orr_nearest_hint(hint, &near));
+	return orr_fail(
+		r->err, ORR_E_INPUT,
+		"%s:%d: a link of %.60s%s, which is no worker: name it first, in a line of its own",
+		r->file, end->line, end->name, orr_nearest_hint(hint, &near));
 }
 
 /* Attributes of a link, which may be shared by several. */

@@ -1,7 +1,6 @@
 #include "numbering.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "orrery/graph.h"
 #include "base/arrays.h"

@@ -3,7 +3,6 @@
  * leaves a choice, the order in which the graph (and so `orrery show`) lists the first operator of
  * each that computes. Inputs have no say: they go to the first stage that reads them. Pinned stages
  * (stage=) keep the numbers of their file. */
-#include <stdbool.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN

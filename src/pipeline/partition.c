@@ -1,6 +1,5 @@
 #include "partition.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,19 +33,18 @@ static int take_pins(const struct orr_graph *g, int *stage_of, int *n_stages, st
 		if (o->stage < 0)
 			return refuse_operator(
 				g, i, err,
-				"no stage, and other nodes have one: pin all (stage=0) "
-				"or none",
+				"no stage, and other nodes have one: pin all (stage=0) or none",
 				NULL);
 		*n_stages = o->stage >= *n_stages ? o->stage + 1 : *n_stages;
 		for (int k = 0; k < o->n_inputs; k++)
 			if (stage_of[o->inputs[k]] > o->stage)
-				return orr_fail(err, ORR_E_INPUT,
-						"%s:%d: node %s: stage=%d reads node %s of "
-						"stage=%d, and stages "
-						"only feed later ones: pin it to %d or more",
-						g->name, o->line, o->name, o->stage,
-						g->operators[o->inputs[k]].name,
-						stage_of[o->inputs[k]], stage_of[o->inputs[k]]);
+				return orr_fail(
+					err, ORR_E_INPUT,
+					"%s:%d: node %s: stage=%d reads node %s of stage=%d, and "
+					"stages only feed later ones: pin it to %d or more",
+					g->name, o->line, o->name, o->stage,
+					g->operators[o->inputs[k]].name, stage_of[o->inputs[k]],
+					stage_of[o->inputs[k]]);
 	}
 	return 0;
 }
@@ -66,8 +64,7 @@ static int check_none_empty(const struct orr_graph *g, const int *stage_of, int 
 		if (!used[s])
 			code = orr_fail(err, ORR_E_INPUT,
 					"%s: no node is pinned to stage=%d, and the last stage is "
-					"%d: number the "
-					"stages without a gap",
+					"%d: number the stages without a gap",
 					g->name, s, n_stages - 1);
 	free(used);
 	return code;
@@ -86,8 +83,7 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 		if (n_stages && n_stages != *n_chosen)
 			return orr_fail(err, ORR_E_INPUT,
 					"%s: its nodes are pinned to %d stages: leave [stages] "
-					"out, or take the "
-					"pins (stage=) out of the file",
+					"out, or take the pins (stage=) out of the file",
 					g->name, *n_chosen);
 		return check_none_empty(g, stage_of, *n_chosen, err);
 	}
@@ -138,8 +134,7 @@ static int partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 			if (copy[g->operators[i].inputs[k]] > copy[i]) {
 				code = orr_fail(err, ORR_E_INPUT,
 						"%s: stage %d reads %s of stage %d, and stages "
-						"only feed later ones: "
-						"move %s to a later stage",
+						"only feed later ones: move %s to a later stage",
 						g->name, copy[i],
 						g->operators[g->operators[i].inputs[k]].name,
 						copy[g->operators[i].inputs[k]],

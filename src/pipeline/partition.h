@@ -1,14 +1,11 @@
 #pragma once
 /* From operators to stages: which operator belongs to which stage, and what each stage costs. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN
 
 struct orr_graph;
 struct orr_machine;
-struct orr_operator;
 struct orr_pipeline;
 
 /* Cut g into stages. The file's pins decide where there are any (then all but inputs must be

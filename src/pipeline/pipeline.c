@@ -90,12 +90,11 @@ static int find_gradients(struct orr_pipeline *p, struct orr_error *err)
 			reached = reached || !edge->detached;
 		}
 		if (!reached && !stage->frozen)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"stage %d is trained, and no gradient reaches it, since all that "
-				"reads it says gradient=false: make it frozen=true, or let a "
-				"gradient through",
-				s);
+			return orr_fail(err, ORR_E_INPUT,
+					"stage %d is trained, and no gradient reaches it, since "
+					"all that reads it says gradient=false: make it "
+					"frozen=true, or let a gradient through",
+					s);
 		stage->has_input_gradient = reached;
 	}
 	for (int s = 0; s < p->n_stages; s++) {
@@ -168,11 +167,10 @@ static int check_edges(const struct orr_edge *edges, int n_edges, int n_stages,
 {
 	for (int e = 0; e < n_edges; e++)
 		if (edges[e].from < 0 || edges[e].from >= edges[e].to || edges[e].to >= n_stages)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"pipeline: edge from stage %d to stage %d: number the %d stages so "
-				"that every edge goes to a larger one",
-				edges[e].from, edges[e].to, n_stages);
+			return orr_fail(err, ORR_E_INPUT,
+					"pipeline: edge from stage %d to stage %d: number the %d "
+					"stages so that every edge goes to a larger one",
+					edges[e].from, edges[e].to, n_stages);
 	return 0;
 }
 
@@ -394,11 +392,11 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 		if (orr_count_next(&number, &rest, ',', 0, p->n_stages - 1, "", NULL))
 			return refuse_recompute(p, text, err);
 		if (p->stages[number].gather)
-			return orr_fail(err, ORR_E_INPUT,
-					"[recompute]: '%.60s': stage %lld gathers the minibatch "
-					"(gather=), of which it keeps less than it reads: leave it "
-					"out",
-					text, (long long)number);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"[recompute]: '%.60s': stage %lld gathers the minibatch (gather=), "
+				"of which it keeps less than it reads: leave it out",
+				text, (long long)number);
 		p->stages[number].recompute = true;
 	}
 	return 0;

@@ -1,7 +1,6 @@
 #include "split_stages.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/max.h"
 #include "base/sort.h"

@@ -1,6 +1,5 @@
 #include "stages_of.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -338,12 +337,11 @@ static int find_gangs(struct orr_stage *stages, const struct orr_graph *g, const
 		for (int k = 0; k < o->n_inputs && o->gather; k++)
 			if (!orr_operator_is_input(&g->operators[o->inputs[k]]) &&
 			    stage_of[o->inputs[k]] == stage_of[i])
-				return refuse(
-					g, o, "gather",
-					"what it reads is made in its own stage, which has one "
-					"microbatch at a time: cut before it (stage=, or more "
-					"[stages])",
-					err);
+				return refuse(g, o, "gather",
+					      "what it reads is made in its own stage, which has "
+					      "one microbatch at a time: cut before it (stage=, or "
+					      "more [stages])",
+					      err);
 		if (o->n_gang && gang->n &&
 		    (o->n_gang != gang->n || !o->gang != !gang->workers ||
 		     (o->gang && memcmp(o->gang, gang->workers,

@@ -108,12 +108,11 @@ static int check(const struct orr_pipeline *p, const struct orr_tied *tied, stru
 		if (tied->bytes > stage->parameter_bytes - stage->tied_bytes ||
 		    (!tied->frozen &&
 		     tied->bytes > orr_stage_trained_bytes(stage) - stage->tied_trained_bytes))
-			return orr_fail(err, ORR_E_INPUT,
-					"pipeline: %lld bytes of tied parameters in stage %d, "
-					"which has fewer %s ones: count them in its "
-					"parameter_bytes",
-					(long long)tied->bytes, s,
-					tied->frozen ? "frozen" : "trained");
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"pipeline: %lld bytes of tied parameters in stage %d, which has "
+				"fewer %s ones: count them in its parameter_bytes",
+				(long long)tied->bytes, s, tied->frozen ? "frozen" : "trained");
 	}
 	return 0;
 }

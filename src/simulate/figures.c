@@ -1,6 +1,5 @@
 #include "orrery/figures.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include "orrery/machine.h"
 #include "pipeline/parameter_cost.h"
 #include "base/quantity.h"
-#include "orrery/timeline.h"
 #include "schedule/versions.h"
 #include "bound.h"
 
@@ -177,12 +175,11 @@ static int check_bound(const struct orr_figures *f, const struct orr_timeline *t
 	orr_duration_print(bound, sizeof(bound), span ? jobs->span_bound_ns : jobs->bound_ns,
 			   units);
 	orr_duration_print(takes, sizeof(takes), span ? f->span_ns : f->makespan_ns, units);
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"schedule %s: its own order takes %s%s, less than the lower bound of %s%s that it "
-		"gives: correct %s in its place()",
-		jobs->schedule, takes, units ? " units" : "", bound, units ? " units" : "",
-		span ? "span_bound_ns" : "bound_ns");
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s: its own order takes %s%s, less than the lower bound of %s%s "
+			"that it gives: correct %s in its place()",
+			jobs->schedule, takes, units ? " units" : "", bound, units ? " units" : "",
+			span ? "span_bound_ns" : "bound_ns");
 }
 
 /* What each worker keeps besides stashes, as a rank of its own. */

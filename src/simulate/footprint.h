@@ -2,7 +2,6 @@
 /* Peak memory of a rank, or of a single worker, predicted from the jobs and a timeline: what it
  * owns, what it holds of others at a time, and what lives as long as a microbatch. Not included:
  * the data set, scratch, and the memory of libraries. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN

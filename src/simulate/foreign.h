@@ -2,7 +2,6 @@
 /* What jobs of a simulation have of other owners, in the places that there are for it
  * (schedule/places.h): the parameters that they read, and their gradients on the way to the owner,
  * which adds them up in the order of microbatches. Private to simulate.c. */
-#include <stdbool.h>
 
 #include "orrery/orrery.h"
 #include "schedule/places.h"

@@ -1,6 +1,5 @@
 #include "idle.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/max.h"

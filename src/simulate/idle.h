@@ -12,7 +12,6 @@
  * busiest worker, as far as it is idle for that: it would be so in any order. It is taken from what
  * was in between, and then evenly from filling and draining. What is left of these three is the
  * pipeline's: warm-up, drain, and the order of jobs. Of a worker without a job all is imbalance. */
-#include <stdint.h>
 #include "base/arrays.h"
 #include "orrery/orrery.h"
 

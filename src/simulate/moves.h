@@ -3,7 +3,6 @@
  * for. A stage that gathers reads the activations of a whole minibatch, which move to each of its
  * workers once, and sends back for each of them the sum of the gradients that its jobs have made on
  * a worker, after the last of them. */
-#include <stdbool.h>
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 

@@ -11,9 +11,6 @@
  * ports these take the place of links: a worker has one to send and one to receive, a transfer
  * holds a port of each of its two workers, and a ring both ports of every owner.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "orrery/orrery.h"
 #include "base/heap.h"

@@ -1,9 +1,5 @@
 #include "simulate.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arrays.h"
 #include "base/heap.h"
 #include "orrery/jobs.h"

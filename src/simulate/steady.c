@@ -1,7 +1,5 @@
 #include "steady.h"
 
-#include <stdbool.h>
-
 #include "orrery/jobs.h"
 #include "simulate.h"
 #include "schedule/async.h"

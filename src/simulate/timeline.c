@@ -97,13 +97,12 @@ static int check_predecessors(const struct orr_timeline *t, int *around, struct 
 static int refuse_update(const struct orr_timeline *t, const struct orr_update *u, int j,
 			 bool reads, struct orr_error *err)
 {
-	return orr_fail(
-		err, ORR_E_RUNTIME,
-		reads ? "timeline: the update of stage %d on worker %d ends after the start "
-			"of job " JOB_FORMAT ", which reads what it makes"
-		      : "timeline: the update of stage %d on worker %d starts before "
-			"job " JOB_FORMAT " ends",
-		u->s, u->w, JOB(orr_jobs_at(t->jobs, j)));
+	return orr_fail(err, ORR_E_RUNTIME,
+			reads ? "timeline: the update of stage %d on worker %d ends after the "
+				"start of job " JOB_FORMAT ", which reads what it makes"
+			      : "timeline: the update of stage %d on worker %d starts before "
+				"job " JOB_FORMAT " ends",
+			u->s, u->w, JOB(orr_jobs_at(t->jobs, j)));
 }
 
 /* An update without a flush: after its gradients, and before the passes that read its version. */

@@ -1,7 +1,6 @@
 #pragma once
 /* The updates of a simulation: which there are, what they wait for, and what waits for them.
  * Private to simulate.c. */
-#include <stdbool.h>
 
 #include "base/arrays.h"
 #include "orrery/orrery.h"

@@ -1,6 +1,5 @@
 #include "compile.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -65,11 +64,10 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 					"and %s is data: put an operator between them",
 					g->name, o->line, o->name, input->name);
 		if (orr_operator_is_loss(input))
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"%s:%d: %s reads the loss %s; losses are summed by themselves, "
-				"end the graph there",
-				g->name, o->line, o->name, input->name);
+			return orr_fail(err, ORR_E_INPUT,
+					"%s:%d: %s reads the loss %s; losses are summed by "
+					"themselves, end the graph there",
+					g->name, o->line, o->name, input->name);
 	}
 	for (int i = 0; i < o->n_inputs; i++)
 		if (orr_operator_is_loss(o) && orr_program_n_ids(o, i) &&
@@ -108,8 +106,7 @@ static int fail_tensor(const struct orr_graph *g, const struct orr_operator *o,
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"%s:%d: node %s: takes the tensor '%.60s', and the data has columns "
-			"without a name: take tensor= away, or name a .safetensors file "
-			"([data])",
+			"without a name: take tensor= away, or name a .safetensors file ([data])",
 			g->name, o->line, o->name, o->tensor);
 	for (int i = 0; i < data->n_tensors; i++)
 		orr_nearest_try(&near, data->tensors[i].name, NULL);

@@ -1,6 +1,5 @@
 #include "hardware.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

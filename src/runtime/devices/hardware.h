@@ -2,8 +2,6 @@
 /* The CPU cores or CUDA devices of this rank: which of them StarPU takes, and what it does with
  * them. */
 #include <starpu.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include "devices.h"
 #include "orrery/orrery.h"
 

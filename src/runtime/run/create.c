@@ -39,12 +39,12 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 
 	if (!p->graph)
 		return orr_fail(err, ORR_E_INPUT,
-				"run: these stages have costs and nothing to compute; "
-				"train a graph whose operators all have an op");
+				"run: these stages have costs and nothing to compute; train a "
+				"graph whose operators all have an op");
 	if (options->batch < p->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
-				"run: a batch of %d cannot be cut into %d microbatches; "
-				"take a batch of %d at least, or fewer microbatches",
+				"run: a batch of %d cannot be cut into %d microbatches; take a "
+				"batch of %d at least, or fewer microbatches",
 				options->batch, p->n_microbatches, p->n_microbatches);
 	if (jobs->async && options->on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(err, ORR_E_INPUT,

@@ -6,7 +6,6 @@
 
 #include "base/arrays.h"
 #include "codelets/workspace.h"
-#include "model/whole.h"
 #include "orrery/graph.h"
 #include "parts.h"
 #include "runtime/peers/messages.h"

@@ -1,6 +1,5 @@
 #include "finite.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -110,8 +109,7 @@ int orr_finite_check(const struct orr_slots *slots, const struct orr_slot *slot,
 	if (trained->n_skipped_last == ORR_MOST_SKIPPED) /* on all ranks alike */
 		return orr_fail(err, ORR_E_DIVERGED,
 				"training diverged: the updates of steps %lld to %lld, %d in a "
-				"row, were left "
-				"out, since losses or gradients were not finite",
+				"row, were left out, since losses or gradients were not finite",
 				(long long)(first_step + 2 - ORR_MOST_SKIPPED),
 				(long long)(first_step + 1), ORR_MOST_SKIPPED);
 	return 0;

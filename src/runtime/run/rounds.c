@@ -31,8 +31,7 @@ static int check_round(const struct orr_jobs *jobs, struct orr_error *err)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"run: stage %d has %d microbatches in flight, more than a round of "
-			"[microbatches] %d: "
-			"take [microbatches] %d or more",
+			"[microbatches] %d: take [microbatches] %d or more",
 			stage, most, m, most);
 }
 
@@ -43,11 +42,11 @@ int orr_rounds_check(const struct orr_jobs *jobs, int batch, struct orr_error *e
 	if (!jobs->async)
 		return 0;
 	if (batch % m)
-		return orr_fail(err, ORR_E_INPUT,
-				"run: without a flush every microbatch is a minibatch, so all are "
-				"of one size: "
-				"take a batch that is a multiple of [microbatches] %d, not %d",
-				m, batch);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"run: without a flush every microbatch is a minibatch, so all are of one "
+			"size: take a batch that is a multiple of [microbatches] %d, not %d",
+			m, batch);
 	return check_round(jobs, err);
 }
 

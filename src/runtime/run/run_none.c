@@ -2,15 +2,14 @@
 #include "orrery/run.h"
 #include "runtime/devices/devices.h"
 
-#include <stddef.h>
 #include "base/absent.h"
 
 /* A build without StarPU (or oneDNN): simulate and draw, but not train. */
 static int refuse(struct orr_error *err)
 {
 	return orr_fail(err, ORR_E_UNSUPPORTED,
-			"this build cannot train: StarPU and oneDNN were not found when "
-			"it was configured; install them and build again");
+			"this build cannot train: StarPU and oneDNN were not found when it was "
+			"configured; install them and build again");
 }
 
 ORR_ABSENT(int, refuse(err), orr_run_columns, struct orr_data_columns **columns, int *n,

@@ -24,8 +24,8 @@ int orr_session_take(struct orr_session *session, struct orr_error *err)
 {
 	if (atomic_exchange(&starpu_taken, true))
 		return orr_fail(err, ORR_E_RUNTIME,
-				"run: this process has a run already; destroy it first (one "
-				"that hung stays until the process ends)");
+				"run: this process has a run already; destroy it first (one that "
+				"hung stays until the process ends)");
 	session->taken = true;
 	session->idle_hook = -1;
 	return 0;
@@ -45,11 +45,10 @@ int orr_session_check_home(struct orr_error *err)
 	(void)mkdir(home, 0777);
 	if (!mkdir(path, 0777) || (errno == EEXIST && !access(path, W_OK)))
 		return 0;
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a folder "
-		"that can be written",
-		path, strerror(errno), name == names[0] ? names[0] : names[1]);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a "
+			"folder that can be written",
+			path, strerror(errno), name == names[0] ? names[0] : names[1]);
 }
 
 /* StarPU's idle workers spin; where they are more than the cores, that starves the others. */

@@ -1,4 +1,3 @@
-
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +7,6 @@
 #include "codelets/operator.h"
 #include "model/whole.h"
 #include "orrery/graph.h"
-#include "pipeline/parameter_cost.h"
 #include "orrery/run.h"
 #include "parts.h"
 #include "shard.h"

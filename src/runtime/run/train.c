@@ -1,6 +1,5 @@
 #include "orrery/run.h"
 
-#include <math.h>
 #include "finite.h"
 #include "parts.h"
 #include "rounds.h"

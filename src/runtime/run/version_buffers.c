@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/arrays.h"
-#include "orrery/run.h"
 #include "schedule/versions.h"
 
 static int make_versions(struct orr_held *held, struct orr_arrays *all, struct orr_owned *o, int n,

@@ -18,8 +18,8 @@ static int register_floats(starpu_data_handle_t *handle, int node, uintptr_t at,
 
 	if (n / together >= UINT32_MAX)
 		return orr_fail(err, ORR_E_UNSUPPORTED,
-				"a stage has a tensor of %lld floats, more than StarPU "
-				"takes in one piece; cut it or take more microbatches",
+				"a stage has a tensor of %lld floats, more than StarPU takes in "
+				"one piece; cut it or take more microbatches",
 				(long long)n);
 	/* An empty tensor still orders its writer and its readers. */
 	starpu_vector_data_register(handle, node, at,

@@ -4,8 +4,6 @@
  * its writer and freed after its last reader. Handles are NULL where this rank has no use for
  * them. */
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <starpu.h>
 #include "codelets/optimizer.h"
 #include "orrery/orrery.h"

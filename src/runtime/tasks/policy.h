@@ -7,8 +7,6 @@
  * Everything that StarPU calls here happens under the lock of that StarPU worker, so the policy has
  * no lock of its own. */
 #include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include "orrery/schedule.h"
 
 struct starpu_sched_policy;

@@ -4,8 +4,6 @@
  *
  * Each rank submits its own jobs, and the messages that belong to them, in an order which is part
  * of one order of all jobs. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "codelets/program.h"
 #include "orrery/orrery.h"
 #include "orrery/jobs.h"
