@@ -35,21 +35,16 @@ static int read_header(struct orr_tensor_file *w, struct orr_error *err)
 
 /* ---- its tensors and the model's ---- */
 
-static bool is_shared(const struct orr_graph *g, int k, int other)
-{
-	return k == other ||
-	       (g->operators[k].tied >= 0 && g->operators[k].tied == g->operators[other].tied);
-}
-
 /* Parameter i of operator k, or of the first that shares it; NULL: it is not there. */
 static const struct orr_tensor_entry *find(const struct orr_tensor_file *w,
 					   const struct orr_graph *g, int k, const char *parameter)
 {
 	const struct orr_tensor_entry *entry = NULL;
+	int tied = g->operators[k].tied;
 	char name[NAME];
 
 	for (int other = 0; other < g->n_operators && !entry; other++) {
-		if (!is_shared(g, k, other))
+		if (other != k && (tied < 0 || g->operators[other].tied != tied))
 			continue;
 		(void)snprintf(name, sizeof(name), "%s.%s", g->operators[other].name, parameter);
 		entry = orr_tensor_header_find(&w->header, name);
@@ -102,14 +97,13 @@ static void add_name(struct names *names, const char *name)
 			       name);
 }
 
-static const char *end_names(struct names *names)
+static void end_names(struct names *names)
 {
 	size_t n = strlen(names->text);
 
 	if (names->n > MOST_NAMES)
 		(void)snprintf(names->text + n, sizeof(names->text) - n, " and %d more",
 			       names->n - MOST_NAMES);
-	return names->text;
 }
 
 static int check_model(const struct orr_tensor_file *w, const struct orr_graph *g,

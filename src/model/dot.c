@@ -112,10 +112,8 @@ static int read_attributes(struct reader *r, const struct orr_dot_node *node,
 		if (strcmp(a->name, "op") == 0 || (!*a->text && !a->stated))
 			continue;
 		if (strcmp(a->name, "label") == 0) {
-			if (!*a->text || strcmp(a->text, "\\N") == 0)
-				continue;
-			o->is.label = strdup(a->text);
-			if (!o->is.label)
+			if (*a->text && strcmp(a->text, "\\N") != 0 &&
+			    !(o->is.label = strdup(a->text)))
 				return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for its labels",
 						r->draft->name);
 			continue;
@@ -206,6 +204,26 @@ static int read_edges(struct reader *r)
 	return code;
 }
 
+/* kind: of orr_attribute_is_known(). */
+static int check_known(const struct reader *r, const struct orr_dot_attributes *of, char kind,
+		       const char *owner, const char *allowed)
+{
+	char hint[ORR_HINT];
+
+	for (int i = 0; i < of->n; i++) {
+		const struct orr_dot_attribute *a = &of->list[i];
+
+		if (!orr_attribute_is_known(kind, a->name))
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: %.60s%s is no attribute of %s: use %s, or what "
+					"Graphviz draws with",
+					r->draft->name, a->line, a->name,
+					orr_attribute_hint(hint, kind, a->name, NULL), owner,
+					allowed);
+	}
+	return 0;
+}
+
 static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph *subgraph)
 {
 	static const struct {
@@ -220,20 +238,12 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 	const struct orr_dot_attribute *repeat = orr_dot_find(&subgraph->attributes, "repeat"),
 				       *says;
 	const char *file = r->draft->name;
-	char hint[ORR_HINT];
+	int code = check_known(r, &subgraph->attributes, 'g', "a graph or a subgraph",
+			       "data, overhead, samples and profiled, on the graph, repeat, "
+			       "frozen, split and length_exponent, on a subgraph");
 
-	for (int i = 0; i < subgraph->attributes.n; i++) {
-		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
-
-		if (!orr_attribute_is_known('g', a->name))
-			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
-					"use data, overhead, samples and profiled, on the graph, "
-					"repeat, frozen, split and length_exponent, on a subgraph, "
-					"or what Graphviz draws with",
-					file, a->line, a->name,
-					orr_attribute_hint(hint, 'g', a->name, NULL));
-	}
+	if (code)
+		return code;
 	for (size_t i = 0; i < sizeof(inner) / sizeof(*inner) && subgraph == r->dot.subgraphs; i++)
 		if ((says = orr_dot_find(&subgraph->attributes, inner[i].name)))
 			return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %s: %s", file, says->line,
@@ -248,22 +258,8 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 
 static int check_edges(const struct reader *r, const struct orr_dot_attributes *of)
 {
-	char hint[ORR_HINT];
-
-	for (int i = 0; i < of->n; i++) {
-		const struct orr_dot_attribute *a = &of->list[i];
-
-		if (!orr_attribute_is_known('e', a->name))
-			return orr_fail(
-				r->err, ORR_E_INPUT,
-				"%s:%d: %.60s%s is no attribute of an edge: use " ORR_EDGES_ALLOWED
-				", or what Graphviz draws with",
-				r->draft->name, a->line, a->name,
-				orr_attribute_hint(hint, 'e', a->name, NULL));
-	}
-	return 0;
+	return check_known(r, of, 'e', "an edge", "bytes, gradient_bytes and gradient");
 }
-
 static int check_attributes(const struct reader *r)
 {
 	int code = 0;
@@ -274,16 +270,6 @@ static int check_attributes(const struct reader *r)
 		if (!(code = check_edges(r, &r->dot.subgraphs[s].edge_defaults)))
 			code = check_subgraph(r, &r->dot.subgraphs[s]);
 	return code;
-}
-
-/* The name that messages, reports and files give an encoder. */
-static const char *encoder_name(const char *subgraph)
-{
-	static const char prefix[] = "cluster_";
-	size_t length = strlen(prefix);
-
-	return strncmp(subgraph, prefix, length) == 0 && subgraph[length] ? subgraph + length
-									  : subgraph;
 }
 
 /* A subgraph that is there to place nodes in a drawing is no encoder. */
@@ -360,15 +346,16 @@ static int read_block_attributes(struct reader *r, const struct orr_dot_subgraph
 static int read_encoder(struct reader *r, const char *name, struct orr_draft_block *b)
 {
 	struct orr_draft *draft = r->draft;
+	const char *plain = orr_dot_plain_name(name);
 
 	for (int i = 0; i < draft->n_encoders; i++)
-		if (strcmp(draft->encoders[i], encoder_name(name)) == 0)
+		if (strcmp(draft->encoders[i], plain) == 0)
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: subgraph %.60s: another one is encoder %.60s "
 					"already (cluster_ does not count): rename one",
 					draft->name, b->line, name, draft->encoders[i]);
 	b->encoder = draft->n_encoders;
-	return orr_draft_add_encoder(draft, encoder_name(name), r->err);
+	return orr_draft_add_encoder(draft, plain, r->err);
 }
 
 /* Make a block of the subgraph, if it means more than a drawing. */

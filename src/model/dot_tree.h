@@ -66,6 +66,9 @@ int orr_dot_parse(struct orr_dot *dot, const char *file, const char *text, bool 
 		  struct orr_error *err);
 void orr_dot_fini(struct orr_dot *dot);
 
+/* A subgraph's or worker's name without "cluster_", for which Graphviz draws a box. */
+const char *orr_dot_plain_name(const char *name);
+
 /* NULL: there is none. */
 const struct orr_dot_attribute *orr_dot_find(const struct orr_dot_attributes *of, const char *name);
 

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/tensor_header.h"
+#include "codelets/operator.h"
 #include "data_file.h"
 #include "orrery/graph.h"
 

@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(struct orr_tokens *t, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file, t->line);
-}
-
 /* Skip blanks (the same as Graphviz'), comments and lines that begin with #. */
 static int skip(struct orr_tokens *t, struct orr_error *err)
 {
@@ -42,7 +37,8 @@ static int set_text(struct orr_tokens *t, const char *text, size_t length, struc
 		char *more = realloc(t->buffer, 2 * (length + 1));
 
 		if (!more)
-			return no_memory(t, err);
+			return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file,
+					t->line);
 		t->buffer = more;
 		t->buffer_room = 2 * (length + 1);
 	}

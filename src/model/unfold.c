@@ -303,62 +303,49 @@ static int unfold(struct unfold *u, struct orr_error *err)
 		if (draft->blocks[i].repeat > 1 && u->entry[i] >= 0 && u->exit[i] >= 0)
 			code = link_copies(u, u->entry[i], u->exit[i], u->block_copies[i],
 					   draft->blocks[i].repeat, err);
-	for (i = 0; i < draft->n_blocks && !code; i++) {
-		const struct orr_draft_block *from = &draft->blocks[i];
-		struct orr_draft_block *to;
-		char *name;
-
-		if ((code = orr_draft_add_block(u->out, from->name, from->parent, err)))
-			break;
-		to = &u->out->blocks[i];
-		name = to->name;
-		*to = *from;
-		to->name = name;
-		to->repeat = 1;
-	}
-	for (i = 0; i < draft->n_encoders && !code; i++)
-		code = orr_draft_add_encoder(u->out, draft->encoders[i], err);
 	return code;
 }
 
 static bool repeats(const struct orr_draft *draft)
 {
-	int i;
-
-	for (i = 0; i < draft->n_operators; i++)
+	for (int i = 0; i < draft->n_operators; i++)
 		if (draft->operators[i].repeat > 1)
 			return true;
-	for (i = 0; i < draft->n_blocks; i++)
+	for (int i = 0; i < draft->n_blocks; i++)
 		if (draft->blocks[i].repeat > 1)
 			return true;
 	return false;
 }
 
+/* The copies take the place of what they are copies of. */
+static void take_over(struct orr_draft *draft, struct orr_draft *out)
+{
+	struct orr_draft old = *draft;
+
+	draft->operators = out->operators;
+	draft->n_operators = out->n_operators;
+	draft->operator_room = out->operator_room;
+	draft->edges = out->edges;
+	draft->n_edges = out->n_edges;
+	draft->edge_room = out->edge_room;
+	*out = (struct orr_draft){
+		.operators = old.operators, .n_operators = old.n_operators, .edges = old.edges};
+	for (int i = 0; i < draft->n_blocks; i++)
+		draft->blocks[i].repeat = 1;
+}
+
 int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 {
-	struct orr_draft out = {0};
+	struct orr_draft out = {.name = draft->name}; /* of operators and edges alone */
 	struct unfold u = {0};
 	int code;
 
 	if (!repeats(draft))
 		return 0;
-	if ((code = orr_draft_init(&out, draft->name, err)) ||
-	    (code = unfold_init(&u, draft, &out, err)) || (code = count_copies(&u, err)) ||
-	    (code = find_ends(&u, err)) || (code = unfold(&u, err)))
-		goto out;
-	out.units = draft->units;
-	out.overhead_ns = draft->overhead_ns;
-	out.samples = draft->samples;
-	out.profiled = draft->profiled;
-	out.length_exponent = draft->length_exponent;
-	out.data = draft->data;
-	out.reads = draft->reads;
-	draft->data = NULL;
-	draft->reads = NULL;
-	orr_draft_fini(draft);
-	*draft = out;
-	out = (struct orr_draft){0};
-out:
+	if (!(code = unfold_init(&u, draft, &out, err)) && !(code = count_copies(&u, err)) &&
+	    !(code = find_ends(&u, err)) && !(code = unfold(&u, err)))
+		take_over(draft, &out);
+	out.name = NULL; /* borrowed */
 	orr_arrays_free(&u.all);
 	orr_draft_fini(&out);
 	return code;

@@ -217,13 +217,13 @@ void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, i
 	}
 }
 
-int orr_cluster_compare(const void *a, const void *b)
+int orr_ends_compare(const void *a, const void *b)
 {
-	const struct orr_cluster_pair *x = a, *y = b;
+	const int *x = a, *y = b;
 
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return (x->to > y->to) - (x->to < y->to);
+	if (x[0] != y[0])
+		return x[0] < y[0] ? -1 : 1;
+	return (x[1] > y[1]) - (x[1] < y[1]);
 }
 
 /* Of its own, or of the innermost group that has both. */
@@ -233,7 +233,7 @@ static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, 
 					     .to = from < to ? to : from},
 				      *own = c->n_pairs
 						     ? bsearch(&key, c->pairs, (size_t)c->n_pairs,
-							       sizeof(key), orr_cluster_compare)
+							       sizeof(key), orr_ends_compare)
 						     : NULL;
 	int a = c->workers[from].group, b = c->workers[to].group;
 

@@ -9,6 +9,19 @@ ORR_BEGIN
 
 struct orr_graph;
 
+struct orr_arrays;
+
+/* Who reads what the parts of a graph make, once a tensor: of[first[p]] up to of[first[p + 1]] read
+ * part p. */
+struct orr_readers {
+	int *of, *first;
+};
+
+/* part_of: of every operator, -1: none. In the memory of `all`, which says whether there was any.
+ */
+void orr_readers_find(struct orr_readers *readers, struct orr_arrays *all,
+		      const struct orr_graph *g, const int *part_of, int n_parts);
+
 /* Number the stages of stage_of anew: [n_operators], -1 for an input that has no stage yet. Every
  * stage has an operator that computes, and their graph has no cycle. */
 int orr_number_stages(const struct orr_graph *g, int *stage_of, int n_stages,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "charge.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 
@@ -16,8 +17,7 @@ static int sort_operators(struct orr_keyed **out, int *n, const struct orr_graph
 	struct orr_keyed *keyed = malloc(((size_t)g->n_operators + 1) * sizeof(*keyed));
 
 	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+		return orr_charge_no_memory(g, err);
 	for (int i = 0; i < g->n_operators; i++)
 		if (g->operators[i].tied >= 0)
 			keyed[(*n)++] = (struct orr_keyed){

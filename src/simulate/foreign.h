@@ -8,6 +8,8 @@
 
 struct orr_jobs;
 
+struct orr_arrays;
+
 /* By enum orr_place and by job. NULL, all of it: nothing is of another owner. */
 struct orr_foreign {
 	int *before[ORR_N_PLACES]; /* the job whose place it takes, as of orr_places_find() */
@@ -18,9 +20,9 @@ struct orr_foreign {
 	int *added_next; /* the job whose gradient its owner adds after it; -1: none */
 };
 
-/* Zeros are finished with, too. */
-int orr_foreign_init(struct orr_foreign *x, const struct orr_jobs *jobs, struct orr_error *err);
-void orr_foreign_fini(struct orr_foreign *x);
+/* In the memory of `all`. */
+int orr_foreign_init(struct orr_foreign *x, struct orr_arrays *all, const struct orr_jobs *jobs,
+		     struct orr_error *err);
 
 /* How many places job j waits for before it starts: that of its gradient, and its parameters. */
 int orr_foreign_waits(const struct orr_foreign *x, int j);

@@ -76,10 +76,8 @@ static int order_worker(struct orr_idle *idle, int w, struct orr_keyed *keyed,
 					     .end_ns = is_job ? t->end_ns[j] : t->updates[u].end_ns,
 					     .from = -1,
 					     .transfer = -1};
-		if (items[i].start_ns < idle->start_ns)
-			idle->start_ns = items[i].start_ns;
-		if (items[i].end_ns > idle->end_ns)
-			idle->end_ns = items[i].end_ns;
+		idle->start_ns = smaller(idle->start_ns, items[i].start_ns);
+		idle->end_ns = larger(idle->end_ns, items[i].end_ns);
 	}
 	return 0;
 }
@@ -90,9 +88,7 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 	struct orr_keyed *keyed;
 
 	for (int w = 0; w < idle->n_workers; w++)
-		most = idle->first[w + 1] - idle->first[w] > most
-			       ? idle->first[w + 1] - idle->first[w]
-			       : most;
+		most = (int)larger(most, idle->first[w + 1] - idle->first[w]);
 	if (!(keyed = calloc((size_t)most, sizeof(*keyed))))
 		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %d jobs", most);
 	idle->start_ns = INT64_MAX;
@@ -100,8 +96,7 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 	for (int w = 0; w < idle->n_workers && !code; w++)
 		code = order_worker(idle, w, keyed, err);
 	free(keyed);
-	if (idle->end_ns < orr_timeline_gathered(idle->timeline, -1))
-		idle->end_ns = orr_timeline_gathered(idle->timeline, -1);
+	idle->end_ns = larger(idle->end_ns, orr_timeline_gathered(idle->timeline, -1));
 	if (idle->start_ns > idle->end_ns)
 		idle->start_ns = idle->end_ns = 0;
 	return code;
@@ -113,8 +108,7 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 static void consider(struct orr_item *item, int from, int transfer, int64_t made_ns,
 		     int64_t came_ns)
 {
-	if (came_ns > item->start_ns ||
-	    ((item->from >= 0 || item->transfer >= 0) && came_ns <= item->came_ns))
+	if (came_ns > item->start_ns || (orr_item_awaits(item) && came_ns <= item->came_ns))
 		return;
 	item->from = from;
 	item->transfer = transfer;
@@ -243,12 +237,9 @@ static struct phases find_phases(const struct orr_idle *idle, int w, int64_t fir
 	}
 	if (!forward && n)
 		x.drains_ns = items[n - 1].end_ns;
-	if (x.filled_ns > x.drains_ns) {
-		int64_t between = first_backward_ns > x.drains_ns ? first_backward_ns : x.drains_ns;
-
-		x.filled_ns = between < x.filled_ns ? between : x.filled_ns;
-		x.drains_ns = x.filled_ns;
-	}
+	if (x.filled_ns > x.drains_ns)
+		x.drains_ns = x.filled_ns =
+			smaller(x.filled_ns, larger(first_backward_ns, x.drains_ns));
 	return x;
 }
 
@@ -258,9 +249,8 @@ static int64_t find_first_backward(const struct orr_idle *idle)
 	int64_t first_ns = INT64_MAX;
 
 	for (int j = 0; j < jobs->n_jobs; j++)
-		if (orr_jobs_has(jobs, j) && orr_jobs_at(jobs, j).d != ORR_PASS_F &&
-		    idle->timeline->start_ns[j] < first_ns)
-			first_ns = idle->timeline->start_ns[j];
+		if (orr_jobs_has(jobs, j) && orr_jobs_at(jobs, j).d != ORR_PASS_F)
+			first_ns = smaller(first_ns, idle->timeline->start_ns[j]);
 	return first_ns;
 }
 
@@ -292,7 +282,6 @@ static void find_gaps(struct orr_idle *idle)
 
 	for (int i = 0; i < idle->first[idle->n_workers]; i++)
 		worked_ns = larger(worked_ns, idle->items[i].end_ns);
-
 	for (int w = 0; w < idle->n_workers; w++) {
 		struct phases x = find_phases(idle, w, first_backward_ns);
 		int64_t free_ns = idle->start_ns;
@@ -301,7 +290,7 @@ static void find_gaps(struct orr_idle *idle)
 			const struct orr_item *item = &idle->items[i];
 			int64_t made_ns = item->start_ns, came_ns = item->start_ns;
 
-			if (item->from >= 0 || item->transfer >= 0) {
+			if (orr_item_awaits(item)) {
 				came_ns = larger(item->came_ns, item->free_ns);
 				made_ns = item->from < 0 ? item->free_ns
 							 : smaller(came_ns, larger(item->made_ns,

@@ -39,6 +39,11 @@ struct orr_item {
 	int64_t came_ns; /* when it was there; made_ns without a transfer */
 };
 
+static inline bool orr_item_awaits(const struct orr_item *item)
+{
+	return item->from >= 0 || item->transfer >= 0;
+}
+
 /* Idle time of worker w, in one phase. */
 struct orr_gap {
 	int w;

@@ -36,6 +36,14 @@ void orr_timeline_destroy(struct orr_timeline *t)
 	free(t);
 }
 
+const char *orr_transfer_name(enum orr_transfer_kind kind)
+{
+	static const char *const names[] = {"activation", "gradient",        "stash",
+					    "parameter",  "weight_gradient", "all_reduce"};
+
+	return names[kind];
+}
+
 static void *copy_array(const void *from, int n, size_t size)
 {
 	void *to = n ? malloc((size_t)n * size) : NULL;

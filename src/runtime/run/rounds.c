@@ -2,7 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "finite.h"
+#include "base/max.h"
 #include "schedule/async.h"
 #include "schedule/versions.h"
 #include "parts.h"
@@ -71,10 +71,9 @@ static struct orr_slot *slot_of(const struct rounds *x, int64_t round)
 /* Microbatches of a round that there are: all but in the last one. */
 static int in_round(const struct rounds *x, int64_t round)
 {
-	int64_t left = x->n_microbatches - round * x->run->work.pipeline->n_microbatches;
+	int m = x->run->work.pipeline->n_microbatches;
 
-	return left < x->run->work.pipeline->n_microbatches ? (int)left
-							    : x->run->work.pipeline->n_microbatches;
+	return (int)smaller(x->n_microbatches - round * m, m);
 }
 
 static int begin_round(struct rounds *x, struct orr_error *err)

@@ -138,7 +138,6 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 	return 0;
 }
 
-/* What the largest job of any stage needs. */
 static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 					     enum orr_precision precision)
 {
@@ -223,12 +222,13 @@ static int create_workspaces(struct orr_session *session, const struct orr_work 
 
 	if (ORR_IS_SIMULATED) /* nothing is computed */
 		return 0;
-	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
-		if (orr_workspace_init(&workspaces[i], i, NULL,
-				       orr_policy_is_reserved(session->policy, (int)i) ? &none
-										       : &sizes,
-				       why, sizeof(why)))
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++) {
+		bool reserved = orr_policy_is_reserved(session->policy, (int)i);
+
+		if (orr_workspace_init(&workspaces[i], i, NULL, reserved ? &none : &sizes, why,
+				       sizeof(why)))
 			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
+	}
 	if (!(foreign = calloc((size_t)work->pipeline->n_stages, sizeof(*foreign))))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d stages",
 				work->pipeline->n_stages);

@@ -75,8 +75,20 @@ int orr_data_settle(const struct orr_data *data, struct orr_error *err)
 	return code;
 }
 
-/* ---- parameters ---- */
+void *orr_data_pin(size_t bytes)
+{
+	void *at;
 
+	return starpu_malloc_flags(&at, bytes, STARPU_MALLOC_PINNED) ? NULL : at;
+}
+
+void orr_data_unpin(void *at, size_t bytes)
+{
+	if (at)
+		starpu_free_flags(at, bytes, STARPU_MALLOC_PINNED);
+}
+
+/* ---- parameters ---- */
 /* Do the gradients of o add up in place? They do if one worker makes them all, in microbatch order,
  * on the owner's rank. */
 static bool adds_in_place(const struct orr_work *work, const struct orr_owned *o)
@@ -266,7 +278,7 @@ int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_erro
 
 void orr_data_drop(const struct orr_data *data, starpu_data_handle_t handle)
 {
-	if (data->temporary_bytes > data->keep_bytes)
+	if (handle && data->temporary_bytes > data->keep_bytes)
 		starpu_data_invalidate_submit(handle);
 }
 

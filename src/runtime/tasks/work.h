@@ -54,6 +54,11 @@ static inline bool orr_work_computes(const struct orr_work *work, int j)
 {
 	return orr_work_has(work, work->jobs->compute[j]);
 }
+/* The rank that does. */
+static inline int orr_work_rank(const struct orr_work *work, int j)
+{
+	return work->rank_of[work->jobs->compute[j]];
+}
 static inline int64_t orr_work_n_parameters(const struct orr_work *work, int s)
 {
 	return work->programs[s]->n_parameters;
