@@ -10,8 +10,7 @@ struct found {
 	 * without parameters. */
 	bool trained, cut;
 	bool read;    /* by any */
-	bool reached; /* a gradient arrives: it is an end of the model, or a reader of it is reached
-		       */
+	bool reached; /* a gradient arrives: it is an end of the model, or a reader is reached */
 };
 
 /* Its readers have been looked at: from the ends up. */

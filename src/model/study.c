@@ -18,8 +18,7 @@ bool orr_study_is(const char *text)
 	       strncmp(text, TOWERS, strlen(TOWERS)) == 0;
 }
 
-/* n operators in a row, NAME.0 to NAME.n-1, in block; returns through *last the number of the last.
- */
+/* n operators in a row, NAME.0 to NAME.n-1, in block; *last: the number of the last. */
 static int add_row(struct orr_draft *draft, const char *name, int64_t n, int block, int *last,
 		   struct orr_error *err)
 {

@@ -145,8 +145,7 @@ static void note_depth(int *depth, int common)
 		*depth = common;
 }
 
-/* The one entry and the one exit of every block: where edges from outside end, or none ends at all.
- */
+/* The one entry and the one exit of every block: where edges from outside end, or none ends. */
 static int find_ends(struct unfold *u, struct orr_error *err)
 {
 	const struct orr_draft *draft = u->draft;

@@ -1,6 +1,6 @@
 #pragma once
 /* What microbatches cost where they differ: the table is made by microbatches.h. */
-#include "orrery/pipeline.h"
+#include <stdint.h>
 
 /* Of one microbatch on one stage; the fields are those of struct orr_stage. */
 struct orr_cost {
@@ -8,12 +8,8 @@ struct orr_cost {
 	int64_t stash_bytes, input_bytes;
 };
 
-static inline struct orr_cost orr_cost_of_stage(const struct orr_stage *stage)
-{
-	return (struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
-				 stage->stash_bytes, stage->input_bytes};
-}
-
+struct orr_stage;
+struct orr_cost orr_cost_of_stage(const struct orr_stage *stage);
 struct orr_microbatches {
 	int n;                           /* microbatches of the step */
 	struct orr_cost *costs;          /* [n * n_stages] of (s,b): costs[b * n_stages + s] */

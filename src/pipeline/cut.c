@@ -203,8 +203,7 @@ static int find(struct cutting *c, int n_stages, bool exactly, int *stage_of, in
 	}
 }
 
-/* What gathers is apart from all that it reads, and from other losses: it alone may connect them.
- */
+/* What gathers is apart from all that it reads, and other losses: it alone may connect them. */
 static int least_stages(const struct orr_graph *g)
 {
 	int n = 0, n_losses = 0;

@@ -346,8 +346,7 @@ struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int
 	return (struct orr_link_cost){m->levels.latency_ns[l], m->levels.bytes_per_s[l]};
 }
 
-/* A transfer longer than the clock can count takes all of it, and is refused where it is asked for.
- */
+/* A transfer longer than the clock can count takes all of it, and is refused elsewhere. */
 static int64_t within_clock(double ns)
 {
 	return ns < (double)(INT64_MAX / 4) ? llround(ns) : INT64_MAX / 4;

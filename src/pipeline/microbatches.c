@@ -5,6 +5,7 @@
 
 #include "base/max.h"
 #include "cost.h"
+#include "orrery/pipeline.h"
 
 void orr_microbatches_set(struct orr_pipeline *p, int b, const struct orr_pipeline *q)
 {

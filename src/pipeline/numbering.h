@@ -17,8 +17,7 @@ struct orr_readers {
 	int *of, *first;
 };
 
-/* part_of: of every operator, -1: none. In the memory of `all`, which says whether there was any.
- */
+/* part_of: of every operator, -1: none. In the memory of `all`, which says whether there was. */
 void orr_readers_find(struct orr_readers *readers, struct orr_arrays *all,
 		      const struct orr_graph *g, const int *part_of, int n_parts);
 

@@ -16,8 +16,7 @@ struct orr_pipeline;
  * numbered topologically, in the order of their first operators. samples: of one microbatch, for
  * sizes and for operators without measured costs. *out borrows g, and has a copy of the machine.
  * Of a graph that was split (rewrite.h) the one before is cut, into a stage a group of workers, and
- * each stage into what every worker of its group does between two exchanges: see struct orr_split.
- */
+ * each stage into what every worker of its group does between two exchanges (struct orr_split). */
 int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int n_stages, int64_t samples,
 		  struct orr_error *err);

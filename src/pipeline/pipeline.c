@@ -378,6 +378,12 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 	return 0;
 }
 
+struct orr_cost orr_cost_of_stage(const struct orr_stage *stage)
+{
+	return (struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
+				 stage->stash_bytes, stage->input_bytes};
+}
+
 static int64_t pass_ns(const struct orr_pipeline *p, int s, struct orr_cost cost, enum orr_pass d,
 		       bool split)
 {

@@ -17,8 +17,7 @@ struct orr_updates {
 	int *incomplete; /* [sets of parameters] stages whose gradients are not all with owners */
 	int *running;    /* [n], at the first owner: owners that have not made the version */
 	int *sums;       /* [n_stages] sets whose sum its next update waits for */
-	/* without a flush, the jobs that read the version of update u: readers[first_reader[u]] on
-	 */
+	/* without a flush, the jobs that read the version of u: readers[first_reader[u]] on */
 	int *readers, *first_reader;
 };
 

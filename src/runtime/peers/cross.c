@@ -88,8 +88,7 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 
 /* Output i of F of (s,b), and the gradient of it that comes back. All microbatches of what is
  * gathered come with the first F of the stage that reads it, and their gradients go with its last
- * B.
- */
+ * B. */
 static int visit_edge(const struct orr_work *work, int s, int b, int i,
 		      int (*visit)(void *user, const struct orr_handover *h), void *user)
 {

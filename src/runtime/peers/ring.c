@@ -83,8 +83,7 @@ static int64_t chunk_of(const struct at *x, int i, int c)
 	return chunk_floats(x->ring->cross->work, x->ring->slots->data->owned[i].s, c);
 }
 
-/* The message of chunk c to or from rank `other`, on its way to owner i in this turn of the ring.
- */
+/* The message of chunk c to or from rank `other`, on its way to owner i in this round. */
 static struct orr_message message_of(const struct at *x, int i, int c, int round,
 				     starpu_data_handle_t chunk, int other)
 {

@@ -38,8 +38,7 @@ struct evaluation {
 };
 
 /* Rows of a block, of n_rows; what reads a whole minibatch takes them for one. Outputs of all
- * operators take half a GiB at most, by the unsplit graph alone: every cut gives the same figures.
- */
+ * operators take half a GiB at most, by the unsplit graph: every cut gives the same figures. */
 static int64_t rows_at_once(const struct orr_run *run, int64_t n_rows)
 {
 	const struct orr_graph *g = orr_graph_whole(run->work.pipeline->graph);

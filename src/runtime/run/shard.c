@@ -91,8 +91,7 @@ void orr_shard_copy(const struct orr_run *run, const struct orr_owned *o, float 
 	}
 }
 
-/* The part of owner o, here or elsewhere, to the rank of the first owner, if that is another one.
- */
+/* The part of owner o, here or elsewhere, to the rank of the first owner, if that is another. */
 static int bring(float *whole, const struct orr_run *run, const struct orr_owned *o, int to,
 		 struct orr_error *err)
 {

@@ -234,8 +234,7 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	return code;
 }
 
-/* Can samples, and the jobs of each worker, be counted from the start of training up to this step?
- */
+/* Can samples, and the jobs of each worker, be counted from the start of training to this step? */
 static int check_step(const struct orr_run *run, int64_t step, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;

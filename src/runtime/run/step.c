@@ -312,8 +312,7 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		       : orr_step_submit_updates(run, slot, s, 0, err);
 }
 
-/* All owners of s that are here update by the sum that is there, and share what they have updated.
- */
+/* All owners of s that are here update by the sum that is there, and share what they update. */
 static int submit_owners(struct orr_run *run, struct orr_slot *slot, int s, int q,
 			 struct orr_error *err)
 {

@@ -16,8 +16,7 @@ static bool is_first(const struct orr_work *work, const struct orr_owned *o, int
 			     orr_jobs_at(work->jobs, j).b / n;
 }
 
-/* Tasks that follow one another in the order of their submission, which is the same in every step.
- */
+/* Tasks that follow one another in the order of submission, which is the same in every step. */
 enum { TASKS = 64 };
 struct orr_batch {
 	struct orr_batch *next;
