@@ -26,17 +26,10 @@ struct names {
 	int n;
 };
 
-static const char *skip_blanks(const char *text)
-{
-	while (isspace((unsigned char)*text))
-		text++;
-	return text;
-}
-
 /* The first line that is not empty says so. */
 bool orr_pipedream_is(const char *text)
 {
-	const char *line = skip_blanks(text);
+	const char *line = text + strspn(text, " \t\n\v\f\r");
 	size_t length = strcspn(line, "\n");
 	const char *dashes = memmem(line, length, DASHES, strlen(DASHES));
 

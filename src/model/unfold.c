@@ -73,9 +73,8 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 	const struct orr_draft *draft = u->draft;
 	int64_t total = 0;
 	char place[256];
-	int i;
 
-	for (i = 0; i < draft->n_blocks; i++) {
+	for (int i = 0; i < draft->n_blocks; i++) {
 		const struct orr_draft_block *block = &draft->blocks[i];
 
 		u->depth[i] = depth_of(u, block->parent) + 1;
@@ -84,7 +83,7 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 		if (u->block_copies[i] <= ORR_MOST_OPERATORS)
 			u->block_copies[i] *= block->repeat;
 	}
-	for (i = 0; i < draft->n_operators; i++) {
+	for (int i = 0; i < draft->n_operators; i++) {
 		const struct orr_draft_operator *o = &draft->operators[i];
 
 		u->copies[i] = copies_of_block(u, o->block);
@@ -149,13 +148,13 @@ static void note_depth(int *depth, int common)
 static int find_ends(struct unfold *u, struct orr_error *err)
 {
 	const struct orr_draft *draft = u->draft;
-	int i, code = 0;
+	int code = 0;
 
-	for (i = 0; i < draft->n_blocks; i++)
+	for (int i = 0; i < draft->n_blocks; i++)
 		u->entry[i] = u->exit[i] = -1;
-	for (i = 0; i < draft->n_operators; i++)
+	for (int i = 0; i < draft->n_operators; i++)
 		u->in[i] = u->out_of[i] = INT_MIN;
-	for (i = 0; i < draft->n_edges; i++) {
+	for (int i = 0; i < draft->n_edges; i++) {
 		const struct orr_draft_edge *edge = &draft->edges[i];
 		int common = depth_of(u, common_block(u, draft->operators[edge->from].block,
 						      draft->operators[edge->to].block));
@@ -163,7 +162,7 @@ static int find_ends(struct unfold *u, struct orr_error *err)
 		note_depth(&u->in[edge->to], common);
 		note_depth(&u->out_of[edge->from], common);
 	}
-	for (i = 0; i < draft->n_operators && !code; i++) {
+	for (int i = 0; i < draft->n_operators && !code; i++) {
 		code = claim(u, i, u->in[i], u->entry, "entry", err);
 		if (!code)
 			code = claim(u, i, u->out_of[i], u->exit, "exit", err);
@@ -289,16 +288,16 @@ static int link_copies(struct unfold *u, int entry, int exit, int64_t copies, in
 static int unfold(struct unfold *u, struct orr_error *err)
 {
 	const struct orr_draft *draft = u->draft;
-	int i, code = 0;
+	int code = 0;
 
-	for (i = 0; i < draft->n_operators && !code; i++)
+	for (int i = 0; i < draft->n_operators && !code; i++)
 		code = copy_operator(u, i, err);
-	for (i = 0; i < draft->n_edges && !code; i++)
+	for (int i = 0; i < draft->n_edges && !code; i++)
 		code = copy_edge(u, &draft->edges[i], err);
-	for (i = 0; i < draft->n_operators && !code; i++)
+	for (int i = 0; i < draft->n_operators && !code; i++)
 		if (draft->operators[i].repeat > 1)
 			code = link_copies(u, i, i, u->copies[i], draft->operators[i].repeat, err);
-	for (i = 0; i < draft->n_blocks && !code; i++)
+	for (int i = 0; i < draft->n_blocks && !code; i++)
 		if (draft->blocks[i].repeat > 1 && u->entry[i] >= 0 && u->exit[i] >= 0)
 			code = link_copies(u, u->entry[i], u->exit[i], u->block_copies[i],
 					   draft->blocks[i].repeat, err);

@@ -65,7 +65,7 @@ static int split(char *line, char **cells, int most)
 
 static int read_heading(struct reading *r, char *line)
 {
-	char *cells[N_COLUMNS], why[160];
+	char *cells[N_COLUMNS];
 	int n = split(line, cells, N_COLUMNS);
 
 	for (int k = 0; k < N_COLUMNS; k++)
@@ -75,13 +75,12 @@ static int read_heading(struct reading *r, char *line)
 
 		while (k < N_COLUMNS && strcmp(cells[i], names[k]))
 			k++;
-		if (k == N_COLUMNS || r->column_of[k] >= 0) {
-			(void)snprintf(why, sizeof(why),
-				       "'%.40s' %s: the heading names each of stage, microbatch, "
-				       "pass, duration, bytes and stash at most once",
-				       cells[i], k < N_COLUMNS ? "again" : "is no column");
-			return refuse(r, why);
-		}
+		if (k == N_COLUMNS || r->column_of[k] >= 0)
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: '%.40s' %s: the heading names each of stage, "
+					"microbatch, pass, duration, bytes and stash at most once",
+					r->path, r->line, cells[i],
+					k < N_COLUMNS ? "again" : "is no column");
 		r->column_of[k] = i;
 	}
 	for (int k = STAGE; k <= PASS; k++)

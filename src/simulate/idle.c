@@ -31,15 +31,6 @@ struct search {
 
 /* ---- what each worker did ---- */
 
-static int count_items(const struct orr_timeline *t, int w)
-{
-	int n = t->jobs->first[w + 1] - t->jobs->first[w];
-
-	for (int u = 0; u < t->n_updates; u++)
-		n += t->updates[u].w == w;
-	return n;
-}
-
 /* In the order of time: what takes none comes before what starts with it. */
 static int order_worker(struct orr_idle *idle, int w, struct orr_keyed *keyed,
 			struct orr_error *err)
@@ -374,7 +365,11 @@ static int allocate(struct search *x, struct orr_error *err)
 		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %zu workers",
 				n_workers);
 	for (int w = 0; w < idle->n_workers; w++)
-		idle->first[w + 1] = idle->first[w] + count_items(x->t, w);
+		idle->first[w + 1] = x->jobs->first[w + 1] - x->jobs->first[w];
+	for (int u = 0; u < x->t->n_updates; u++)
+		idle->first[x->t->updates[u].w + 1]++;
+	for (int w = 0; w < idle->n_workers; w++)
+		idle->first[w + 1] += idle->first[w];
 	n = (size_t)idle->first[n_workers];
 	idle->items = orr_arrays_add(&idle->all, n + 1, sizeof(*idle->items));
 	idle->gaps = orr_arrays_add(&idle->all, MOST_GAPS * n + 4 * n_workers, sizeof(*idle->gaps));
