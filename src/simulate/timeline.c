@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "orrery/jobs.h"
 #include "base/sort.h"
 #include "schedule/versions.h"
@@ -386,11 +387,11 @@ int64_t orr_timeline_makespan(const struct orr_timeline *t)
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
 		if (!orr_jobs_has(t->jobs, j))
 			continue;
-		first = t->start_ns[j] < first ? t->start_ns[j] : first;
-		last = t->end_ns[j] > last ? t->end_ns[j] : last;
+		first = smaller(first, t->start_ns[j]);
+		last = larger(last, t->end_ns[j]);
 	}
 	for (int u = 0; u < t->n_updates; u++)
-		last = t->updates[u].end_ns > last ? t->updates[u].end_ns : last;
+		last = larger(last, t->updates[u].end_ns);
 	return last - first;
 }
 
@@ -403,16 +404,14 @@ int64_t orr_timeline_span(const struct orr_timeline *t)
 		int64_t first = INT64_MAX, last = orr_timeline_gathered(t, w);
 
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-			int j = jobs->by_worker[i];
-
-			first = t->start_ns[j] < first ? t->start_ns[j] : first;
-			last = t->end_ns[j] > last ? t->end_ns[j] : last;
+			first = smaller(first, t->start_ns[jobs->by_worker[i]]);
+			last = larger(last, t->end_ns[jobs->by_worker[i]]);
 		}
 		for (int u = 0; u < t->n_updates; u++)
-			if (t->updates[u].w == w && t->updates[u].end_ns > last)
-				last = t->updates[u].end_ns;
-		if (last >= first && last - first > span)
-			span = last - first;
+			if (t->updates[u].w == w)
+				last = larger(last, t->updates[u].end_ns);
+		if (last >= first)
+			span = larger(span, last - first);
 	}
 	return span;
 }

@@ -148,16 +148,10 @@ static void bench_fini(struct bench *t)
 	orr_program_destroy(t->program);
 }
 
-static void run_backward(struct bench *t, enum orr_part part)
-{
-	/* a factor of 1: what is scaled in its place shall not vanish as passes are repeated */
-	orr_program_backward(t->program, t->device, part, t->n, 1.0f, t->parameters, t->stash, NULL,
-			     false, (const float *const *)t->out, t->in, t->gradient, true,
-			     t->scratch);
-}
-
 static void run_part(struct bench *t, enum part part)
 {
+	static const enum orr_part parts[] = {
+		[INPUT] = ORR_PART_INPUT, [WEIGHT] = ORR_PART_WEIGHT, [BOTH] = ORR_PART_BOTH};
 	const float *gradient = t->gradient;
 
 	switch (part) {
@@ -172,13 +166,11 @@ static void run_part(struct bench *t, enum part part)
 				    t->metrics);
 		break;
 	case INPUT:
-		run_backward(t, ORR_PART_INPUT);
-		break;
 	case WEIGHT:
-		run_backward(t, ORR_PART_WEIGHT);
-		break;
-	case BOTH:
-		run_backward(t, ORR_PART_BOTH);
+	case BOTH: /* a factor of 1: what is scaled in its place shall not vanish when repeated */
+		orr_program_backward(t->program, t->device, parts[part], t->n, 1.0f, t->parameters,
+				     t->stash, NULL, false, (const float *const *)t->out, t->in,
+				     t->gradient, true, t->scratch);
 		break;
 	case UPDATE: /* which is what makes rounding again necessary */
 		t->device->kernels->optimizer->step(t->device, &t->rule, 1, t->n_trained,
