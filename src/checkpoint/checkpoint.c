@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "manifest.h"
 #include "steps.h"
 
 struct orr_checkpoint {
@@ -84,14 +82,14 @@ int orr_checkpoint_prepare(const char *path, int64_t *newest, struct orr_error *
 
 /* ---- writing ---- */
 
-static int fail_to_make(const struct orr_folder *folder, const char *name, int number,
-			struct orr_error *err)
+/* errno says why. */
+static int fail_to_make(const struct orr_folder *folder, const char *name, struct orr_error *err)
 {
-	bool taken = number == EEXIST || number == ENOTEMPTY || number == ENOTDIR;
+	bool taken = errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR;
 
 	return orr_fail(err, ORR_E_IO, "%s/%s: cannot be made: %s", folder->path, name,
 			taken ? "something that is no checkpoint is in its place: move it away"
-			      : strerror(number));
+			      : strerror(errno));
 }
 
 int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
@@ -105,7 +103,7 @@ int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
 	orr_step_unfinished_name(name, step);
 	orr_step_remove(&folder, name);
 	if (mkdirat(folder.fd, name, 0777))
-		code = fail_to_make(&folder, name, errno, err);
+		code = fail_to_make(&folder, name, err);
 	orr_folder_close(&folder);
 	return code;
 }
@@ -183,7 +181,7 @@ static int take_name(const struct orr_folder *folder, int64_t step, struct orr_e
 	 * it. */
 	orr_step_remove(folder, name);
 	if (renameat(folder->fd, unfinished, folder->fd, name))
-		return fail_to_make(folder, name, errno, err);
+		return fail_to_make(folder, name, err);
 	return orr_folder_settle(folder, err);
 }
 

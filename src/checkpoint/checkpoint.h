@@ -1,7 +1,6 @@
 #pragma once
 /* Tensors to and from a checkpoint. */
 #include <jansson.h>
-#include <stdint.h>
 #include "orrery/run.h"
 #include "manifest.h"
 #include "safetensors.h"

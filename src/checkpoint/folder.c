@@ -13,20 +13,13 @@
 
 static const char *kind(mode_t mode)
 {
-	switch (mode & S_IFMT) {
-	case S_IFREG:
-		return "a file";
-	case S_IFDIR:
-		return "a folder";
-	case S_IFLNK:
-		return "a link";
-	case S_IFIFO:
-		return "a pipe";
-	case S_IFSOCK:
-		return "a socket";
-	default:
-		return "a device";
-	}
+	mode &= S_IFMT;
+	return mode == S_IFREG    ? "a file"
+	       : mode == S_IFDIR  ? "a folder"
+	       : mode == S_IFLNK  ? "a link"
+	       : mode == S_IFIFO  ? "a pipe"
+	       : mode == S_IFSOCK ? "a socket"
+				  : "a device";
 }
 
 /* What is of that name and could not be opened as the kind that it is to be. */

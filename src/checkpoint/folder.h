@@ -5,7 +5,6 @@
  * instead. */
 #include <dirent.h>
 #include <limits.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 struct orr_folder {
@@ -24,8 +23,7 @@ void orr_folder_close(struct orr_folder *f);
 /* The path of a name in it, for messages; the caller frees it. NULL: no memory. */
 char *orr_folder_path(const struct orr_folder *f, const char *name);
 
-/* A plain file, opened by these flags of open(); *fd is the caller's. n_bytes: NULL, or its size.
- */
+/* A plain file, opened with these flags; *fd is the caller's. n_bytes: its size, or NULL. */
 int orr_folder_file(const struct orr_folder *f, const char *name, int flags, int *fd,
 		    int64_t *n_bytes, struct orr_error *err);
 

@@ -1,7 +1,6 @@
 #include "manifest.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

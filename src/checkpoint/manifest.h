@@ -2,7 +2,6 @@
 /* The manifest of a checkpoint: JSON with the step, what its state is of, its shards with their
  * checksums, and a checksum of its own. */
 #include <jansson.h>
-#include <stdint.h>
 #include "checksum.h"
 #include "folder.h"
 #include "orrery/orrery.h"

@@ -3,14 +3,13 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/element.h"
-#include "base/json.h"
 #include "base/input_file.h"
-#include "base/tensor_header.h"
+#include "base/json.h"
+#include "base/max.h"
 #include "sink.h"
 
 #define READ_FLOATS ((size_t)1 << 16)
@@ -57,23 +56,12 @@ static int get_values(const char *path, const struct orr_named_tensor *tensors, 
 	const struct orr_tensor_source *source = tensors[i].source;
 	int code;
 
-	*values = tensors[i].values;
-	if (*values)
+	if ((*values = tensors[i].values))
 		return 0;
-	if ((code = source->get(source->user, i, values, err)))
-		return code;
-	return is_finite(&tensors[i], *values)
-		       ? 0
+	code = source->get(source->user, i, values, err);
+	return code || is_finite(&tensors[i], *values)
+		       ? code
 		       : fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
-}
-
-static json_t *shape_of(const struct orr_named_tensor *tensor)
-{
-	json_t *shape = json_array();
-
-	for (int i = 0; i < tensor->n_dims; i++)
-		orr_json_append(&shape, json_integer(tensor->shape[i]));
-	return shape;
 }
 
 /* All before the data, *n_bytes of it, or NULL: the names do not fit, or are no UTF-8. */
@@ -88,11 +76,13 @@ static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int 
 		orr_json_set(&header, "__metadata__", json_pack("{s:s}", "about", note));
 	for (int i = 0; i < n; i++) {
 		int64_t end = at + orr_named_tensor_floats(&tensors[i]) * (int64_t)sizeof(float);
+		json_t *shape = json_array();
 
+		for (int k = 0; k < tensors[i].n_dims; k++)
+			orr_json_append(&shape, json_integer(tensors[i].shape[k]));
 		orr_json_set(&header, tensors[i].name,
-			     json_pack("{s:s,s:o,s:[I,I]}", "dtype", "F32", "shape",
-				       shape_of(&tensors[i]), "data_offsets", (json_int_t)at,
-				       (json_int_t)end));
+			     json_pack("{s:s,s:o,s:[I,I]}", "dtype", "F32", "shape", shape,
+				       "data_offsets", (json_int_t)at, (json_int_t)end));
 		at = end;
 	}
 	if (header && (text = json_dumps(header, JSON_COMPACT))) {
@@ -118,10 +108,10 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 	int code;
 
 	if (!text) {
-		code = orr_fail(err, ORR_E_UNSUPPORTED,
-				"%s/%s: the names of %d tensors do not fit its header, or are "
-				"no UTF-8",
-				folder->path, name, n);
+		code = orr_fail(
+			err, ORR_E_UNSUPPORTED,
+			"%s/%s: the names of %d tensors do not fit its header, or are no UTF-8",
+			folder->path, name, n);
 		goto out;
 	}
 	if ((code = check_finite(folder->path, tensors, n, err)) ||
@@ -148,12 +138,11 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 {
 	size_t length = 0;
 	char *text = begin(&length, tensors, n, note);
-	int code =
-		text ? check_finite("weights", tensors, n, err)
-		     : orr_fail(err, ORR_E_UNSUPPORTED,
-				"weights: the names of %d tensors do not fit a header, or are no "
-				"UTF-8",
-				n);
+	int code = text ? check_finite("weights", tensors, n, err)
+			: orr_fail(err, ORR_E_UNSUPPORTED,
+				   "weights: the names of %d tensors do not fit a header, or are "
+				   "no UTF-8",
+				   n);
 
 	if (!code)
 		(void)fwrite(text, 1, length, file);
@@ -180,9 +169,8 @@ static int read_data(const struct orr_tensor_file *file, XXH3_state_t *digest, i
 	if (!floats)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
 	for (int64_t at = 0; at < file->data_bytes && !code;) {
-		int64_t left = file->data_bytes - at;
-		size_t most = READ_FLOATS * sizeof(*floats),
-		       n = left < (int64_t)most ? (size_t)left : most;
+		size_t n = (size_t)smaller(file->data_bytes - at,
+					   (int64_t)(READ_FLOATS * sizeof(*floats)));
 
 		if (orr_read_at(file->fd, floats, n, file->data_at + at))
 			code = orr_tensor_header_fail(file->path, "it cannot be read to its end",
@@ -205,10 +193,10 @@ static int check_tensors(const struct orr_tensor_file *file, int64_t wild, struc
 		const struct orr_tensor_entry *entry = &file->header.entries[i];
 
 		if (entry->element != ORR_ELEMENT_F32)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: the tensor '%s' is of dtype %s, a checkpoint's are "
-					"of F32",
-					file->path, entry->name, orr_element_name(entry->element));
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: the tensor '%s' is of dtype %s, a checkpoint's are of F32",
+				file->path, entry->name, orr_element_name(entry->element));
 		if (wild >= entry->at && wild < entry->end)
 			return fail_as_wild(file->path, entry->name, ORR_E_INPUT, err);
 	}

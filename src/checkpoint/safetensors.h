@@ -2,7 +2,6 @@
 /* Tensors by their names in a file of the safetensors format, float32 alone: the length of a JSON
  * header in 8 bytes, little-endian; the header, which gives every tensor's dtype, shape and place;
  * the data. */
-#include <stdint.h>
 #include <stdio.h>
 #include "base/tensor_header.h"
 #include "checksum.h"

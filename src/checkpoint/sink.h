@@ -1,8 +1,6 @@
 #pragma once
 /* Files that must outlive a crash: written whole, with a checksum of what was meant to be written,
  * and on the disk when they are closed. */
-#include <stddef.h>
-#include <stdint.h>
 #include "checksum.h"
 #include "orrery/orrery.h"
 #include "folder.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/grow.h"
+#include "base/sort.h"
 
 /* ---- names ---- */
 
@@ -73,9 +74,7 @@ bool orr_step_is_shard(const char *name)
 
 static int newest_first(const void *a, const void *b)
 {
-	const int64_t *x = a, *y = b;
-
-	return (*x < *y) - (*x > *y);
+	return orr_compare_numbers(b, a);
 }
 
 int orr_steps_list(const struct orr_folder *folder, int64_t **steps, int *n, struct orr_error *err)

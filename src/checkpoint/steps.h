@@ -1,7 +1,5 @@
 #pragma once
 /* The steps in a checkpoint folder: their names, a list of them, and how one is removed. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 #include "folder.h"
 

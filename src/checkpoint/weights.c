@@ -34,21 +34,16 @@ static int read_header(struct orr_tensor_file *w, struct orr_error *err)
 
 /* ---- its tensors and the model's ---- */
 
-static bool is_shared(const struct orr_graph *g, int k, int other)
-{
-	return k == other ||
-	       (g->operators[k].tied >= 0 && g->operators[k].tied == g->operators[other].tied);
-}
-
 /* Parameter i of operator k, or of the first that shares it; NULL: it is not there. */
 static const struct orr_tensor_entry *find(const struct orr_tensor_file *w,
 					   const struct orr_graph *g, int k, const char *parameter)
 {
 	const struct orr_tensor_entry *entry = NULL;
+	int tied = g->operators[k].tied;
 	char name[NAME];
 
 	for (int other = 0; other < g->n_operators && !entry; other++) {
-		if (!is_shared(g, k, other))
+		if (other != k && (tied < 0 || g->operators[other].tied != tied))
 			continue;
 		(void)snprintf(name, sizeof(name), "%s.%s", g->operators[other].name, parameter);
 		entry = orr_tensor_header_find(&w->header, name);
@@ -80,11 +75,10 @@ static int check_entry(const struct orr_tensor_file *w, const struct orr_tensor_
 		return 0;
 	print_shape(there, entry->dims, entry->n_dims);
 	print_shape(here, dims, n_dims);
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%s: '%.80s' is %s there and %s in the model: make them equal, or take it out of "
-		"the file and give [init-partly]",
-		w->path, entry->name, there, here);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: '%.80s' is %s there and %s in the model: make them equal, or take it "
+			"out of the file and give [init-partly]",
+			w->path, entry->name, there, here);
 }
 
 /* The first of some names, "a.weight, a.bias and 4 more". */
@@ -102,14 +96,13 @@ static void add_name(struct names *names, const char *name)
 			       name);
 }
 
-static const char *end_names(struct names *names)
+static void end_names(struct names *names)
 {
 	size_t n = strlen(names->text);
 
 	if (names->n > MOST_NAMES)
 		(void)snprintf(names->text + n, sizeof(names->text) - n, " and %d more",
 			       names->n - MOST_NAMES);
-	return names->text;
 }
 
 static int check_model(const struct orr_tensor_file *w, const struct orr_graph *g,
@@ -176,27 +169,24 @@ static int compare(const struct orr_tensor_file *w, const struct orr_graph *g, b
 	if (size)
 		*text = '\0';
 	if (partly && missing.n)
-		(void)snprintf(
-			text, size,
-			"%s: lacks %d of the model's tensors (%s), which begin as they would "
-			"without it%s",
-			w->path, missing.n, missing.text, left.n ? "; " : "");
+		(void)snprintf(text, size,
+			       "%s: lacks %d of the model's tensors (%s), which begin as they "
+			       "would without it%s",
+			       w->path, missing.n, missing.text, left.n ? "; " : "");
 	if (partly && left.n)
 		(void)snprintf(text + strlen(text), size - strlen(text), "%s%s%d left over (%s)",
 			       missing.n ? "" : w->path, missing.n ? "" : ": ", left.n, left.text);
 	if (partly || (!missing.n && !left.n))
 		return 0;
 	if (missing.n)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%.100s: lacks %d of the model's tensors (%s): give [init-partly] to "
-			"begin with what is there",
-			w->path, missing.n, missing.text);
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%.100s: %d left over that the model has not (%s): give [init-partly] to leave "
-		"them",
-		w->path, left.n, left.text);
+		return orr_fail(err, ORR_E_INPUT,
+				"%.100s: lacks %d of the model's tensors (%s): give [init-partly] "
+				"to begin with what is there",
+				w->path, missing.n, missing.text);
+	return orr_fail(err, ORR_E_INPUT,
+			"%.100s: %d left over that the model has not (%s): give [init-partly] to "
+			"leave them",
+			w->path, left.n, left.text);
 }
 
 int orr_weights_open(struct orr_tensor_file *w, const char *path, const struct orr_graph *g,

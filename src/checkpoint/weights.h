@@ -1,9 +1,6 @@
 #pragma once
 /* The weights of a model as one safetensors file, so that a model that was begun elsewhere goes on
  * here, and back. Tensors have the names of checkpoints, "operator.weight". */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 struct orr_graph;

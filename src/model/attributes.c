@@ -128,9 +128,9 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 			orr_nearest_try(&near, a->name, NULL);
 		for (size_t i = 0; i < N_ATTRIBUTES; i++)
 			orr_nearest_try(&near, attributes[i].name, NULL);
-	}
-	if (kind != 'n')
+	} else {
 		orr_nearest_try_all(&near, kind == 'e' ? edge_own : graph_own);
+	}
 	orr_nearest_try_all(&near, drawing_of(kind));
 	return orr_nearest_hint(hint, &near);
 }
@@ -192,16 +192,10 @@ static int read_ranges(int64_t **out, int64_t *n, const char *text, int64_t most
 static int set_columns(struct orr_operator *o, const char *text, const char *what,
 		       struct orr_error *err)
 {
-	int64_t *columns;
-	int code = read_ranges(&columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what, err);
-
-	if (code)
-		return code;
 	free(o->columns);
-	o->columns = columns;
-	return 0;
+	o->columns = NULL;
+	return read_ranges(&o->columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what, err);
 }
-
 static int set_name(char **name, const char *text, const char *what, struct orr_error *err)
 {
 	free(*name);
@@ -253,7 +247,6 @@ static int set_range(double *values, const struct orr_attribute *a, const char *
 	return code;
 }
 
-/* One of its op's own. */
 static int set_own(struct orr_operator *o, const struct orr_attribute *a, const char *text,
 		   const char *what, struct orr_error *err)
 {
@@ -321,16 +314,14 @@ int orr_attribute_truth(bool *truth, const char *text, const char *what, struct 
 	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give true or false", what, text);
 }
 
-static int set_gather(struct orr_operator *o, const char *text, const char *what,
-		      struct orr_error *err)
+static int set_gather(bool *gather, const char *text, const char *what, struct orr_error *err)
 {
-	o->gather = strcmp(text, "minibatch") == 0;
-	if (o->gather || !*text)
-		return 0;
-	return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give minibatch, or leave it out", what,
-			text);
+	*gather = strcmp(text, "minibatch") == 0;
+	return *gather || !*text
+		       ? 0
+		       : orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give minibatch, or leave it out",
+				  what, text);
 }
-
 int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
 			   const char *what, struct orr_error *err)
 {
@@ -353,7 +344,7 @@ static int set_special(struct orr_draft_operator *o, const char *name, const cha
 	int code;
 
 	if (strcmp(name, "gather") == 0)
-		return set_gather(&o->is, text, what, err);
+		return set_gather(&o->is.gather, text, what, err);
 	if (strcmp(name, "gang") == 0)
 		return set_gang(&o->is, text, what, err);
 	if (strcmp(name, "split") == 0)
@@ -424,7 +415,6 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 	return 0;
 }
 
-/* Unknown: list the attributes of this op. */
 static int fail_unknown(const struct orr_draft_operator *o, const char *place, const char *name,
 			struct orr_error *err)
 {

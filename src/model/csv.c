@@ -1,7 +1,6 @@
 /* A CSV file of numbers. */
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include "data_file.h"
 #include "orrery/graph.h"
 
-/* What is read so far. */
 struct reader {
 	const char *path;
 	int64_t line;
@@ -96,22 +94,19 @@ static const char *cell_end(const char *begin, const char *end)
 /* A heading: words and empty cells, no number. */
 static bool is_heading(const char *line, const char *end)
 {
-	const char *begin = line, *stop;
+	const char *stop;
 	float value;
 
-	for (;; begin = stop + 1) {
-		enum cell cell;
+	do {
+		enum cell cell = read_cell(line, stop = cell_end(line, end), &value);
 
-		stop = cell_end(begin, end);
-		cell = read_cell(begin, stop, &value);
 		if (cell == CELL_NUMBER || cell == CELL_NOT_FINITE)
 			return false;
-		if (stop == end)
-			return true;
-	}
+		line = stop + 1;
+	} while (stop < end);
+	return true;
 }
 
-/* Room for n more floats. */
 static int reserve(struct reader *in, int64_t n, struct orr_error *err)
 {
 	struct orr_dataset *data = in->data;
@@ -159,22 +154,18 @@ static int read_row(struct reader *in, const char *line, const char *end, struct
 	    (code = reserve(in, data->n_kept, err)))
 		return code;
 	row = data->values ? data->values + data->n_rows * data->n_kept : NULL;
-	for (begin = line;; begin = stop + 1) {
+	do {
 		float value = 0;
-		enum cell cell;
-		int64_t place;
+		enum cell cell = read_cell(begin, stop = cell_end(begin, end), &value);
+		int64_t place = n >= data->n_columns ? -1 : data->index_of ? data->index_of[n] : n;
 
-		stop = cell_end(begin, end);
-		cell = read_cell(begin, stop, &value);
+		n++;
 		if (cell != CELL_NUMBER)
-			return bad_cell(in, n + 1, cell, err);
-		place = n >= data->n_columns ? -1 : data->index_of ? data->index_of[n] : n;
+			return bad_cell(in, n, cell, err);
 		if (place >= 0)
 			row[place] = value;
-		n++;
-		if (stop == end)
-			break;
-	}
+		begin = stop + 1;
+	} while (stop < end);
 	if (n != data->n_columns)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%lld: this line has %lld cells, the lines before have %lld",
@@ -284,20 +275,11 @@ static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
 	return code;
 }
 
-/* Reading has doubled the capacity; give back the unused part. */
-static void trim(struct orr_dataset *data)
-{
-	size_t bytes = (size_t)(data->n_rows * data->n_kept) * sizeof(float);
-	float *values = bytes ? realloc(data->values, bytes) : NULL;
-
-	if (values)
-		data->values = values;
-}
-
 int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in,
 		 const struct orr_data_columns *columns, int n, struct orr_error *err)
 {
 	struct reader r = {.path = in->path, .data = data, .wanted = columns, .n_wanted = n};
+	float *values;
 	FILE *file;
 	int code;
 
@@ -320,8 +302,11 @@ int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in,
 				"%s: %s; it needs two rows, one to test and one to train", in->path,
 				data->n_rows ? "there is one row of numbers" : what);
 	}
-	if (!code)
-		trim(data);
+	/* reading has doubled the capacity: give back the unused part */
+	if (!code && data->n_kept &&
+	    (values = reallocarray(data->values, (size_t)(data->n_rows * data->n_kept),
+				   sizeof(*values))))
+		data->values = values;
 	(void)fclose(file);
 	return code;
 }

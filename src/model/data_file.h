@@ -1,12 +1,12 @@
 #pragma once
 /* The files that a data set can be. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "base/tensor_header.h"
 #include "orrery/orrery.h"
 
 struct orr_data_columns;
 struct orr_dataset;
+
+#define ORR_DATA_KINDS "a CSV, .npy or .safetensors file ([data])"
 
 /* A plain file that is open. */
 struct orr_data_file {
@@ -15,8 +15,6 @@ struct orr_data_file {
 	int64_t n_bytes;
 };
 
-/* For the user, who names it in path, which is kept. */
-int orr_data_open(struct orr_data_file *file, const char *path, struct orr_error *err);
 int orr_data_cannot_read(const char *path, int why, struct orr_error *err);
 
 /* Fill a data set but for its split; each takes the file, which is closed when it returns. columns:

@@ -8,36 +8,34 @@
 #include <unistd.h>
 
 #include "base/element.h"
+#include "base/input_file.h"
 #include "base/mix.h"
 #include "data_file.h"
 
 /* Every fifth row, from row 0, is for testing. */
 static int split(struct orr_dataset *data, const char *path, struct orr_error *err)
 {
-	int64_t r;
-
 	data->train = malloc((size_t)data->n_rows * sizeof(*data->train));
 	data->test = malloc((size_t)data->n_rows * sizeof(*data->test));
 	if (!data->train || !data->test)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld rows", path,
 				(long long)data->n_rows);
-	for (r = 0; r < data->n_rows; r++) {
+	for (int64_t r = 0; r < data->n_rows; r++)
 		if (r % 5 == 0)
 			data->test[data->n_test++] = r;
 		else
 			data->train[data->n_train++] = r;
-	}
 	return 0;
 }
 
 int orr_dataset_read(struct orr_dataset **out, const char *path,
 		     const struct orr_data_columns *columns, int n, struct orr_error *err)
 {
-	struct orr_data_file file;
+	struct orr_data_file file = {.path = path};
 	struct orr_dataset *data;
 	int code;
 
-	if ((code = orr_data_open(&file, path, err)))
+	if ((code = orr_input_open(&file.fd, &file.n_bytes, path, ORR_DATA_KINDS, err)))
 		return code;
 	if (!(data = calloc(1, sizeof(*data))) || !(data->path = strdup(path))) {
 		(void)close(file.fd);
@@ -168,27 +166,24 @@ static struct permutation permutation_of(uint64_t n, uint64_t seed, uint64_t epo
 {
 	struct permutation p = {.n = n};
 	uint64_t key = orr_mix_next(seed) ^ epoch;
-	int bits = 2, i;
-
+	int bits = 2;
 	while (bits < 63 && (UINT64_C(1) << bits) < n)
 		bits++;
 	p.left = bits / 2;
 	p.right = bits - p.left;
-	for (i = 0; i < N_ROUNDS; i++)
+	for (int i = 0; i < N_ROUNDS; i++)
 		p.keys[i] = key = orr_mix_next(key);
 	return p;
 }
 
 static uint64_t permute(const struct permutation *p, uint64_t x)
 {
-	int i;
-
 	do {
 		int left = p->left, right = p->right;
 
 		/* The halves change places, and with them their widths; after an even number of
 		 * rounds the widths are as they were. */
-		for (i = 0; i < N_ROUNDS; i++) {
+		for (int i = 0; i < N_ROUNDS; i++) {
 			uint64_t low = x & ((UINT64_C(1) << right) - 1), high = x >> right;
 			int swap = left;
 
@@ -206,15 +201,13 @@ int orr_dataset_rows(const struct orr_dataset *data, uint64_t seed, int64_t posi
 {
 	struct permutation p;
 	int64_t epoch = -1;
-	int i;
-
 	assert(data->n_train > 0);
 	if (position < 0 || n < 0 || position > INT64_MAX - n)
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"dataset: no %d rows from position %lld on: neither may be negative", n,
 			(long long)position);
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		int64_t at = position + i;
 
 		if (at / data->n_train != epoch) {

@@ -112,10 +112,8 @@ static int read_attributes(struct reader *r, const struct orr_dot_node *node,
 		if (strcmp(a->name, "op") == 0 || (!*a->text && !a->stated))
 			continue;
 		if (strcmp(a->name, "label") == 0) {
-			if (!*a->text || strcmp(a->text, "\\N") == 0)
-				continue;
-			o->is.label = strdup(a->text);
-			if (!o->is.label)
+			if (*a->text && strcmp(a->text, "\\N") != 0 &&
+			    !(o->is.label = strdup(a->text)))
 				return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for its labels",
 						r->draft->name);
 			continue;
@@ -140,8 +138,8 @@ static int read_nodes(struct reader *r)
 
 		if (!*node->name || !plain_name(node->name))
 			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: a node's name is empty or holds a line break "
-					"or a control character",
+					"%s:%d: a node's name is empty or holds a line break or a "
+					"control character",
 					r->draft->name, node->line);
 		if ((code = orr_draft_add_operator(r->draft, node->name, r->err)))
 			return code;
@@ -173,10 +171,10 @@ static int read_edge(struct reader *r, const struct orr_dot_edge *edge, int *n, 
 		if ((code = orr_attribute_set_edge(&says, a->name, a->text, what, r->err)))
 			return code;
 		if (says.detached && says.gradient_bytes >= 0)
-			return orr_fail(r->err, ORR_E_INPUT,
-					"%s: gradient=false says that it has none: take one of "
-					"them away",
-					what);
+			return orr_fail(
+				r->err, ORR_E_INPUT,
+				"%s: gradient=false says that it has none: take one of them away",
+				what);
 	}
 	*read = says.bytes < 0 && says.gradient_bytes < 0 && !says.detached ? -1 : *n;
 	if (*read >= 0)
@@ -206,6 +204,26 @@ static int read_edges(struct reader *r)
 	return code;
 }
 
+/* kind: of orr_attribute_is_known(). */
+static int check_known(const struct reader *r, const struct orr_dot_attributes *of, char kind,
+		       const char *owner, const char *allowed)
+{
+	char hint[ORR_HINT];
+
+	for (int i = 0; i < of->n; i++) {
+		const struct orr_dot_attribute *a = &of->list[i];
+
+		if (!orr_attribute_is_known(kind, a->name))
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: %.60s%s is no attribute of %s: use %s, or what "
+					"Graphviz draws with",
+					r->draft->name, a->line, a->name,
+					orr_attribute_hint(hint, kind, a->name, NULL), owner,
+					allowed);
+	}
+	return 0;
+}
+
 static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph *subgraph)
 {
 	static const struct {
@@ -220,51 +238,28 @@ static int check_subgraph(const struct reader *r, const struct orr_dot_subgraph 
 	const struct orr_dot_attribute *repeat = orr_dot_find(&subgraph->attributes, "repeat"),
 				       *says;
 	const char *file = r->draft->name;
-	char hint[ORR_HINT];
+	int code = check_known(r, &subgraph->attributes, 'g', "a graph or a subgraph",
+			       "data, overhead, samples and profiled, on the graph, repeat, "
+			       "frozen, split and length_exponent, on a subgraph");
 
-	for (int i = 0; i < subgraph->attributes.n; i++) {
-		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
-
-		if (!orr_attribute_is_known('g', a->name))
-			return orr_fail(
-				r->err, ORR_E_INPUT,
-				"%s:%d: %.60s%s is no attribute of a graph or a subgraph: "
-				"use data, overhead, samples and profiled, on the graph, repeat, "
-				"frozen, split and length_exponent, on a subgraph, or what "
-				"Graphviz draws with",
-				file, a->line, a->name,
-				orr_attribute_hint(hint, 'g', a->name, NULL));
-	}
+	if (code)
+		return code;
 	for (size_t i = 0; i < sizeof(inner) / sizeof(*inner) && subgraph == r->dot.subgraphs; i++)
 		if ((says = orr_dot_find(&subgraph->attributes, inner[i].name)))
 			return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %s: %s", file, says->line,
 					inner[i].name, inner[i].why);
 	if (repeat && !*subgraph->name)
-		return orr_fail(r->err, ORR_E_INPUT,
-				"%s:%d: repeat: a subgraph that repeats needs a name: say "
-				"subgraph NAME {",
-				file, repeat->line);
+		return orr_fail(
+			r->err, ORR_E_INPUT,
+			"%s:%d: repeat: a subgraph that repeats needs a name: say subgraph NAME {",
+			file, repeat->line);
 	return 0;
 }
 
 static int check_edges(const struct reader *r, const struct orr_dot_attributes *of)
 {
-	char hint[ORR_HINT];
-
-	for (int i = 0; i < of->n; i++) {
-		const struct orr_dot_attribute *a = &of->list[i];
-
-		if (!orr_attribute_is_known('e', a->name))
-			return orr_fail(
-				r->err, ORR_E_INPUT,
-				"%s:%d: %.60s%s is no attribute of an edge: use " ORR_EDGES_ALLOWED
-				", or what Graphviz draws with",
-				r->draft->name, a->line, a->name,
-				orr_attribute_hint(hint, 'e', a->name, NULL));
-	}
-	return 0;
+	return check_known(r, of, 'e', "an edge", "bytes, gradient_bytes and gradient");
 }
-
 static int check_attributes(const struct reader *r)
 {
 	int code = 0;
@@ -275,16 +270,6 @@ static int check_attributes(const struct reader *r)
 		if (!(code = check_edges(r, &r->dot.subgraphs[s].edge_defaults)))
 			code = check_subgraph(r, &r->dot.subgraphs[s]);
 	return code;
-}
-
-/* The name that messages, reports and files give an encoder. */
-static const char *encoder_name(const char *subgraph)
-{
-	static const char prefix[] = "cluster_";
-	size_t length = strlen(prefix);
-
-	return strncmp(subgraph, prefix, length) == 0 && subgraph[length] ? subgraph + length
-									  : subgraph;
 }
 
 /* A subgraph that is there to place nodes in a drawing is no encoder. */
@@ -317,8 +302,8 @@ static int claim_nodes(struct reader *r, const struct orr_dot_subgraph *subgraph
 			continue;
 		}
 		(void)snprintf(text, sizeof(text),
-			       "is in two subgraphs, %.60s and %.60s: leave it in one (an "
-			       "edge inside a subgraph puts both its ends there: write it outside)",
+			       "is in two subgraphs, %.60s and %.60s: leave it in one (an edge "
+			       "inside a subgraph puts both its ends there: write it outside)",
 			       draft->blocks[o->block].name, draft->blocks[block].name);
 		return fail_node(r, o->is.line, o->is.name, text);
 	}
@@ -361,15 +346,16 @@ static int read_block_attributes(struct reader *r, const struct orr_dot_subgraph
 static int read_encoder(struct reader *r, const char *name, struct orr_draft_block *b)
 {
 	struct orr_draft *draft = r->draft;
+	const char *plain = orr_dot_plain_name(name);
 
 	for (int i = 0; i < draft->n_encoders; i++)
-		if (strcmp(draft->encoders[i], encoder_name(name)) == 0)
+		if (strcmp(draft->encoders[i], plain) == 0)
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: subgraph %.60s: another one is encoder %.60s "
 					"already (cluster_ does not count): rename one",
 					draft->name, b->line, name, draft->encoders[i]);
 	b->encoder = draft->n_encoders;
-	return orr_draft_add_encoder(draft, encoder_name(name), r->err);
+	return orr_draft_add_encoder(draft, plain, r->err);
 }
 
 /* Make a block of the subgraph, if it means more than a drawing. */
@@ -392,8 +378,7 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 		return 0;
 	if (!plain_name(subgraph->name))
 		return orr_fail(r->err, ORR_E_INPUT,
-				"%s: a subgraph's name holds a line break or a control "
-				"character",
+				"%s: a subgraph's name holds a line break or a control character",
 				draft->name);
 	if ((code = orr_draft_add_block(draft, subgraph->name, parent, r->err)))
 		return code;
@@ -461,8 +446,8 @@ static int read_graph(struct reader *r)
 		for (int s = 1; s < r->dot.n_subgraphs; s++)
 			if ((a = orr_dot_find(&graphs[s].attributes, whole[i])))
 				return orr_fail(r->err, ORR_E_INPUT,
-						"%s:%d: %s: a model has one %s: say so "
-						"outside the subgraphs",
+						"%s:%d: %s: a model has one %s: say so outside the "
+						"subgraphs",
 						r->draft->name, a->line, whole[i],
 						i ? whole[i] : "file of data");
 		a = orr_dot_find(&graphs[0].attributes, whole[i]);

@@ -18,7 +18,6 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 		      const char *file, int line, const char *name, const char *text,
 		      struct orr_error *err);
 /* The same of an edge; what is its place. */
-#define ORR_EDGES_ALLOWED "bytes, gradient_bytes and gradient"
 int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
 			   const char *what, struct orr_error *err);
 /* A duration; what and line locate it in messages. A graph's durations are all in units, or none

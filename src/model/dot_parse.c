@@ -62,14 +62,14 @@ static int fail_syntax(const struct parser *p)
 		return orr_fail(p->err, ORR_E_INPUT,
 				"%s:%d: the file ends inside the graph: close it with }",
 				p->tokens.file, p->tokens.line);
-	return orr_fail(p->err, ORR_E_INPUT,
-			"%s:%d: syntax error near '%.60s': see graphs/README.md for what may "
-			"stand there",
-			p->tokens.file, token->line,
-			token->kind == ORR_TOKEN_ID      ? token->text
-			: token->kind == ORR_TOKEN_HTML  ? "<"
-			: token->kind == ORR_TOKEN_ARROW ? p->model ? "->" : "--"
-							 : other);
+	return orr_fail(
+		p->err, ORR_E_INPUT,
+		"%s:%d: syntax error near '%.60s': see graphs/README.md for what may stand there",
+		p->tokens.file, token->line,
+		token->kind == ORR_TOKEN_ID      ? token->text
+		: token->kind == ORR_TOKEN_HTML  ? "<"
+		: token->kind == ORR_TOKEN_ARROW ? p->model ? "->" : "--"
+						 : other);
 }
 
 static bool is_word(const struct orr_token *token, const char *word)
@@ -91,7 +91,6 @@ static const int *nodes_of(const struct parser *p, const struct chain *chain,
 	return subgraph->nodes;
 }
 
-/* attributes: their list. */
 static int add_edges(struct parser *p, const struct chain *chain, int attributes)
 {
 	int code = 0;
@@ -187,18 +186,27 @@ static int set_owned(const struct parser *p, const struct owner *owner, const ch
 	return code;
 }
 
+/* What follows a name, = and a value, at hand at the =. line: of the name. */
+static int assign(struct parser *p, const struct owner *owner, const char *name, int line)
+{
+	char *text = NULL;
+	int code = read_value(p, name, &text);
+
+	if (!code)
+		code = set_owned(p, owner, name, text, line);
+	free(text);
+	return code;
+}
+
 /* name = value, at hand at the name. */
 static int read_assignment(struct parser *p, const struct owner *owner)
 {
-	char *name = NULL, *text = NULL;
+	char *name = NULL;
 	int line = p->token->line, code = read_text(p, &name);
 
-	if (!code && !orr_token_is(p->token, '='))
-		code = fail_syntax(p);
-	if (!code && !(code = read_value(p, name, &text)))
-		code = set_owned(p, owner, name, text, line);
+	if (!code)
+		code = orr_token_is(p->token, '=') ? assign(p, owner, name, line) : fail_syntax(p);
 	free(name);
-	free(text);
 	return code;
 }
 
@@ -341,15 +349,13 @@ static int read_chain(struct parser *p, int s, char *first, int line)
 static int read_named(struct parser *p, int s)
 {
 	struct owner own = {.list = &p->dot->subgraphs[s].attributes};
-	char *name = NULL, *text = NULL;
+	char *name = NULL;
 	int line = p->token->line, code = read_text(p, &name);
 
-	if (!code && !orr_token_is(p->token, '='))
-		code = read_chain(p, s, name, line);
-	else if (!code && !(code = read_value(p, name, &text)))
-		code = set_owned(p, &own, name, text, line);
+	if (!code)
+		code = orr_token_is(p->token, '=') ? assign(p, &own, name, line)
+						   : read_chain(p, s, name, line);
 	free(name);
-	free(text);
 	return code;
 }
 
@@ -363,7 +369,6 @@ static int read_defaults(struct parser *p, int s)
 	int code = next_token(p);
 
 	p->dot->defaults = 0;
-
 	if (!code && !orr_token_is(p->token, '['))
 		code = fail_syntax(p);
 	return code ? code : read_attributes(p, &owner);
@@ -407,10 +412,10 @@ static int read_head(struct parser *p)
 				"links are --",
 				p->tokens.file, p->token->line);
 	if (!code && p->model && is_word(p->token, "graph"))
-		return orr_fail(p->err, ORR_E_INPUT,
-				"%s:%d: an undirected graph: write digraph for graph, and "
-				"-> for --",
-				p->tokens.file, p->token->line);
+		return orr_fail(
+			p->err, ORR_E_INPUT,
+			"%s:%d: an undirected graph: write digraph for graph, and -> for --",
+			p->tokens.file, p->token->line);
 	if (!code && p->model && !is_word(p->token, "digraph"))
 		return orr_fail(p->err, ORR_E_INPUT,
 				"%s:%d: no model: a DOT file begins with digraph {, and a "

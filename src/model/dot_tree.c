@@ -80,6 +80,13 @@ static void table_fini(struct orr_dot_table *t)
 
 /* ---- what is collected ---- */
 
+const char *orr_dot_plain_name(const char *name)
+{
+	static const char prefix[] = "cluster_";
+	size_t length = strlen(prefix);
+
+	return strncmp(name, prefix, length) == 0 && name[length] ? name + length : name;
+}
 const struct orr_dot_attribute *orr_dot_find(const struct orr_dot_attributes *of, const char *name)
 {
 	for (int i = 0; i < of->n; i++)
@@ -169,7 +176,6 @@ int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s, int *no
 	return 0;
 }
 
-/* The one of that name in the one around it, or a new one. */
 int orr_dot_subgraph(struct orr_dot *dot, const char *name, int line, int parent, int *found,
 		     struct orr_error *err)
 {

@@ -1,9 +1,6 @@
 #pragma once
 /* What a DOT text says, with its lines: nodes, edges and subgraphs as Graphviz understands them.
  * Private to the DOT reader. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 /* Numbers from 1 on, found by a hash; 0: none. */
@@ -68,6 +65,9 @@ struct orr_dot {
 int orr_dot_parse(struct orr_dot *dot, const char *file, const char *text, bool model,
 		  struct orr_error *err);
 void orr_dot_fini(struct orr_dot *dot);
+
+/* A subgraph's or worker's name without "cluster_", for which Graphviz draws a box. */
+const char *orr_dot_plain_name(const char *name);
 
 /* NULL: there is none. */
 const struct orr_dot_attribute *orr_dot_find(const struct orr_dot_attributes *of, const char *name);

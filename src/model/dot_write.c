@@ -4,24 +4,26 @@
 #include "orrery/graph.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "codelets/operator.h"
 #include "orrery/orrery.h"
 
-/* In quotes, so that it reads back to text. */
+/* What stands between quotes, so that it reads back to text. */
+static void write_content(FILE *file, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\' && text[1] == '\\') /* a pair's second escapes nothing */
+			(void)fputc(*text++, file);
+		else if (*text == '"' || (*text == '\\' && (text[1] == '"' || !text[1])))
+			(void)fputc('\\', file);
+		(void)fputc(*text, file);
+	}
+}
+
 static void write_text(FILE *file, const char *text)
 {
 	(void)fputc('"', file);
-	for (; *text; text++) {
-		if (*text == '\\' && text[1] == '\\') {
-			(void)fputc(*text++,
-				    file); /* a pair stays one, and its second escapes nothing */
-		} else if (*text == '"' || (*text == '\\' && (text[1] == '"' || !text[1]))) {
-			(void)fputc('\\', file);
-		}
-		(void)fputc(*text, file);
-	}
+	write_content(file, text);
 	(void)fputc('"', file);
 }
 
@@ -41,13 +43,28 @@ static void write_decimal(FILE *file, int64_t value, int64_t power)
 	}
 }
 
+/* In units, or in milliseconds. */
+static void write_time(FILE *file, int64_t ns, bool units)
+{
+	(void)fputc('"', file);
+	write_decimal(file, ns, units ? ORR_UNIT_NS : 1000000);
+	(void)fputs(units ? "\"" : "ms\"", file);
+}
+
 static void write_duration(FILE *file, const char *name, int64_t ns, bool units)
 {
 	if (ns < 0)
 		return;
-	(void)fprintf(file, ", %s=\"", name);
-	write_decimal(file, ns, units ? ORR_UNIT_NS : 1000000);
-	(void)fputs(units ? "\"" : "ms\"", file);
+	(void)fprintf(file, ", %s=", name);
+	write_time(file, ns, units);
+}
+
+static void write_attribute(FILE *file, const char *name, const char *text)
+{
+	if (!text)
+		return;
+	(void)fprintf(file, ", %s=", name);
+	write_text(file, text);
 }
 
 static void write_size(FILE *file, const char *name, int64_t bytes, bool study)
@@ -83,10 +100,7 @@ static void write_own(FILE *file, const struct orr_operator *o)
 	const char *name;
 	bool usual;
 
-	if (o->tensor) {
-		(void)fputs(", tensor=", file);
-		write_text(file, o->tensor);
-	}
+	write_attribute(file, "tensor", o->tensor);
 	if (o->columns) {
 		(void)fputs(", columns=\"", file);
 		orr_operator_write_columns(o, file);
@@ -104,9 +118,8 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 	write_text(file, o->name);
 	/* forward is written in any case: it makes a study operator one */
 	if (study) {
-		(void)fputs(" [forward=\"", file);
-		write_decimal(file, o->forward_ns, g->units ? ORR_UNIT_NS : 1000000);
-		(void)fputs(g->units ? "\"" : "ms\"", file);
+		(void)fputs(" [forward=", file);
+		write_time(file, o->forward_ns, g->units);
 	} else {
 		(void)fprintf(file, " [op=%s", orr_operator_op(o));
 		write_duration(file, "forward", o->forward_ns, g->units);
@@ -125,10 +138,7 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 	write_own(file, o);
 	if (o->frozen)
 		(void)fputs(", frozen=true", file);
-	if (o->share) {
-		(void)fputs(", share=", file);
-		write_text(file, o->share);
-	}
+	write_attribute(file, "share", o->share);
 	if (o->gather && !(o->instance && o->instance->op->whole_minibatch))
 		(void)fputs(", gather=minibatch", file);
 	if (o->n_gang && !o->gang)
@@ -139,45 +149,34 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 		(void)fprintf(file, "%s%d:%d%s", i ? "," : ", gang=\"", o->gang[i],
 			      o->gang[k - 1] + 1, k < o->n_gang ? "" : "\"");
 	}
-	if (o->with) {
-		(void)fputs(", with=", file);
-		write_text(file, o->with);
-	}
+	write_attribute(file, "with", o->with);
 	if (o->split)
 		(void)fprintf(file, ", split=\"%d%s\"", o->split, o->split_copied ? ":copied" : "");
 	if (o->length_exponent != 1)
 		(void)fprintf(file, ", length_exponent=\"%.17g\"", o->length_exponent);
 	if (o->stage >= 0)
 		(void)fprintf(file, ", stage=%d", o->stage);
-	if (o->label) {
-		(void)fputs(", label=", file);
-		write_text(file, o->label);
-	}
+	write_attribute(file, "label", o->label);
 	(void)fputs("];\n", file);
 }
 
 /* Two encoders may differ in no more than what `cluster_` hides, so a subgraph's name is cluster_
  * and its encoder's. */
-static int write_operators(FILE *file, const struct orr_graph *g, struct orr_error *err)
+static void write_operators(FILE *file, const struct orr_graph *g)
 {
-	char *name;
-	int i, open = -1;
+	int open = -1;
 
-	for (i = 0; i < g->n_operators; i++) {
+	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
 		if (open >= 0 && o->encoder != open)
 			(void)fputs("\t}\n", file);
 		if (o->encoder >= 0 && o->encoder != open) {
-			if (asprintf(&name, "cluster_%s", g->encoders[o->encoder]) < 0)
-				return orr_fail(err, ORR_E_NOMEM, "%s: no memory to write it",
-						g->name);
-			(void)fputs("\tsubgraph ", file);
-			write_text(file, name);
-			(void)fputs(" {\n\t\tlabel=", file);
+			(void)fputs("\tsubgraph \"cluster_", file);
+			write_content(file, g->encoders[o->encoder]);
+			(void)fputs("\" {\n\t\tlabel=", file);
 			write_text(file, g->encoders[o->encoder]);
 			(void)fputs(";\n", file);
-			free(name);
 		}
 		open = o->encoder;
 		(void)fputs(open >= 0 ? "\t\t" : "\t", file);
@@ -185,7 +184,6 @@ static int write_operators(FILE *file, const struct orr_graph *g, struct orr_err
 	}
 	if (open >= 0)
 		(void)fputs("\t}\n", file);
-	return 0;
 }
 
 static void write_edge(FILE *file, const struct orr_graph *g, const struct orr_operator *o, int k)
@@ -208,7 +206,6 @@ static void write_edge(FILE *file, const struct orr_graph *g, const struct orr_o
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err)
 {
 	char text[16];
-	int code;
 
 	(void)fputs("digraph {\n\tnode [shape=box];\n", file);
 	if (g->data) {
@@ -222,17 +219,16 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 		free(place);
 	}
 	if (g->overhead_ns > 0) {
-		(void)fputs("\toverhead=\"", file);
-		write_decimal(file, g->overhead_ns, g->units ? ORR_UNIT_NS : 1000000);
-		(void)fputs(g->units ? "\";\n" : "ms\";\n", file);
+		(void)fputs("\toverhead=", file);
+		write_time(file, g->overhead_ns, g->units);
+		(void)fputs(";\n", file);
 	}
 	if (g->samples > 0)
 		(void)fprintf(file, "\tsamples=%lld;\n", (long long)g->samples);
 	if (g->profiled.hardware)
 		(void)fprintf(file, "\tprofiled=\"%s\";\n",
 			      orr_profiled_print(text, sizeof(text), &g->profiled));
-	if ((code = write_operators(file, g, err)))
-		return code;
+	write_operators(file, g);
 	for (int i = 0; i < g->n_operators; i++)
 		for (int k = 0; k < g->operators[i].n_inputs; k++)
 			write_edge(file, g, &g->operators[i], k);

@@ -17,13 +17,11 @@ int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *
 
 void orr_draft_fini(struct orr_draft *draft)
 {
-	int i;
-
-	for (i = 0; i < draft->n_operators; i++)
+	for (int i = 0; i < draft->n_operators; i++)
 		orr_operator_fini(&draft->operators[i].is);
-	for (i = 0; i < draft->n_blocks; i++)
+	for (int i = 0; i < draft->n_blocks; i++)
 		free(draft->blocks[i].name);
-	for (i = 0; i < draft->n_encoders; i++)
+	for (int i = 0; i < draft->n_encoders; i++)
 		free(draft->encoders[i]);
 	free(draft->name);
 	free(draft->data);

@@ -1,8 +1,6 @@
 #pragma once
 /* A draft: a graph as its reader found it, in the order of the file and before `repeat` is
  * unfolded. Private to the readers: they fill drafts, orr_draft_finish makes the graph. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 

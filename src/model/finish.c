@@ -24,7 +24,6 @@ struct numbering {
 static int numbering_init(struct numbering *x, const struct orr_draft *draft, struct orr_error *err)
 {
 	size_t n = (size_t)draft->n_operators + 1, n_edges = (size_t)draft->n_edges + 1;
-	int i;
 
 	*x = (struct numbering){.draft = draft};
 	x->first_out = orr_arrays_add(&x->all, n + 1, sizeof(int));
@@ -37,21 +36,20 @@ static int numbering_init(struct numbering *x, const struct orr_draft *draft, st
 	if (x->all.failed)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to number its operators",
 				draft->name);
-	/* count into the next but one, sum up, and placing the edges moves each start to its place
-	 */
-	for (i = 0; i < draft->n_edges; i++) {
+	/* count into the next but one, sum up, and each start moves to its place as edges come */
+	for (int i = 0; i < draft->n_edges; i++) {
 		x->first_out[draft->edges[i].from + 2]++;
 		x->first_in[draft->edges[i].to + 2]++;
 	}
-	for (i = 2; i <= draft->n_operators; i++) {
+	for (int i = 2; i <= draft->n_operators; i++) {
 		x->first_out[i] += x->first_out[i - 1];
 		x->first_in[i] += x->first_in[i - 1];
 	}
-	for (i = 0; i < draft->n_edges; i++) {
+	for (int i = 0; i < draft->n_edges; i++) {
 		x->out[x->first_out[draft->edges[i].from + 1]++] = draft->edges[i].to;
 		x->in[x->first_in[draft->edges[i].to + 1]++] = i;
 	}
-	for (i = 0; i < draft->n_operators; i++) {
+	for (int i = 0; i < draft->n_operators; i++) {
 		x->number[i] = -1;
 		x->missing[i] = x->first_in[i + 1] - x->first_in[i];
 	}
@@ -61,16 +59,17 @@ static int numbering_init(struct numbering *x, const struct orr_draft *draft, st
 /* Give numbers as long as an operator has all its inputs. */
 static int number_operators(struct numbering *x, struct orr_error *err)
 {
-	int i, k, code = 0;
+	int code = 0;
 
-	for (i = 0; i < x->draft->n_operators && !code; i++)
+	for (int i = 0; i < x->draft->n_operators && !code; i++)
 		if (x->missing[i] == 0)
 			code = orr_heap_push(&x->ready, i, 0, i, err);
 	while (x->ready.n > 0 && !code) {
-		i = (int)orr_heap_pop(&x->ready).value;
+		int i = (int)orr_heap_pop(&x->ready).value;
+
 		x->number[i] = x->n;
 		x->order[x->n++] = i;
-		for (k = x->first_out[i]; k < x->first_out[i + 1] && !code; k++)
+		for (int k = x->first_out[i]; k < x->first_out[i + 1] && !code; k++)
 			if (--x->missing[x->out[k]] == 0)
 				code = orr_heap_push(&x->ready, x->out[k], 0, x->out[k], err);
 	}
@@ -91,25 +90,24 @@ static int unnumbered_input(const struct numbering *x, int i)
 static int fail_cycle(struct numbering *x, struct orr_error *err)
 {
 	const struct orr_draft_operator *operators = x->draft->operators;
-	int start = 0, first, i, length = 0, k;
+	int start = 0, first, i, length = 0;
 	char text[320] = "", place[256];
 	size_t used;
 
 	while (x->number[start] >= 0)
 		start++;
-	for (i = 0; i < x->draft->n_operators;
-	     i++) /* n_operators steps back end inside the cycle */
+	/* so many steps back end inside the cycle */
+	for (int k = 0; k < x->draft->n_operators; k++)
 		start = unnumbered_input(x, start);
 	for (first = i = start; length == 0 || i != start; length++) {
 		if (i < first)
 			first = i;
 		i = unnumbered_input(x, i);
 	}
-	for (k = length - 1, i = first; k >= 0; k--) {
-		i = unnumbered_input(x, i);
-		x->order[k] = i; /* order[0] is first again */
-	}
-	for (k = 0; k < length && k < 8; k++) {
+	i = first;
+	for (int k = length - 1; k >= 0; k--)
+		x->order[k] = i = unnumbered_input(x, i); /* order[0] is first again */
+	for (int k = 0; k < length && k < 8; k++) {
 		used = strlen(text);
 		(void)snprintf(text + used, sizeof(text) - used, "%.30s -> ",
 			       operators[x->order[k]].is.name);
@@ -135,19 +133,19 @@ static int check_names(const struct orr_draft *draft, struct orr_error *err)
 	const struct orr_draft_operator **sorted =
 		calloc((size_t)draft->n_operators + 1, sizeof(*sorted));
 	char place[256];
-	int i, code = 0;
+	int code = 0;
 
 	if (!sorted)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its names", draft->name);
-	for (i = 0; i < draft->n_operators; i++)
+	for (int i = 0; i < draft->n_operators; i++)
 		sorted[i] = &draft->operators[i];
 	qsort(sorted, (size_t)draft->n_operators, sizeof(const struct orr_draft_operator *),
 	      compare_names);
-	for (i = 1; i < draft->n_operators && !code; i++)
+	for (int i = 1; i < draft->n_operators && !code; i++)
 		if (strcmp(sorted[i - 1]->is.name, sorted[i]->is.name) == 0)
 			code = orr_fail(err, ORR_E_INPUT,
-					"%s: two operators get this name, one of them from "
-					"repeat or split: rename one",
+					"%s: two operators get this name, one of them from repeat "
+					"or split: rename one",
 					orr_location(place, sizeof(place), draft->name,
 						     sorted[i]->is.line, sorted[i]->is.name));
 	free(sorted);
@@ -221,16 +219,16 @@ static int fill_encoders(struct orr_graph *g, struct orr_draft *draft, const int
 			 struct orr_error *err)
 {
 	int *number = calloc((size_t)draft->n_encoders + 1, sizeof(*number));
-	int i, block, encoder;
 
 	g->encoders = calloc((size_t)draft->n_encoders + 1, sizeof(*g->encoders));
 	if (!number || !g->encoders) {
 		free(number);
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its encoders", draft->name);
 	}
-	for (i = 0; i < g->n_operators; i++) {
-		encoder = -1;
-		for (block = draft->operators[order[i]].block; block >= 0;
+	for (int i = 0; i < g->n_operators; i++) {
+		int encoder = -1;
+
+		for (int block = draft->operators[order[i]].block; block >= 0;
 		     block = draft->blocks[block].parent)
 			if (draft->blocks[block].encoder >= 0)
 				encoder = draft->blocks[block].encoder;
@@ -273,7 +271,7 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 {
 	struct orr_graph *g = NULL;
 	struct numbering x = {0};
-	int i, code;
+	int code;
 
 	if (draft->n_operators == 0)
 		return orr_fail(err, ORR_E_INPUT, "%s: a graph without operators", draft->name);
@@ -289,7 +287,7 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its operators", draft->name);
 		goto out;
 	}
-	for (i = 0; i < x.n; i++) {
+	for (int i = 0; i < x.n; i++) {
 		g->operators[i] = draft->operators[x.order[i]].is;
 		draft->operators[x.order[i]].is = (struct orr_operator){0};
 	}

@@ -10,8 +10,7 @@ struct found {
 	 * without parameters. */
 	bool trained, cut;
 	bool read;    /* by any */
-	bool reached; /* a gradient arrives: it is an end of the model, or a reader of it is reached
-		       */
+	bool reached; /* a gradient arrives: it is an end of the model, or a reader is reached */
 };
 
 /* Its readers have been looked at: from the ends up. */
@@ -64,16 +63,6 @@ static bool wants_gradient(const struct orr_operator *o)
 			      (orr_operator_is_study(o) && o->backward_ns > 0));
 }
 
-static int refuse(const struct orr_graph *g, const struct orr_operator *o, struct orr_error *err)
-{
-	char place[256];
-
-	return orr_fail(err, ORR_E_INPUT,
-			"%s: it is trained, and no gradient reaches it, since edges after it say "
-			"gradient=false: make it frozen=true, or let a gradient through",
-			orr_location(place, sizeof(place), g->name, o->line, o->name));
-}
-
 bool orr_graph_has_gradient(const struct orr_graph *g, int i, int k)
 {
 	const struct orr_operator *o = &g->operators[i], *x = &g->operators[o->inputs[k]];
@@ -94,7 +83,10 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 	for (int i = g->n_operators - 1; i >= 0 && !code; i--) {
 		look_down(&g->operators[i], found, &found[i]);
 		if (!found[i].reached && wants_gradient(&g->operators[i]))
-			code = refuse(g, &g->operators[i], err);
+			code = orr_operator_fail(g, &g->operators[i], err,
+						 "it is trained, and no gradient reaches it, since "
+						 "edges after it say gradient=false: make it "
+						 "frozen=true, or let a gradient through");
 	}
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_operator *o = &g->operators[i];
@@ -107,10 +99,9 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 		split_backward(&g->operators[i]);
 	free(found);
 	if (!code && cut && !trained)
-		code = orr_fail(
-			err, ORR_E_INPUT,
-			"%s: all of its parameters are frozen, and there is nothing to train: "
-			"take a frozen=true away",
-			g->name);
+		code = orr_fail(err, ORR_E_INPUT,
+				"%s: all of its parameters are frozen, and there is nothing to "
+				"train: take a frozen=true away",
+				g->name);
 	return code;
 }

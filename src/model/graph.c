@@ -147,13 +147,11 @@ void orr_operator_fini(struct orr_operator *o)
 
 void orr_graph_destroy(struct orr_graph *g)
 {
-	int i;
-
 	if (!g)
 		return;
-	for (i = 0; i < g->n_operators; i++)
+	for (int i = 0; i < g->n_operators; i++)
 		orr_operator_fini(&g->operators[i]);
-	for (i = 0; i < g->n_encoders; i++)
+	for (int i = 0; i < g->n_encoders; i++)
 		free(g->encoders[i]);
 	free(g->name);
 	free(g->folder);
@@ -163,6 +161,11 @@ void orr_graph_destroy(struct orr_graph *g)
 	free(g->lengths);
 	orr_graph_destroy(g->whole);
 	free(g);
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	return text ? orr_hash(hash, text, strlen(text) + 1) : hash;
 }
 
 void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
@@ -179,14 +182,12 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 			o->backward_ns, o->weight_ns,      o->update_ns,    o->activation_bytes,
 			o->stash_bytes, o->parameter_bytes};
 
-		hash = orr_hash(hash, o->name, strlen(o->name) + 1);
+		hash = hash_text(hash, o->name);
 		if (!orr_operator_is_study(o))
-			hash = orr_hash(hash, orr_operator_op(o), strlen(orr_operator_op(o)) + 1);
+			hash = hash_text(hash, orr_operator_op(o));
 		for (int k = 0; (name = orr_operator_attribute(o, k, value, &usual)); k++)
-			if (!usual) {
-				hash = orr_hash(hash, name, strlen(name) + 1);
-				hash = orr_hash(hash, value, strlen(value) + 1);
-			}
+			if (!usual)
+				hash = hash_text(hash_text(hash, name), value);
 		hash = orr_hash(hash, numbers, sizeof(numbers));
 		hash = orr_hash(hash, o->inputs, (size_t)o->n_inputs * sizeof(*o->inputs));
 		for (int k = 0; o->reads && k < o->n_inputs; k++) {
@@ -203,14 +204,12 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 			hash = orr_hash(hash, &o->n_gang, sizeof(o->n_gang));
 		if (o->gang)
 			hash = orr_hash(hash, o->gang, (size_t)o->n_gang * sizeof(*o->gang));
-		if (o->with)
-			hash = orr_hash(hash, o->with, strlen(o->with) + 1);
+		hash = hash_text(hash, o->with);
 		if (o->tied >= 0)
 			hash = orr_hash(hash, &o->tied, sizeof(o->tied));
 		if (o->length_exponent != 1) /* a default, too */
 			hash = orr_hash(hash, &o->length_exponent, sizeof(o->length_exponent));
-		if (o->tensor)
-			hash = orr_hash(hash, o->tensor, strlen(o->tensor) + 1);
+		hash = hash_text(hash, o->tensor);
 		if (o->columns)
 			hash = orr_hash(hash, o->columns, (size_t)o->width * sizeof(*o->columns));
 	}

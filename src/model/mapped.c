@@ -6,10 +6,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/element.h"
 #include "base/tensor_header.h"
+#include "codelets/operator.h"
 #include "data_file.h"
-#include "draft.h"
 #include "orrery/graph.h"
 
 /* Of larger files this number of pieces, spread evenly, is in the checksum, and all of a smaller
@@ -46,11 +45,10 @@ static int check_shape(const struct orr_dataset *data, const char *path, const c
 	const char *of = name ? "the tensor " : "its array", *which = name ? name : "";
 
 	if (n_dims < 1)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: %s%.80s is a single number, and the first dimension of each is "
-			"the rows: take it out of the file",
-			path, of, which);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: %s%.80s is a single number, and the first dimension of each "
+				"is the rows: take it out of the file",
+				path, of, which);
 	if (data->n_tensors && dims[0] != data->n_rows)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: the tensor %.80s has %lld rows and %.80s has %lld: the first "

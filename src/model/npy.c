@@ -12,7 +12,6 @@
 #define MAGIC_BYTES 6
 #define MOST_DIGITS 18 /* of a dimension, which an int64_t has room for */
 
-/* The text that is left. */
 struct text {
 	const char *at, *end;
 };
@@ -38,7 +37,6 @@ static void skip_blanks(struct text *t)
 		t->at++;
 }
 
-/* Take this word, if it is next. */
 static bool take(struct text *t, const char *word)
 {
 	size_t n = strlen(word);

@@ -26,17 +26,10 @@ struct names {
 	int n;
 };
 
-static const char *skip_blanks(const char *text)
-{
-	while (isspace((unsigned char)*text))
-		text++;
-	return text;
-}
-
 /* The first line that is not empty says so. */
 bool orr_pipedream_is(const char *text)
 {
-	const char *line = skip_blanks(text);
+	const char *line = text + strspn(text, " \t\n\v\f\r");
 	size_t length = strcspn(line, "\n");
 	const char *dashes = memmem(line, length, DASHES, strlen(DASHES));
 
@@ -63,16 +56,27 @@ static bool find_value(const char *text, const char *key, char *value, size_t si
 	return true;
 }
 
+/* The same of one that must be there; what: its place. */
+static int find_cost(char value[1024], char what[400], const char *text, const char *key,
+		     const char *place, struct orr_error *err)
+{
+	(void)snprintf(what, 400, "%s: %.*s", place, (int)strlen(key) - 1, key);
+	return find_value(text, key, value, 1022)
+		       ? 0
+		       : orr_fail(err, ORR_E_INPUT, "%s is missing: say %s and a number", what,
+				  key);
+}
+
 static int read_time(int64_t *ns, const char *text, const char *key, const char *place,
 		     struct orr_error *err)
 {
 	char value[1024], what[400];
+	int code = find_cost(value, what, text, key, place, err);
 	size_t length;
 	bool units;
 
-	(void)snprintf(what, sizeof(what), "%s: %.*s", place, (int)strlen(key) - 1, key);
-	if (!find_value(text, key, value, sizeof(value) - 2))
-		return orr_fail(err, ORR_E_INPUT, "%s is missing: say %s and a number", what, key);
+	if (code)
+		return code;
 	length = strlen(value);
 	if (length == 0 || !isdigit((unsigned char)value[length - 1]))
 		return orr_fail(err, ORR_E_INPUT, "%s: %.60s is no number of milliseconds", what,
@@ -87,15 +91,11 @@ static int read_size(int64_t *bytes, const char *text, const char *key, const ch
 {
 	char value[1024], what[400], *next = value, *part;
 	int64_t size;
-	int code = 0;
+	int code = find_cost(value, what, text, key, place, err);
 
-	(void)snprintf(what, sizeof(what), "%s: %.*s", place, (int)strlen(key) - 1, key);
-	if (!find_value(text, key, value, sizeof(value)))
-		return orr_fail(err, ORR_E_INPUT, "%s is missing: say %s and a number", what, key);
-	if (*next == '[')
-		next++;
 	*bytes = 0;
-	while ((part = strsep(&next, ";")) && !code) {
+	next += !code && *next == '[';
+	while (!code && (part = strsep(&next, ";"))) {
 		code = orr_size_parse(&size, part, what, err);
 		if (!code && __builtin_add_overflow(*bytes, size, bytes))
 			code = orr_fail(err, ORR_E_INPUT, "%s: %.60s: the sum is too large", what,
@@ -125,9 +125,9 @@ static int read_operator(struct orr_draft *draft, char *line, int number, struct
 	int code;
 
 	if (!costs || costs == label)
-		return fail_line(draft, number, err,
-				 "no operator: say NAME -- DESCRIPTION -- "
-				 "forward_compute_time=..., ...");
+		return fail_line(
+			draft, number, err,
+			"no operator: say NAME -- DESCRIPTION -- forward_compute_time=..., ...");
 	*label = *costs = '\0';
 	label += strlen(DASHES);
 	costs += strlen(DASHES);
@@ -167,21 +167,18 @@ static int compare_names(const void *a, const void *b)
 /* Edges come after all operators, in PipeDream's own files too. */
 static int sort_names(struct names *names, const struct orr_draft *draft, struct orr_error *err)
 {
-	int i, twice = 0;
-
 	names->sorted = calloc((size_t)draft->n_operators + 1, sizeof(*names->sorted));
 	if (!names->sorted)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its names", draft->name);
 	names->n = draft->n_operators;
-	for (i = 0; i < names->n; i++)
+	for (int i = 0; i < names->n; i++)
 		names->sorted[i] = (struct name){draft->operators[i].is.name, i};
 	qsort(names->sorted, (size_t)names->n, sizeof(*names->sorted), compare_names);
-	for (i = 1; i < names->n && !twice; i++)
+	for (int i = 1; i < names->n; i++)
 		if (compare_names(&names->sorted[i - 1], &names->sorted[i]) == 0)
-			twice = i;
-	if (twice)
-		return fail_line(draft, draft->operators[names->sorted[twice].operator].is.line,
-				 err, "an operator of this name is there already: rename one");
+			return fail_line(
+				draft, draft->operators[names->sorted[i].operator].is.line, err,
+				"an operator of this name is there already: rename one");
 	return 0;
 }
 
@@ -222,8 +219,8 @@ int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_err
 			continue;
 		if (!isspace((unsigned char)*line)) {
 			code = names.sorted ? fail_line(draft, number, err,
-							"an operator after the edges: "
-							"move it up, or indent it if it is an edge")
+							"an operator after the edges: move it up, "
+							"or indent it if it is an edge")
 					    : read_operator(draft, line, number, err);
 			continue;
 		}

@@ -35,10 +35,10 @@ int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)
 				"%s: data: %s: cannot open it: %s: name a CSV, .npy or "
 				".safetensors file ([data])",
 				g->name, g->data, strerror(errno));
-	return orr_fail(err, ORR_E_INPUT,
-			"%s: data: %s is not in the folder of the graph: say that you want it "
-			"([data])",
-			g->name, g->data);
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%s: data: %s is not in the folder of the graph: say that you want it ([data])",
+		g->name, g->data);
 }
 
 #define CURE "a DOT file, a PipeDream profile, or a study such as chain:8 or towers:3,3/2"

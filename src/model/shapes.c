@@ -20,11 +20,11 @@ static int check_floats(const struct orr_graph *g, const struct orr_operator *o,
 
 	if (floats <= ORR_MOST_FLOATS || o->instance->op->opaque)
 		return 0;
-	(void)snprintf(text, sizeof(text),
-		       "%lld numbers a sample, which are %s, and 1 TiB are the most: make it "
-		       "smaller",
-		       (long long)floats,
-		       orr_size_print(size, sizeof(size), floats * (int64_t)sizeof(float)));
+	(void)snprintf(
+		text, sizeof(text),
+		"%lld numbers a sample, which are %s, and 1 TiB are the most: make it smaller",
+		(long long)floats,
+		orr_size_print(size, sizeof(size), floats * (int64_t)sizeof(float)));
 	return orr_operator_fail(g, o, err, text);
 }
 
@@ -66,7 +66,6 @@ static int check_n_inputs(const struct orr_graph *g, const struct orr_operator *
 	return orr_operator_fail(g, o, err, text);
 }
 
-/* Its inputs have their shapes. */
 static int give_inputs(const struct orr_graph *g, struct orr_operator *o, const char **names,
 		       struct orr_error *err)
 {
@@ -180,51 +179,48 @@ void orr_graph_set_precision(struct orr_graph *g, enum orr_precision precision)
 		orr_graph_set_precision(g->whole, precision);
 }
 
-#define N_COSTS 7
-
-/* Add o's costs and sizes to *sum; -1, not given, counts as 0. */
-static bool adds_up(const struct orr_operator *o, int64_t *sum)
+/* -1, not given, counts as 0. */
+static bool add(int64_t *sum, int64_t cost)
 {
-	const int64_t *flops[] = {&o->forward_flops, &o->backward_flops, &o->weight_flops,
-				  &o->stash_floats,  &o->n_parameters,   &o->width};
-	const int64_t *costs[N_COSTS] = {&o->forward_ns,       &o->backward_ns, &o->weight_ns,
-					 &o->activation_bytes, &o->stash_bytes, &o->parameter_bytes,
-					 &o->update_ns};
-	int i;
+	if (cost > SUM_MOST)
+		return false;
+	*sum += cost > 0 ? cost : 0;
+	return *sum <= SUM_MOST;
+}
 
-	for (i = 0; i < 6; i++)
-		if ((sum[0] += *flops[i]) > SUM_MOST)
-			return false;
-	for (i = 0; i < N_COSTS; i++) {
-		if (*costs[i] > SUM_MOST)
-			return false;
-		sum[i + 1] += *costs[i] > 0 ? *costs[i] : 0;
-		if (sum[i + 1] > SUM_MOST)
-			return false;
-	}
-	for (i = 0; o->reads && i < o->n_inputs; i++) {
-		const struct orr_read *read = &o->reads[i];
+enum { COUNTS, COSTS, READS = COSTS + 7, N_SUMS };
 
-		if (read->bytes > SUM_MOST || read->gradient_bytes > SUM_MOST)
+/* Add what o counts, costs and reads to the sums. */
+static bool adds_up(const struct orr_operator *o, int64_t sums[N_SUMS])
+{
+	const int64_t counts[] = {o->forward_flops, o->backward_flops, o->weight_flops,
+				  o->stash_floats,  o->n_parameters,   o->width};
+	const int64_t costs[READS - COSTS] = {
+		o->forward_ns,  o->backward_ns,     o->weight_ns, o->activation_bytes,
+		o->stash_bytes, o->parameter_bytes, o->update_ns};
+
+	for (int i = 0; i < 6; i++)
+		if (!add(&sums[COUNTS], counts[i]))
 			return false;
-		sum[N_COSTS + 1] += read->bytes > 0 ? read->bytes : 0;
-		sum[N_COSTS + 1] += read->gradient_bytes > 0 ? read->gradient_bytes : 0;
-		if (sum[N_COSTS + 1] > SUM_MOST)
+	for (int i = 0; i < READS - COSTS; i++)
+		if (!add(&sums[COSTS + i], costs[i]))
 			return false;
-	}
+	for (int i = 0; o->reads && i < o->n_inputs; i++)
+		if (!add(&sums[READS], o->reads[i].bytes) ||
+		    !add(&sums[READS], o->reads[i].gradient_bytes))
+			return false;
 	return true;
 }
 
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 {
-	int64_t sum[N_COSTS + 2] = {0};
-	int i;
+	int64_t sums[N_SUMS] = {0};
 
-	for (i = 0; i < g->n_operators; i++)
-		if (!adds_up(&g->operators[i], sum))
+	for (int i = 0; i < g->n_operators; i++)
+		if (!adds_up(&g->operators[i], sums))
 			return orr_operator_fail(g, &g->operators[i], err,
-						 "the costs of the graph add up to more than "
-						 "2^60 up to here: make it smaller");
+						 "the costs of the graph add up to more than 2^60 "
+						 "up to here: make it smaller");
 	if (g->overhead_ns > SUM_MOST / g->n_operators)
 		return orr_fail(
 			err, ORR_E_INPUT,
@@ -237,21 +233,19 @@ int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 static int check_ends(const struct orr_graph *g, const int *n_readers, struct orr_error *err)
 {
 	bool study = orr_operator_is_study(&g->operators[0]), loss = false;
-	int i;
 
-	for (i = 0; i < g->n_operators; i++) {
+	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
 		if (orr_operator_is_study(o) != study)
 			return orr_operator_fail(
 				g, o, err,
-				study ? "computes, and other operators have costs only: "
-					"give every operator an op, or none"
-				      : "has costs only, and other operators compute: give "
-					"every operator "
-					"an op, or none");
+				study ? "computes, and other operators have costs only: give every "
+					"operator an op, or none"
+				      : "has costs only, and other operators compute: give every "
+					"operator an op, or none");
 	}
-	for (i = 0; i < g->n_operators && !study; i++) {
+	for (int i = 0; i < g->n_operators && !study; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
 		loss = loss || orr_operator_is_loss(o) ||
@@ -262,8 +256,8 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 		if (!orr_operator_is_loss(o) && !o->instance->op->opaque && n_readers[i] == 0)
 			return orr_operator_fail(
 				g, o, err,
-				"nothing reads it: add an edge to what should, or take it "
-				"away (a model ends in a loss, such as mse)");
+				"nothing reads it: add an edge to what should, or take it away (a "
+				"model ends in a loss, such as mse)");
 	}
 	if (!study && !loss)
 		return orr_fail(err, ORR_E_INPUT,
@@ -275,21 +269,19 @@ int orr_graph_infer(struct orr_graph *g, struct orr_error *err)
 {
 	int *n_readers = calloc((size_t)g->n_operators, sizeof(*n_readers));
 	const char **names = calloc((size_t)g->n_operators, sizeof(*names));
-	int i, k, code = 0;
+	int code = n_readers && names
+			   ? 0
+			   : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its shapes", g->name);
 
-	if (!n_readers || !names) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its shapes", g->name);
-		goto out;
-	}
-	for (i = 0; i < g->n_operators; i++)
-		for (k = 0; k < g->operators[i].n_inputs; k++)
+	for (int i = 0; i < g->n_operators && !code; i++)
+		for (int k = 0; k < g->operators[i].n_inputs; k++)
 			n_readers[g->operators[i].inputs[k]]++;
-	code = check_ends(g, n_readers, err);
-	for (i = 0; i < g->n_operators && !code; i++)
+	if (!code)
+		code = check_ends(g, n_readers, err);
+	for (int i = 0; i < g->n_operators && !code; i++)
 		code = infer(g, &g->operators[i], names, err);
 	if (!code)
 		code = orr_graph_check_sums(g, err);
-out:
 	free(names);
 	free(n_readers);
 	return code;

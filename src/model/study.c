@@ -18,20 +18,17 @@ bool orr_study_is(const char *text)
 	       strncmp(text, TOWERS, strlen(TOWERS)) == 0;
 }
 
-/* n operators in a row, NAME.0 to NAME.n-1, in block; returns through *last the number of the last.
- */
+/* n operators in a row, NAME.0 to NAME.n-1, in block; *last: the number of the last. */
 static int add_row(struct orr_draft *draft, const char *name, int64_t n, int block, int *last,
 		   struct orr_error *err)
 {
 	struct orr_draft_operator *o;
 	char full[64];
-	int64_t i;
 	int code;
 
-	for (i = 0; i < n; i++) {
+	for (int64_t i = 0; i < n; i++) {
 		(void)snprintf(full, sizeof(full), "%s.%lld", name, (long long)i);
-		code = orr_draft_add_operator(draft, full, err);
-		if (code)
+		if ((code = orr_draft_add_operator(draft, full, err)))
 			return code;
 		*last = draft->n_operators - 1;
 		o = &draft->operators[*last];
@@ -41,14 +38,6 @@ static int add_row(struct orr_draft *draft, const char *name, int64_t n, int blo
 			return code;
 	}
 	return 0;
-}
-
-static int read_chain(struct orr_draft *draft, const char *text, struct orr_error *err)
-{
-	int64_t n;
-	int last, code = orr_count_parse(&n, text, 1, ORR_MOST_OPERATORS, draft->name, err);
-
-	return code ? code : add_row(draft, "layer", n, -1, &last, err);
 }
 
 static int add_tower(struct orr_draft *draft, const char *text, int number, int *last,
@@ -72,15 +61,14 @@ static int read_towers(struct orr_draft *draft, char *text, struct orr_error *er
 {
 	char *slash = strchr(text, '/'), *tower, *next = text;
 	int *last = calloc(strlen(text) + 1, sizeof(*last));
-	int n_towers = 0, first_trunk, end, i, code = 0;
+	int n_towers = 0, first_trunk, end, code = 0;
 	int64_t trunk;
 
 	if (!last)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its towers", draft->name);
 	if (!slash) {
 		code = orr_fail(err, ORR_E_INPUT,
-				"%s: no trunk: say towers:A,B,.../T, such as "
-				"towers:3,3/2",
+				"%s: no trunk: say towers:A,B,.../T, such as towers:3,3/2",
 				draft->name);
 		goto out;
 	}
@@ -94,7 +82,7 @@ static int read_towers(struct orr_draft *draft, char *text, struct orr_error *er
 	    (code = orr_count_parse(&trunk, slash + 1, 1, ORR_MOST_OPERATORS, draft->name, err)) ||
 	    (code = add_row(draft, "trunk", trunk, -1, &end, err)))
 		goto out;
-	for (i = 0; i < n_towers && !code; i++)
+	for (int i = 0; i < n_towers && !code; i++)
 		code = orr_draft_add_edge(draft, last[i], first_trunk, -1, err);
 out:
 	free(last);
@@ -104,13 +92,16 @@ out:
 int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *err)
 {
 	char *copy;
-	int code;
+	int64_t n;
+	int last, code;
 
 	draft->units = true;
-	if (strncmp(text, CHAIN, strlen(CHAIN)) == 0)
-		return read_chain(draft, text + strlen(CHAIN), err);
-	copy = strdup(text + strlen(TOWERS));
-	if (!copy)
+	if (strncmp(text, CHAIN, strlen(CHAIN)) == 0) {
+		code = orr_count_parse(&n, text + strlen(CHAIN), 1, ORR_MOST_OPERATORS, draft->name,
+				       err);
+		return code ? code : add_row(draft, "layer", n, -1, &last, err);
+	}
+	if (!(copy = strdup(text + strlen(TOWERS))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", text);
 	code = read_towers(draft, copy, err);
 	free(copy);
@@ -130,10 +121,10 @@ int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const
 	for (; !code && n < 3 && (part = strsep(&rest, ",")); n++)
 		if (!(code = orr_duration_parse(fields[n], &units[n], part, what, err)) &&
 		    units[n] != units[0])
-			code = orr_fail(err, ORR_E_INPUT,
-					"%s: '%s' mixes plain numbers and units: give all the same "
-					"unit",
-					what, text);
+			code = orr_fail(
+				err, ORR_E_INPUT,
+				"%s: '%s' mixes plain numbers and units: give all the same unit",
+				what, text);
 	if (!code && (n < 2 || rest))
 		code = orr_fail(err, ORR_E_INPUT, "%s: '%s': write F,B or F,B,W", what, text);
 	costs->units = units[0];
@@ -143,37 +134,36 @@ int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const
 
 static void set_costs(struct orr_operator *o, const struct orr_study_costs *costs)
 {
-	if (costs->forward_ns >= 0)
-		o->forward_ns = costs->forward_ns;
-	if (costs->backward_ns >= 0) {
-		o->backward_ns = costs->backward_ns;
+	const struct {
+		int64_t *own, given;
+	} pairs[] = {{&o->forward_ns, costs->forward_ns},
+		     {&o->backward_ns, costs->backward_ns},
+		     {&o->weight_ns, costs->weight_ns},
+		     {&o->activation_bytes, costs->activation_bytes},
+		     {&o->stash_bytes, costs->stash_bytes},
+		     {&o->parameter_bytes, costs->parameter_bytes}};
+
+	if (costs->backward_ns >= 0)
 		o->weight_ns = -1;
-	}
-	if (costs->weight_ns >= 0)
-		o->weight_ns = costs->weight_ns;
-	if (costs->activation_bytes >= 0)
-		o->activation_bytes = costs->activation_bytes;
-	if (costs->stash_bytes >= 0)
-		o->stash_bytes = costs->stash_bytes;
-	if (costs->parameter_bytes >= 0)
-		o->parameter_bytes = costs->parameter_bytes;
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		if (pairs[i].given >= 0)
+			*pairs[i].own = pairs[i].given;
 }
 
 int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs,
 			struct orr_error *err)
 {
-	int i, code;
+	int code;
 
 	if (!orr_operator_is_study(&g->operators[0]))
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: a model that computes has costs of its own: take the "
-				"costs away, or take a study such as chain:8",
+				"%s: a model that computes has costs of its own: take the costs "
+				"away, or take a study such as chain:8",
 				g->name);
-	for (i = 0; i < g->n_operators; i++)
+	for (int i = 0; i < g->n_operators; i++)
 		set_costs(&g->operators[i], costs);
 	if (costs->forward_ns >= 0 || costs->backward_ns >= 0 || costs->weight_ns >= 0)
 		g->units = costs->units;
-	if ((code = orr_graph_find_gradients(g, err)))
-		return code;
-	return orr_graph_check_sums(g, err);
+	code = orr_graph_find_gradients(g, err);
+	return code ? code : orr_graph_check_sums(g, err);
 }

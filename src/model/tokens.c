@@ -1,14 +1,8 @@
 #include "tokens.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int no_memory(struct orr_tokens *t, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file, t->line);
-}
 
 /* Skip blanks (the same as Graphviz'), comments and lines that begin with #. */
 static int skip(struct orr_tokens *t, struct orr_error *err)
@@ -27,8 +21,7 @@ static int skip(struct orr_tokens *t, struct orr_error *err)
 
 			if (!end)
 				return orr_fail(err, ORR_E_INPUT,
-						"%s:%d: a comment without an end: close it "
-						"with */",
+						"%s:%d: a comment without an end: close it with */",
 						t->file, t->line);
 			for (; t->at < end + 2; t->at++)
 				t->line += *t->at == '\n';
@@ -44,7 +37,8 @@ static int set_text(struct orr_tokens *t, const char *text, size_t length, struc
 		char *more = realloc(t->buffer, 2 * (length + 1));
 
 		if (!more)
-			return no_memory(t, err);
+			return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file,
+					t->line);
 		t->buffer = more;
 		t->buffer_room = 2 * (length + 1);
 	}
@@ -130,17 +124,17 @@ static int read_word(struct orr_tokens *t, struct orr_error *err)
 			end += strspn(end, "0123456789");
 		}
 		if (digits == 0)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s:%d: %.1s stands alone: put names that hold it in "
-					"quotes",
-					t->file, t->line, t->at);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s:%d: %.1s stands alone: put names that hold it in quotes",
+				t->file, t->line, t->at);
 		if (in_name(*end) || *end == '.') {
 			end += strcspn(end, " \t\r\n;,[]{}=\"");
-			return orr_fail(err, ORR_E_INPUT,
-					"%s:%d: %.*s is neither a name nor a number: put "
-					"it in quotes",
-					t->file, t->line,
-					end - t->at < 60 ? (int)(end - t->at) : 60, t->at);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s:%d: %.*s is neither a name nor a number: put it in quotes",
+				t->file, t->line, end - t->at < 60 ? (int)(end - t->at) : 60,
+				t->at);
 		}
 	}
 	code = set_text(t, t->at, (size_t)(end - t->at), err);

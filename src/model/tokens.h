@@ -1,7 +1,5 @@
 #pragma once
 /* The tokens of a DOT text, with their lines. Private to dot_parse.c. */
-#include <stdbool.h>
-#include <stddef.h>
 #include "orrery/orrery.h"
 
 enum orr_token_kind {

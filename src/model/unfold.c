@@ -73,9 +73,8 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 	const struct orr_draft *draft = u->draft;
 	int64_t total = 0;
 	char place[256];
-	int i;
 
-	for (i = 0; i < draft->n_blocks; i++) {
+	for (int i = 0; i < draft->n_blocks; i++) {
 		const struct orr_draft_block *block = &draft->blocks[i];
 
 		u->depth[i] = depth_of(u, block->parent) + 1;
@@ -84,7 +83,7 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 		if (u->block_copies[i] <= ORR_MOST_OPERATORS)
 			u->block_copies[i] *= block->repeat;
 	}
-	for (i = 0; i < draft->n_operators; i++) {
+	for (int i = 0; i < draft->n_operators; i++) {
 		const struct orr_draft_operator *o = &draft->operators[i];
 
 		u->copies[i] = copies_of_block(u, o->block);
@@ -92,19 +91,19 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 			u->copies[i] *= o->repeat;
 		if (orr_operator_is_input(&o->is) && u->copies[i] > 1)
 			return orr_fail(err, ORR_E_INPUT,
-					"%s: repeat: an input reads the data and cannot "
-					"follow a copy of itself: take it out of what repeats",
+					"%s: repeat: an input reads the data and cannot follow a "
+					"copy of itself: take it out of what repeats",
 					orr_location(place, sizeof(place), draft->name, o->is.line,
 						     o->is.name));
 		u->first[i] = (int)total;
 		total += u->copies[i];
 		if (total > ORR_MOST_OPERATORS)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: repeat: that makes more than %d operators: "
-					"repeat less",
-					orr_location(place, sizeof(place), draft->name, o->is.line,
-						     o->is.name),
-					ORR_MOST_OPERATORS);
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"%s: repeat: that makes more than %d operators: repeat less",
+				orr_location(place, sizeof(place), draft->name, o->is.line,
+					     o->is.name),
+				ORR_MOST_OPERATORS);
 	}
 	return 0;
 }
@@ -112,12 +111,11 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 static int fail_ends(const struct orr_draft *draft, const struct orr_draft_block *block,
 		     const char *what, int a, int b, struct orr_error *err)
 {
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%.150s:%d: subgraph %.80s: repeat needs one %s, and both %.60s and %.60s are: "
-		"join them, or move one out",
-		draft->name, block->line, block->name, what, draft->operators[a].is.name,
-		draft->operators[b].is.name);
+	return orr_fail(err, ORR_E_INPUT,
+			"%.150s:%d: subgraph %.80s: repeat needs one %s, and both %.60s and %.60s "
+			"are: join them, or move one out",
+			draft->name, block->line, block->name, what, draft->operators[a].is.name,
+			draft->operators[b].is.name);
 }
 
 /* operator is one more entry (exit) of each block that holds it and not the edge nearest to
@@ -146,18 +144,17 @@ static void note_depth(int *depth, int common)
 		*depth = common;
 }
 
-/* The one entry and the one exit of every block: where edges from outside end, or none ends at all.
- */
+/* The one entry and the one exit of every block: where edges from outside end, or none ends. */
 static int find_ends(struct unfold *u, struct orr_error *err)
 {
 	const struct orr_draft *draft = u->draft;
-	int i, code = 0;
+	int code = 0;
 
-	for (i = 0; i < draft->n_blocks; i++)
+	for (int i = 0; i < draft->n_blocks; i++)
 		u->entry[i] = u->exit[i] = -1;
-	for (i = 0; i < draft->n_operators; i++)
+	for (int i = 0; i < draft->n_operators; i++)
 		u->in[i] = u->out_of[i] = INT_MIN;
-	for (i = 0; i < draft->n_edges; i++) {
+	for (int i = 0; i < draft->n_edges; i++) {
 		const struct orr_draft_edge *edge = &draft->edges[i];
 		int common = depth_of(u, common_block(u, draft->operators[edge->from].block,
 						      draft->operators[edge->to].block));
@@ -165,7 +162,7 @@ static int find_ends(struct unfold *u, struct orr_error *err)
 		note_depth(&u->in[edge->to], common);
 		note_depth(&u->out_of[edge->from], common);
 	}
-	for (i = 0; i < draft->n_operators && !code; i++) {
+	for (int i = 0; i < draft->n_operators && !code; i++) {
 		code = claim(u, i, u->in[i], u->entry, "entry", err);
 		if (!code)
 			code = claim(u, i, u->out_of[i], u->exit, "exit", err);
@@ -291,75 +288,62 @@ static int link_copies(struct unfold *u, int entry, int exit, int64_t copies, in
 static int unfold(struct unfold *u, struct orr_error *err)
 {
 	const struct orr_draft *draft = u->draft;
-	int i, code = 0;
+	int code = 0;
 
-	for (i = 0; i < draft->n_operators && !code; i++)
+	for (int i = 0; i < draft->n_operators && !code; i++)
 		code = copy_operator(u, i, err);
-	for (i = 0; i < draft->n_edges && !code; i++)
+	for (int i = 0; i < draft->n_edges && !code; i++)
 		code = copy_edge(u, &draft->edges[i], err);
-	for (i = 0; i < draft->n_operators && !code; i++)
+	for (int i = 0; i < draft->n_operators && !code; i++)
 		if (draft->operators[i].repeat > 1)
 			code = link_copies(u, i, i, u->copies[i], draft->operators[i].repeat, err);
-	for (i = 0; i < draft->n_blocks && !code; i++)
+	for (int i = 0; i < draft->n_blocks && !code; i++)
 		if (draft->blocks[i].repeat > 1 && u->entry[i] >= 0 && u->exit[i] >= 0)
 			code = link_copies(u, u->entry[i], u->exit[i], u->block_copies[i],
 					   draft->blocks[i].repeat, err);
-	for (i = 0; i < draft->n_blocks && !code; i++) {
-		const struct orr_draft_block *from = &draft->blocks[i];
-		struct orr_draft_block *to;
-		char *name;
-
-		if ((code = orr_draft_add_block(u->out, from->name, from->parent, err)))
-			break;
-		to = &u->out->blocks[i];
-		name = to->name;
-		*to = *from;
-		to->name = name;
-		to->repeat = 1;
-	}
-	for (i = 0; i < draft->n_encoders && !code; i++)
-		code = orr_draft_add_encoder(u->out, draft->encoders[i], err);
 	return code;
 }
 
 static bool repeats(const struct orr_draft *draft)
 {
-	int i;
-
-	for (i = 0; i < draft->n_operators; i++)
+	for (int i = 0; i < draft->n_operators; i++)
 		if (draft->operators[i].repeat > 1)
 			return true;
-	for (i = 0; i < draft->n_blocks; i++)
+	for (int i = 0; i < draft->n_blocks; i++)
 		if (draft->blocks[i].repeat > 1)
 			return true;
 	return false;
 }
 
+/* The copies take the place of what they are copies of. */
+static void take_over(struct orr_draft *draft, struct orr_draft *out)
+{
+	struct orr_draft old = *draft;
+
+	draft->operators = out->operators;
+	draft->n_operators = out->n_operators;
+	draft->operator_room = out->operator_room;
+	draft->edges = out->edges;
+	draft->n_edges = out->n_edges;
+	draft->edge_room = out->edge_room;
+	*out = (struct orr_draft){
+		.operators = old.operators, .n_operators = old.n_operators, .edges = old.edges};
+	for (int i = 0; i < draft->n_blocks; i++)
+		draft->blocks[i].repeat = 1;
+}
+
 int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
 {
-	struct orr_draft out = {0};
+	struct orr_draft out = {.name = draft->name}; /* of operators and edges alone */
 	struct unfold u = {0};
 	int code;
 
 	if (!repeats(draft))
 		return 0;
-	if ((code = orr_draft_init(&out, draft->name, err)) ||
-	    (code = unfold_init(&u, draft, &out, err)) || (code = count_copies(&u, err)) ||
-	    (code = find_ends(&u, err)) || (code = unfold(&u, err)))
-		goto out;
-	out.units = draft->units;
-	out.overhead_ns = draft->overhead_ns;
-	out.samples = draft->samples;
-	out.profiled = draft->profiled;
-	out.length_exponent = draft->length_exponent;
-	out.data = draft->data;
-	out.reads = draft->reads;
-	draft->data = NULL;
-	draft->reads = NULL;
-	orr_draft_fini(draft);
-	*draft = out;
-	out = (struct orr_draft){0};
-out:
+	if (!(code = unfold_init(&u, draft, &out, err)) && !(code = count_copies(&u, err)) &&
+	    !(code = find_ends(&u, err)) && !(code = unfold(&u, err)))
+		take_over(draft, &out);
+	out.name = NULL; /* borrowed */
 	orr_arrays_free(&u.all);
 	orr_draft_fini(&out);
 	return code;

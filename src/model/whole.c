@@ -3,18 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct orr_instance *whole_of(const struct orr_graph *g, int k)
-{
-	return orr_graph_whole(g)->operators[orr_graph_origin(g, k)].instance;
-}
-
 int orr_whole_parameter(const struct orr_graph *g, int k, int i)
 {
-	const struct orr_instance *is = g->operators[k].instance, *whole = whole_of(g, k);
+	const struct orr_instance *is = g->operators[k].instance, *whole;
 	int j = 0;
 
 	if (!is || i >= is->n_parameters)
 		return -1;
+	whole = orr_graph_whole(g)->operators[orr_graph_origin(g, k)].instance;
 	while (strcmp(whole->parameters[j].name, is->parameters[i].name) != 0)
 		j++;
 	return j;
@@ -30,8 +26,6 @@ struct orr_pieces orr_whole_pieces(const struct orr_graph *g, int k, int i)
 int orr_whole_init(struct orr_whole *whole, const struct orr_graph *g, struct orr_error *err)
 {
 	size_t n = (size_t)orr_graph_whole(g)->n_operators;
-	int n_same;
-
 	*whole = (struct orr_whole){.graph = g};
 	whole->first = malloc(n * sizeof(*whole->first) + 1);
 	whole->next = malloc((size_t)g->n_operators * sizeof(*whole->next) + 1);
@@ -47,7 +41,8 @@ int orr_whole_init(struct orr_whole *whole, const struct orr_graph *g, struct or
 		whole->first[o] = k;
 	}
 	for (size_t o = 0; o < n; o++) {
-		n_same = 0;
+		int n_same = 0;
+
 		for (int k = whole->first[o]; k >= 0; k = whole->next[k])
 			n_same++;
 		whole->most = n_same > whole->most ? n_same : whole->most;

@@ -2,8 +2,6 @@
 /* The tensors of a model, whether its graph was split or not: those of the unsplit graph
  * (orr_graph_whole). An operator of a graph that was split has parts of them, or copies; one of any
  * other graph has its own. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 
@@ -29,6 +27,5 @@ struct orr_whole_part {
 int orr_whole_init(struct orr_whole *whole, const struct orr_graph *g, struct orr_error *err);
 void orr_whole_fini(struct orr_whole *whole); /* zeros are fine */
 /* The parts that together are parameter j of operator o of the unsplit graph, in the order in which
- * they lie there; of copies the first. parts: room for `most`. How many; 0: some of it is nowhere.
- */
+ * they lie there; of copies the first. parts: room for `most`. How many; 0: some is nowhere. */
 int orr_whole_parts(const struct orr_whole *whole, int o, int j, struct orr_whole_part *parts);

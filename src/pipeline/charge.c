@@ -29,10 +29,7 @@ static int64_t weight_flops(const struct orr_operator *o)
 }
 
 #define N_KINDS 5
-#define MOST \
-	0x1p60 /* of each kind of cost, all operators together: a few kinds may be added up \
-		*/
-
+#define MOST 0x1p60 /* of a kind of cost, of all operators: a few kinds may be added up */
 static void estimate(double costs[N_KINDS], const struct orr_operator *o, int64_t samples,
 		     const struct orr_machine *machine)
 {
@@ -41,6 +38,11 @@ static void estimate(double costs[N_KINDS], const struct orr_operator *o, int64_
 	costs[2] = estimate_ns(o->weight_ns, weight_flops(o), samples, machine);
 	costs[3] = estimate_bytes(o->stash_bytes, o->stash_floats, samples);
 	costs[4] = estimate_bytes(o->activation_bytes, orr_operator_output_floats(o), samples);
+}
+
+int orr_charge_no_memory(const struct orr_graph *g, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators", g->n_operators);
 }
 
 int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
@@ -66,9 +68,8 @@ int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machin
 		if (sum[k] > MOST)
 			return orr_fail(
 				err, ORR_E_INPUT,
-				"%s:%d: node %s: of %lld samples in a microbatch, the %s more "
-				"than 2^60 %s, here the most: %slower [batch] or raise "
-				"[microbatches]",
+				"%s:%d: node %s: of %lld samples in a microbatch, the %s more than "
+				"2^60 %s, here the most: %slower [batch] or raise [microbatches]",
 				g->name, largest[k]->line, largest[k]->name, (long long)samples,
 				kinds[k], k < 3 ? "ns" : "bytes", k < 3 ? "raise [flops], " : "");
 	return 0;
@@ -80,17 +81,14 @@ static int64_t charge(int64_t given_ns, int64_t flops, int64_t samples,
 	return given_ns >= 0 ? given_ns : llround(estimate_ns(-1, flops, samples, machine));
 }
 
-static int64_t weigh(int64_t given_bytes, int64_t floats)
-{
-	return given_bytes >= 0 ? given_bytes : floats * (int64_t)sizeof(float);
-}
-
 /* What the backward of o keeps of the forward. */
 static int64_t stash_of(const struct orr_operator *o, int64_t samples)
 {
 	if (!o->has_input_gradient && !o->has_weight_gradient)
 		return 0;
-	return weigh(o->stash_bytes, orr_operator_stash_floats(o) * samples);
+	return o->stash_bytes >= 0
+		       ? o->stash_bytes
+		       : orr_operator_stash_floats(o) * samples * (int64_t)sizeof(float);
 }
 
 static int64_t grow(int64_t cost, double growth)
@@ -146,8 +144,9 @@ void orr_charge_least(struct orr_stage *stage, const struct orr_graph *g, int i,
 static void grow_operator(struct orr_operator *o, double growth, double size, int64_t samples,
 			  const struct orr_machine *machine)
 {
-	int64_t weight_ns = charge(o->weight_ns, weight_flops(o), samples, machine),
-		backward_ns = charge(o->backward_ns, o->backward_flops, samples, machine);
+	/* before that of the backward, which says whether it is a part of it */
+	int64_t weight_ns = charge(o->weight_ns, weight_flops(o), samples, machine);
+	int64_t backward_ns = charge(o->backward_ns, o->backward_flops, samples, machine);
 
 	o->forward_ns = grow(charge(o->forward_ns, o->forward_flops, samples, machine), growth);
 	o->backward_ns = grow(backward_ns, growth);
@@ -157,7 +156,6 @@ static void grow_operator(struct orr_operator *o, double growth, double size, in
 	o->mean_growth = 1;
 }
 
-/* What o reads, into reads. */
 static void grow_reads(struct orr_read *reads, const struct orr_graph *g,
 		       const struct orr_operator *o, int b)
 {
@@ -183,8 +181,7 @@ int orr_charge_grow(struct orr_graph *out, const struct orr_graph *g, int b, int
 	*out = *g;
 	out->operators = malloc(n * sizeof(*out->operators) + n_reads * sizeof(*reads));
 	if (!out->operators)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+		return orr_charge_no_memory(g, err);
 	reads = (struct orr_read *)(void *)(out->operators + n);
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];

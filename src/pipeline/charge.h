@@ -1,6 +1,5 @@
 #pragma once
 /* What operators add to the costs of a stage. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 struct orr_graph;
@@ -12,6 +11,9 @@ struct orr_stage;
  * operator. Sums of what orr_charge() adds then need no further check. */
 int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
 		     struct orr_error *err);
+
+/* The refusal of all that makes stages of operators. */
+int orr_charge_no_memory(const struct orr_graph *g, struct orr_error *err);
 
 /* What goes over the edge by which operator i reads its input k, per microbatch. */
 struct orr_sent {

@@ -4,8 +4,9 @@
 
 struct orr_link_cost;
 
-/* The order of a cluster's pairs, for qsort() and bsearch(). */
-int orr_cluster_compare(const void *a, const void *b);
+/* For qsort() and bsearch(): the order of edges and of a cluster's pairs, or whatever begins with
+ * the ints from and to. */
+int orr_ends_compare(const void *a, const void *b);
 
 /* A ring all-reduce over k workers joined by links like this one; in_turn: the two directions of
  * the link take turns. */

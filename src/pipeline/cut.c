@@ -1,12 +1,12 @@
 #include "cut.h"
 
 #include <float.h>
-#include <stdbool.h>
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arrays.h"
 #include "charge.h"
+#include "numbering.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
@@ -17,13 +17,16 @@
 
 struct cutting {
 	const struct orr_graph *g;
-	int n;        /* operators but inputs */
-	int *order;   /* [n] their numbers, in the order in which they are cut */
-	int *place;   /* [n_operators] place in order; -1: an input */
-	double *sum;  /* [n + 1] cost of the first i */
-	int *parent;  /* union-find over places */
-	double *best; /* [(n_stages + 1) * (n + 1)] least largest cost of the first i in k stages */
-	int *from;    /* where the last of those stages begins */
+	int n;                      /* operators but inputs */
+	int *order;                 /* [n] their numbers, in the order in which they are cut */
+	int *place;                 /* [n_operators] place in order; -1: an input */
+	struct orr_readers readers; /* of places, as places */
+	double *sum;                /* [n + 1] cost of the first i */
+	int *parent;                /* union-find over places */
+	/* [(n_stages + 1) * (n + 1)] least largest cost of the first i in k stages, and where the
+	 * last of those begins */
+	double *best;
+	int *from;
 	struct orr_arrays all;
 };
 
@@ -37,20 +40,17 @@ static double cost_of(const struct orr_operator *o, int64_t samples,
 }
 
 /* Depth first from the sinks, inputs first: a topological order that finishes one branch before the
- * next. The stack holds (operator, next input). */
-static int order_operators(struct cutting *c, struct orr_error *err)
+ * next. The stack holds (operator, next input). false: no memory. */
+static bool order_operators(struct cutting *c)
 {
 	const struct orr_graph *g = c->g;
-	int *stack = malloc(2 * ((size_t)g->n_operators + 1) * sizeof(*stack));
-	bool *seen = calloc((size_t)g->n_operators, sizeof(*seen)),
-	     *read = calloc((size_t)g->n_operators, sizeof(*read));
-	int code = 0;
+	size_t n = (size_t)g->n_operators;
+	int *stack = orr_arrays_add(&c->all, 2 * (n + 1), sizeof(*stack));
+	bool *seen = orr_arrays_add(&c->all, n, sizeof(*seen)),
+	     *read = orr_arrays_add(&c->all, n, sizeof(*read));
 
-	if (!stack || !seen || !read) {
-		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
-		goto out;
-	}
+	if (c->all.failed)
+		return false;
 	for (int i = 0; i < g->n_operators; i++)
 		for (int k = 0; k < g->operators[i].n_inputs; k++)
 			read[g->operators[i].inputs[k]] = true;
@@ -82,11 +82,7 @@ static int order_operators(struct cutting *c, struct orr_error *err)
 			depth--;
 		}
 	}
-out:
-	free(stack);
-	free(seen);
-	free(read);
-	return code;
+	return true;
 }
 
 static int root_of(int *parent, int i)
@@ -97,13 +93,12 @@ static int root_of(int *parent, int i)
 }
 
 /* Extend the stage [begin, end) to begin at begin - 1: how many pieces it is in afterwards. */
-static int join(struct cutting *c, const int *readers, const int *first_reader, int begin, int end,
-		int pieces)
+static int join(struct cutting *c, int begin, int end, int pieces)
 {
 	c->parent[begin] = begin;
 	pieces++;
-	for (int k = first_reader[begin]; k < first_reader[begin + 1]; k++) {
-		int to = readers[k];
+	for (int k = c->readers.first[begin]; k < c->readers.first[begin + 1]; k++) {
+		int to = c->readers.of[k];
 		int x, y;
 
 		if (to >= end)
@@ -118,55 +113,18 @@ static int join(struct cutting *c, const int *readers, const int *first_reader, 
 	return pieces;
 }
 
-/* Who reads each place, as places: readers[first_reader[i]] on. */
-static int list_readers(const struct cutting *c, int **readers, int **first_reader,
-			struct orr_error *err)
-{
-	const struct orr_graph *g = c->g;
-	size_t n_edges = 0;
-	int *next;
-
-	for (int i = 0; i < g->n_operators; i++)
-		n_edges += (size_t)g->operators[i].n_inputs;
-	*readers = malloc((n_edges + 1) * sizeof(**readers));
-	*first_reader = calloc((size_t)c->n + 2, sizeof(**first_reader));
-	if (!*readers || !*first_reader)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
-	next = *first_reader + 1;
-	for (int pass = 0; pass < 2; pass++) {
-		for (int i = 0; i < g->n_operators; i++)
-			for (int k = 0; c->place[i] >= 0 && k < g->operators[i].n_inputs; k++) {
-				int from = c->place[g->operators[i].inputs[k]];
-
-				if (from < 0)
-					continue;
-				if (pass)
-					(*readers)[next[from]++] = c->place[i];
-				else
-					next[from + 1]++;
-			}
-		if (!pass)
-			for (int i = 0; i < c->n; i++)
-				next[i + 1] += next[i];
-	}
-	return 0;
-}
-
 /* Does a stage [begin, end) make what it gathers? Not in that which begins behind begin. */
-static bool feeds_gather(const struct cutting *c, const int *readers, const int *first_reader,
-			 int begin, int end)
+static bool feeds_gather(const struct cutting *c, int begin, int end)
 {
-	for (int k = first_reader[begin]; k < first_reader[begin + 1]; k++)
-		if (readers[k] < end && c->g->operators[c->order[readers[k]]].gather)
+	for (int k = c->readers.first[begin]; k < c->readers.first[begin + 1]; k++)
+		if (c->readers.of[k] < end && c->g->operators[c->order[c->readers.of[k]]].gather)
 			return true;
 	return false;
 }
 
 /* best[k][i] over all stages [begin, i) that are connected; those dearer than limit are passed
  * over. */
-static void search(struct cutting *c, const int *readers, const int *first_reader, int n_stages,
-		   double limit)
+static void search(struct cutting *c, int n_stages, double limit)
 {
 	size_t row = (size_t)c->n + 1;
 
@@ -179,12 +137,12 @@ static void search(struct cutting *c, const int *readers, const int *first_reade
 		for (int begin = end - 1; begin >= 0; begin--) {
 			double cost = c->sum[end] - c->sum[begin];
 
-			if (cost > limit || feeds_gather(c, readers, first_reader, begin, end))
+			if (cost > limit || feeds_gather(c, begin, end))
 				break;
-			pieces = join(c, readers, first_reader, begin, end, pieces);
+			pieces = join(c, begin, end, pieces);
 			for (int k = 1; pieces == 1 && k <= n_stages && k <= end; k++) {
 				double before = c->best[(size_t)(k - 1) * row + (size_t)begin];
-				double largest = before > cost ? before : cost;
+				double largest = fmax(before, cost);
 				size_t here = (size_t)k * row + (size_t)end;
 
 				if (largest < c->best[here]) {
@@ -216,45 +174,36 @@ static bool write_stages(const struct cutting *c, int n_stages, int *stage_of)
 static int find(struct cutting *c, int n_stages, bool exactly, int *stage_of, int *n_chosen,
 		struct orr_error *err)
 {
-	int *readers = NULL, *first_reader = NULL;
-	int code = list_readers(c, &readers, &first_reader, err);
 	double dearest = 0, limit;
 
 	for (int i = 0; i < c->n; i++)
-		dearest = c->sum[i + 1] - c->sum[i] > dearest ? c->sum[i + 1] - c->sum[i] : dearest;
+		dearest = fmax(dearest, c->sum[i + 1] - c->sum[i]);
 	limit = dearest + c->sum[c->n] / n_stages;
-	while (!code) {
-		search(c, readers, first_reader, n_stages, limit);
+	for (;;) {
+		search(c, n_stages, limit);
 		if (write_stages(c, n_stages, stage_of)) {
 			*n_chosen = n_stages;
-			break;
+			return 0;
 		}
 		if (limit < c->sum[c->n]) {
 			limit *= 2;
 			continue;
 		}
 		if (exactly)
-			code = orr_fail(err, ORR_E_INPUT,
+			return orr_fail(err, ORR_E_INPUT,
 					"%s: no cut into %d connected stages: give another number "
-					"([stages]), or "
-					"pin the nodes (stage=)",
+					"([stages]), or pin the nodes (stage=)",
 					c->g->name, n_stages);
-		else
-			n_stages--; /* one stage is connected at least where the graph is */
-		if (!n_stages)
-			code = orr_fail(err, ORR_E_INPUT,
+		/* one stage is connected at least where the graph is */
+		if (!--n_stages)
+			return orr_fail(err, ORR_E_INPUT,
 					"%s: the model falls into parts that nothing connects: "
-					"train them apart, "
-					"or pin the nodes (stage=)",
+					"train them apart, or pin the nodes (stage=)",
 					c->g->name);
 	}
-	free(readers);
-	free(first_reader);
-	return code;
 }
 
-/* What gathers is apart from all that it reads and from other losses, which it alone may connect.
- */
+/* What gathers is apart from all that it reads, and other losses: it alone may connect them. */
 static int least_stages(const struct orr_graph *g)
 {
 	int n = 0, n_losses = 0;
@@ -272,19 +221,16 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 	struct cutting c = {.g = g};
 	bool exactly = n_stages > 0;
 	size_t n = (size_t)g->n_operators, cells;
-	int code;
+	int code = 0;
 
 	c.order = orr_arrays_add(&c.all, n, sizeof(*c.order));
 	c.place = orr_arrays_add(&c.all, n, sizeof(*c.place));
 	c.parent = orr_arrays_add(&c.all, n, sizeof(*c.parent));
 	c.sum = orr_arrays_add(&c.all, n + 1, sizeof(*c.sum));
-	if (c.all.failed) {
-		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+	if (!order_operators(&c)) {
+		code = orr_charge_no_memory(g, err);
 		goto out;
 	}
-	if ((code = order_operators(&c, err)))
-		goto out;
 	for (int i = 0; i < g->n_operators; i++)
 		stage_of[i] = -1;
 	if (n_stages == c.n) { /* nothing to choose */
@@ -309,6 +255,7 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 	cells = (size_t)(n_stages + 1) * (size_t)(c.n + 1);
 	c.best = orr_arrays_add(&c.all, cells, sizeof(*c.best));
 	c.from = orr_arrays_add(&c.all, cells, sizeof(*c.from));
+	orr_readers_find(&c.readers, &c.all, g, c.place, c.n);
 	code = c.all.failed
 		       ? orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages)
 		       : find(&c, n_stages, exactly, stage_of, n_chosen, err);

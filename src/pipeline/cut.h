@@ -1,6 +1,5 @@
 #pragma once
 /* Cutting operators into connected stages of balanced cost, along one topological order. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN

@@ -52,10 +52,10 @@ static int read_links(struct orr_levels *levels, const char *list, bool rates, b
 	}
 	if (!list || (!at && n == levels->n))
 		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"%s %.60s: [workers] %.40s has %d level%s: give as many links, innermost "
-			"first",
-			what, list, workers, levels->n, levels->n == 1 ? "" : "s");
+	return orr_fail(
+		err, ORR_E_INPUT,
+		"%s %.60s: [workers] %.40s has %d level%s: give as many links, innermost first",
+		what, list, workers, levels->n, levels->n == 1 ? "" : "s");
 }
 
 int orr_levels_parse(struct orr_levels *levels, const char *workers, const char *bandwidths,
@@ -69,17 +69,15 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		int64_t count = 0;
 
 		if (levels->n == ORR_MOST_LEVELS)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"[workers] %.40s: give at most %d levels, innermost first, such as "
-				"4x2",
-				workers, ORR_MOST_LEVELS);
+			return orr_fail(err, ORR_E_INPUT,
+					"[workers] %.40s: give at most %d levels, innermost first, "
+					"such as 4x2",
+					workers, ORR_MOST_LEVELS);
 		if (!*of || *of == 'x')
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"[workers] %.40s: a number is missing beside an x: say 4, or 4x2 "
-				"for 2 groups of 4",
-				*workers ? workers : "''");
+			return orr_fail(err, ORR_E_INPUT,
+					"[workers] %.40s: a number is missing beside an x: say 4, "
+					"or 4x2 for 2 groups of 4",
+					*workers ? workers : "''");
 		if ((code = orr_count_next(&count, &of, 'x', 1, 4096, "[workers]", err)))
 			return code;
 		total *= (int)count;
@@ -219,13 +217,13 @@ void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, i
 	}
 }
 
-int orr_cluster_compare(const void *a, const void *b)
+int orr_ends_compare(const void *a, const void *b)
 {
-	const struct orr_cluster_pair *x = a, *y = b;
+	const int *x = a, *y = b;
 
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return (x->to > y->to) - (x->to < y->to);
+	if (x[0] != y[0])
+		return x[0] < y[0] ? -1 : 1;
+	return (x[1] > y[1]) - (x[1] < y[1]);
 }
 
 /* Of its own, or of the innermost group that has both. */
@@ -235,7 +233,7 @@ static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, 
 					     .to = from < to ? to : from},
 				      *own = c->n_pairs
 						     ? bsearch(&key, c->pairs, (size_t)c->n_pairs,
-							       sizeof(key), orr_cluster_compare)
+							       sizeof(key), orr_ends_compare)
 						     : NULL;
 	int a = c->workers[from].group, b = c->workers[to].group;
 
@@ -348,8 +346,7 @@ struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int
 	return (struct orr_link_cost){m->levels.latency_ns[l], m->levels.bytes_per_s[l]};
 }
 
-/* A transfer longer than the clock can count takes all of it, and is refused where it is asked for.
- */
+/* A transfer longer than the clock can count takes all of it, and is refused elsewhere. */
 static int64_t within_clock(double ns)
 {
 	return ns < (double)(INT64_MAX / 4) ? llround(ns) : INT64_MAX / 4;

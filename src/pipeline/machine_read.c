@@ -56,11 +56,10 @@ static void print_place(char what[MOST_PLACE], const struct reader *r,
 	(void)snprintf(what, MOST_PLACE, "%.100s:%d: %.80s: %s", r->file, a->line, owner, a->name);
 }
 
-static int refuse_zero(const struct reader *r, bool zero, const char *what, const char *means)
+static int refuse_zero(const struct reader *r, const char *what, const char *means)
 {
-	return zero ? orr_fail(r->err, ORR_E_INPUT, "%s: 0: leave it out for %s", what, means) : 0;
+	return orr_fail(r->err, ORR_E_INPUT, "%s: 0: leave it out for %s", what, means);
 }
-
 static int read_memory(const struct reader *r, int64_t *bytes, const char *text, const char *what)
 {
 	int code = orr_size_parse(bytes, text, what, r->err);
@@ -69,7 +68,7 @@ static int read_memory(const struct reader *r, int64_t *bytes, const char *text,
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s: %.40s has no unit: say \"%.40sGB\", or \"%.40sB\"", what, text,
 				text, text);
-	return code ? code : refuse_zero(r, !*bytes, what, "no limit");
+	return code || *bytes ? code : refuse_zero(r, what, "no limit");
 }
 
 static int read_worker(const struct reader *r, const struct orr_dot_node *node,
@@ -108,8 +107,8 @@ static int read_link(struct reader *r, const struct orr_dot_attribute *a, const 
 	*is_one = true;
 	if (!strcmp(a->name, "bandwidth")) {
 		code = orr_rate_parse(&link->bytes_per_s, a->text, what, r->err);
-		return code ? code
-			    : refuse_zero(r, link->bytes_per_s <= 0, what, "an infinite one");
+		return code || link->bytes_per_s > 0 ? code
+						     : refuse_zero(r, what, "an infinite one");
 	}
 	if ((*is_one = !strcmp(a->name, "latency"))) {
 		if ((code = orr_duration_parse(&link->latency_ns, &units, a->text, what, r->err)))
@@ -128,10 +127,9 @@ static int read_link(struct reader *r, const struct orr_dot_attribute *a, const 
 static int read_duplex(const struct reader *r, const char *text, const char *what)
 {
 	r->cluster->half_duplex = !strcmp(text, "half");
-	return r->cluster->half_duplex || !strcmp(text, "full")
-		       ? 0
-		       : orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give half or full", what,
-				  text);
+	if (r->cluster->half_duplex || !strcmp(text, "full"))
+		return 0;
+	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give half or full", what, text);
 }
 
 /* Of a subgraph, or the whole machine. */
@@ -174,12 +172,9 @@ static int no_memory(const struct reader *r)
 /* A name that Graphviz draws a box for, without what makes it do so; copies are numbered. */
 static char *name_of(const char *name, const char *copy)
 {
-	static const char prefix[] = "cluster_";
 	char text[MOST_NAME];
 
-	if (!strncmp(name, prefix, strlen(prefix)) && name[strlen(prefix)])
-		name += strlen(prefix);
-	(void)snprintf(text, sizeof(text), "%.100s%.90s", name, copy);
+	(void)snprintf(text, sizeof(text), "%.100s%.90s", orr_dot_plain_name(name), copy);
 	return orr_utf8_copy(text); /* it is printed */
 }
 
@@ -290,8 +285,8 @@ static int find_groups(struct reader *r)
 				return orr_fail(
 					r->err, ORR_E_INPUT,
 					"%s:%d: worker %.60s is in two groups, %.60s and %.60s: "
-					"leave it in one (a link inside a subgraph puts both "
-					"its ends there: write it outside)",
+					"leave it in one (a link inside a subgraph puts both its "
+					"ends there: write it outside)",
 					r->file, r->dot.nodes[node].line, r->dot.nodes[node].name,
 					r->dot.subgraphs[r->inside[node]].name, subgraph->name);
 			r->inside[node] = s;
@@ -319,10 +314,10 @@ static int check_end(const struct reader *r, int node)
 	for (int i = 0; i < r->dot.n_nodes; i++)
 		if (r->dot.nodes[i].stated)
 			orr_nearest_try(&near, r->dot.nodes[i].name, NULL);
-	return orr_fail(r->err, ORR_E_INPUT,
-			"%s:%d: a link of %.60s%s, which is no worker: name it first, in a line of "
-			"its own",
-			r->file, end->line, end->name, orr_nearest_hint(hint, &near));
+	return orr_fail(
+		r->err, ORR_E_INPUT,
+		"%s:%d: a link of %.60s%s, which is no worker: name it first, in a line of its own",
+		r->file, end->line, end->name, orr_nearest_hint(hint, &near));
 }
 
 /* Attributes of a link, which may be shared by several. */
@@ -412,7 +407,7 @@ static int add_edges(struct reader *r)
 	for (int e = 0; e < r->dot.n_edges && !code; e++)
 		code = add_edge(r, &r->dot.edges[e]);
 	if (c->n_pairs)
-		qsort(c->pairs, (size_t)c->n_pairs, sizeof(*c->pairs), orr_cluster_compare);
+		qsort(c->pairs, (size_t)c->n_pairs, sizeof(*c->pairs), orr_ends_compare);
 	return code;
 }
 

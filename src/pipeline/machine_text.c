@@ -16,7 +16,6 @@ const char *orr_worker_print(char *text, size_t size, const struct orr_machine *
 	return text;
 }
 
-/* Of one node, speed and memory. */
 static bool are_alike(const struct orr_cluster *c, int v, int w)
 {
 	const struct orr_cluster_worker *x = &c->workers[v], *y = &c->workers[w];

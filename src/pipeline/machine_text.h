@@ -1,6 +1,5 @@
 #pragma once
 /* What reports say of a machine whose workers differ; of others nothing. */
-#include <stddef.h>
 #include <stdio.h>
 #include <jansson.h>
 #include "orrery/orrery.h"

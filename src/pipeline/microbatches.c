@@ -7,8 +7,19 @@
 #include "cost.h"
 #include "orrery/pipeline.h"
 
-static int create(struct orr_microbatches **out, const struct orr_pipeline *p, int n,
-		  struct orr_error *err)
+void orr_microbatches_set(struct orr_pipeline *p, int b, const struct orr_pipeline *q)
+{
+	struct orr_microbatches *x = p->microbatches;
+
+	for (int s = 0; s < p->n_stages; s++)
+		x->costs[b * p->n_stages + s] = orr_cost_of_stage(&q->stages[s]);
+	for (int e = 0; e < p->n_edges; e++) {
+		x->bytes[b * p->n_edges + e] = q->edges[e].bytes;
+		x->gradient_bytes[b * p->n_edges + e] = q->edges[e].gradient_bytes;
+	}
+}
+
+int orr_microbatches_create(struct orr_pipeline *p, int n, struct orr_error *err)
 {
 	struct orr_microbatches *x = calloc(1, sizeof(*x));
 	size_t n_costs = (size_t)n * (size_t)p->n_stages, n_edges = (size_t)n * (size_t)p->n_edges;
@@ -20,34 +31,6 @@ static int create(struct orr_microbatches **out, const struct orr_pipeline *p, i
 		return orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for %d microbatches", n);
 	}
 	x->n = n;
-	*out = x;
-	return 0;
-}
-
-void orr_microbatches_set(struct orr_pipeline *p, int b, const struct orr_pipeline *q)
-{
-	struct orr_microbatches *x = p->microbatches;
-
-	for (int s = 0; s < p->n_stages; s++) {
-		const struct orr_stage *stage = &q->stages[s];
-
-		x->costs[b * p->n_stages + s] =
-			(struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
-					  stage->stash_bytes, stage->input_bytes};
-	}
-	for (int e = 0; e < p->n_edges; e++) {
-		x->bytes[b * p->n_edges + e] = q->edges[e].bytes;
-		x->gradient_bytes[b * p->n_edges + e] = q->edges[e].gradient_bytes;
-	}
-}
-
-int orr_microbatches_create(struct orr_pipeline *p, int n, struct orr_error *err)
-{
-	struct orr_microbatches *x = NULL;
-	int code = create(&x, p, n, err);
-
-	if (code)
-		return code;
 	orr_pipeline_free_microbatches(p->microbatches);
 	p->microbatches = x;
 	for (int b = 0; b < n; b++)
@@ -60,20 +43,20 @@ int orr_microbatches_copy(struct orr_pipeline *p, const struct orr_pipeline *lik
 {
 	const struct orr_microbatches *from = like->microbatches;
 	int code = orr_microbatches_create(p, from->n, err);
+	struct orr_microbatches *x = p->microbatches;
 
 	if (code)
 		return code;
-	memcpy(p->microbatches->costs, from->costs,
-	       (size_t)from->n * (size_t)p->n_stages * sizeof(*from->costs));
+	memcpy(x->costs, from->costs, (size_t)from->n * (size_t)p->n_stages * sizeof(*from->costs));
 	for (int e = 0; e < like->n_edges; e++) {
 		int to = (int)(orr_pipeline_edge(p, like->edges[e].from, like->edges[e].to) -
 			       p->edges);
 
 		for (int b = 0; b < from->n; b++) {
-			p->microbatches->bytes[b * p->n_edges + to] =
-				from->bytes[b * like->n_edges + e];
-			p->microbatches->gradient_bytes[b * p->n_edges + to] =
-				from->gradient_bytes[b * like->n_edges + e];
+			int at = b * p->n_edges + to, of = b * like->n_edges + e;
+
+			x->bytes[at] = from->bytes[of];
+			x->gradient_bytes[at] = from->gradient_bytes[of];
 		}
 	}
 	orr_microbatches_settle(p);
@@ -108,11 +91,14 @@ void orr_microbatches_settle(struct orr_pipeline *p)
 		stage->weight_ns = mean(weight, x->n);
 	}
 	for (int e = 0; e < p->n_edges; e++) {
-		p->edges[e].bytes = p->edges[e].gradient_bytes = 0;
+		struct orr_edge *edge = &p->edges[e];
+
+		edge->bytes = edge->gradient_bytes = 0;
 		for (int b = 0; b < x->n; b++) {
-			p->edges[e].bytes = larger(p->edges[e].bytes, x->bytes[b * p->n_edges + e]);
-			p->edges[e].gradient_bytes = larger(p->edges[e].gradient_bytes,
-							    x->gradient_bytes[b * p->n_edges + e]);
+			int at = b * p->n_edges + e;
+
+			edge->bytes = larger(edge->bytes, x->bytes[at]);
+			edge->gradient_bytes = larger(edge->gradient_bytes, x->gradient_bytes[at]);
 		}
 	}
 }

@@ -1,6 +1,5 @@
 #pragma once
 /* Microbatches that differ: a table of their costs, see cost.h. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN

@@ -1,7 +1,6 @@
 /* Costs of single microbatches, from a CSV: a heading that names the columns, and a row a job. */
 #include "microbatches.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +65,7 @@ static int split(char *line, char **cells, int most)
 
 static int read_heading(struct reading *r, char *line)
 {
-	char *cells[N_COLUMNS], why[160];
+	char *cells[N_COLUMNS];
 	int n = split(line, cells, N_COLUMNS);
 
 	for (int k = 0; k < N_COLUMNS; k++)
@@ -76,13 +75,12 @@ static int read_heading(struct reading *r, char *line)
 
 		while (k < N_COLUMNS && strcmp(cells[i], names[k]))
 			k++;
-		if (k == N_COLUMNS || r->column_of[k] >= 0) {
-			(void)snprintf(why, sizeof(why),
-				       "'%.40s' %s: the heading names each of stage, microbatch, "
-				       "pass, duration, bytes and stash at most once",
-				       cells[i], k < N_COLUMNS ? "again" : "is no column");
-			return refuse(r, why);
-		}
+		if (k == N_COLUMNS || r->column_of[k] >= 0)
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: '%.40s' %s: the heading names each of stage, "
+					"microbatch, pass, duration, bytes and stash at most once",
+					r->path, r->line, cells[i],
+					k < N_COLUMNS ? "again" : "is no column");
 		r->column_of[k] = i;
 	}
 	for (int k = STAGE; k <= PASS; k++)
@@ -123,12 +121,11 @@ static int read_pass(const struct reading *r, const char *cell, struct row *row)
 	if (row->d == ORR_PASS_W ? !stage->has_weight_gradient
 				 : row->d == ORR_PASS_B && !stage->has_input_gradient &&
 					   (r->p->has_weight || !stage->has_weight_gradient))
-		return refuse(r,
-			      stage->has_weight_gradient && row->d == ORR_PASS_B
-				      ? "nothing before the stage is trained, so it has no input "
-					"gradient: its backward is W"
-				      : "the stage has no such pass, since it is frozen or "
-					"nothing before it is trained: leave the row out");
+		return refuse(r, stage->has_weight_gradient && row->d == ORR_PASS_B
+					 ? "nothing before the stage is trained, so it has no "
+					   "input gradient: its backward is W"
+					 : "the stage has no such pass, since it is frozen or "
+					   "nothing before it is trained: leave the row out");
 	return 0;
 }
 
@@ -143,8 +140,8 @@ static int read_duration(const struct reading *r, const char *cell, struct row *
 		return code;
 	if (row->duration_ns && units != r->p->units)
 		return orr_fail(r->err, ORR_E_INPUT,
-				"%s: %.40s has %s unit, and the durations of "
-				"the graph have %s: write them alike",
+				"%s: %.40s has %s unit, and the durations of the graph have %s: "
+				"write them alike",
 				what, cell, units ? "no" : "a", units ? "one" : "none");
 	return row->duration_ns <= MOST ? 0 : refuse(r, "duration: more than can be counted");
 }

@@ -1,63 +1,45 @@
 #include "numbering.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "orrery/graph.h"
 #include "base/arrays.h"
 #include "base/heap.h"
 
 struct numbering {
-	const struct orr_graph *g;
-	const int *stage_of;
 	int n_stages;
-	int *leader; /* [n_stages] the first operator that computes */
-	int *waits;  /* [n_stages] tensors from stages that have no number yet */
-	/* the stages that read stage s, once a tensor: readers[first[s]] to readers[first[s + 1] -
-	 * 1] */
-	int *readers, *first;
-	int *number; /* [n_stages] the new one */
+	int *leader;                /* [n_stages] the first operator that computes */
+	int *waits;                 /* [n_stages] tensors from stages that have no number yet */
+	struct orr_readers readers; /* of stages */
+	int *number;                /* [n_stages] the new one */
 	struct orr_arrays all;
 };
 
-/* Calls for every tensor between two stages. */
-static void visit_tensors(struct numbering *x, void (*visit)(struct numbering *x, int from, int to))
+void orr_readers_find(struct orr_readers *readers, struct orr_arrays *all,
+		      const struct orr_graph *g, const int *part_of, int n_parts)
 {
-	for (int i = 0; i < x->g->n_operators; i++)
-		for (int k = 0; k < x->g->operators[i].n_inputs; k++) {
-			int from = x->stage_of[x->g->operators[i].inputs[k]];
+	int *first = readers->first = orr_arrays_add(all, (size_t)n_parts + 2, sizeof(*first));
 
-			if (from >= 0 && from != x->stage_of[i])
-				visit(x, from, x->stage_of[i]);
-		}
-}
+	/* count into the next part but one, sum up, and each start moves to its place as readers
+	 * are put down */
+	for (int pass = 0; pass < 2 && !all->failed; pass++) {
+		for (int i = 0; i < g->n_operators; i++)
+			for (int k = 0; k < g->operators[i].n_inputs; k++) {
+				int from = part_of[g->operators[i].inputs[k]], to = part_of[i];
 
-static void count(struct numbering *x, int from, int to)
-{
-	x->first[from + 2]++;
-	x->waits[to]++;
-}
-
-static void add(struct numbering *x, int from, int to)
-{
-	x->readers[x->first[from + 1]++] = to;
-}
-
-static int connect(struct numbering *x, struct orr_error *err)
-{
-	visit_tensors(x, count);
-	for (int s = 0; s < x->n_stages; s++)
-		x->first[s + 2] += x->first[s + 1];
-	x->readers =
-		orr_arrays_add(&x->all, (size_t)x->first[x->n_stages + 1] + 1, sizeof(*x->readers));
-	if (!x->readers)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages",
-				x->n_stages);
-	visit_tensors(x, add);
-	for (int i = x->g->n_operators - 1; i >= 0; i--)
-		if (x->stage_of[i] >= 0 && !orr_operator_is_input(&x->g->operators[i]))
-			x->leader[x->stage_of[i]] = i;
-	return 0;
+				if (from < 0 || to < 0 || from == to)
+					continue;
+				if (pass)
+					readers->of[first[from + 1]++] = to;
+				else
+					first[from + 2]++;
+			}
+		for (int p = 0; p < n_parts && !pass; p++)
+			first[p + 2] += first[p + 1];
+		if (!pass)
+			readers->of = orr_arrays_add(all, (size_t)first[n_parts + 1] + 1,
+						     sizeof(*readers->of));
+	}
 }
 
 /* Of the stages whose predecessors have their numbers, the one of the first leader comes next. */
@@ -73,10 +55,12 @@ static int deal_out(struct numbering *x, struct orr_error *err)
 		int s = (int)orr_heap_pop(&ready).value;
 
 		x->number[s] = n++;
-		for (int i = x->first[s]; i < x->first[s + 1] && !code; i++)
-			if (--x->waits[x->readers[i]] == 0)
-				code = orr_heap_push(&ready, x->leader[x->readers[i]], 0,
-						     x->readers[i], err);
+		for (int i = x->readers.first[s]; i < x->readers.first[s + 1] && !code; i++) {
+			int to = x->readers.of[i];
+
+			if (--x->waits[to] == 0)
+				code = orr_heap_push(&ready, x->leader[to], 0, to, err);
+		}
 	}
 	orr_heap_fini(&ready);
 	assert(code || n == x->n_stages);
@@ -85,19 +69,28 @@ static int deal_out(struct numbering *x, struct orr_error *err)
 
 int orr_number_stages(const struct orr_graph *g, int *stage_of, int n_stages, struct orr_error *err)
 {
-	struct numbering x = {.g = g, .stage_of = stage_of, .n_stages = n_stages};
+	struct numbering x = {.n_stages = n_stages};
 	size_t n = (size_t)n_stages;
-	int code;
+	int code = 0;
 
 	x.leader = orr_arrays_add(&x.all, n, sizeof(*x.leader));
 	x.waits = orr_arrays_add(&x.all, n, sizeof(*x.waits));
-	x.first = orr_arrays_add(&x.all, n + 2, sizeof(*x.first));
 	x.number = orr_arrays_add(&x.all, n, sizeof(*x.number));
-	if (x.all.failed)
+	orr_readers_find(&x.readers, &x.all, g, stage_of, n_stages);
+	if (x.all.failed) {
 		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
-	else if (!(code = connect(&x, err)) && !(code = deal_out(&x, err)))
-		for (int i = 0; i < g->n_operators; i++)
-			stage_of[i] = stage_of[i] < 0 ? -1 : x.number[stage_of[i]];
+		goto out;
+	}
+	for (int i = 0; i < x.readers.first[n_stages]; i++)
+		x.waits[x.readers.of[i]]++;
+	for (int i = g->n_operators - 1; i >= 0; i--)
+		if (stage_of[i] >= 0 && !orr_operator_is_input(&g->operators[i]))
+			x.leader[stage_of[i]] = i;
+	if ((code = deal_out(&x, err)))
+		goto out;
+	for (int i = 0; i < g->n_operators; i++)
+		stage_of[i] = stage_of[i] < 0 ? -1 : x.number[stage_of[i]];
+out:
 	orr_arrays_free(&x.all);
 	return code;
 }

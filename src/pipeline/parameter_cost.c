@@ -1,7 +1,6 @@
 #include "parameter_cost.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/json.h"
 

@@ -1,8 +1,6 @@
 #pragma once
 /* Memory of a parameter during training: one formula for planner, search, simulator, report and
  * run. */
-#include <stddef.h>
-#include <stdint.h>
 #include <jansson.h>
 #include "orrery/orrery.h"
 

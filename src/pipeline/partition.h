@@ -1,14 +1,11 @@
 #pragma once
 /* From operators to stages: which operator belongs to which stage, and what each stage costs. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN
 
 struct orr_graph;
 struct orr_machine;
-struct orr_operator;
 struct orr_pipeline;
 
 /* Cut g into stages. The file's pins decide where there are any (then all but inputs must be
@@ -19,8 +16,7 @@ struct orr_pipeline;
  * numbered topologically, in the order of their first operators. samples: of one microbatch, for
  * sizes and for operators without measured costs. *out borrows g, and has a copy of the machine.
  * Of a graph that was split (rewrite.h) the one before is cut, into a stage a group of workers, and
- * each stage into what every worker of its group does between two exchanges: see struct orr_split.
- */
+ * each stage into what every worker of its group does between two exchanges (struct orr_split). */
 int orr_partition(struct orr_pipeline **out, const struct orr_graph *g,
 		  const struct orr_machine *machine, int n_stages, int64_t samples,
 		  struct orr_error *err);

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/max.h"
+#include "cluster.h"
 #include "cost.h"
 #include "base/quantity.h"
 
@@ -31,47 +33,23 @@ static void connect(struct orr_pipeline *p)
 	}
 }
 
-static int compare_edges(const void *a, const void *b)
-{
-	const struct orr_edge *x = a, *y = b;
-
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return (x->to > y->to) - (x->to < y->to);
-}
-
 static void measure_depth(struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++) {
-		int above = 0;
+		int64_t above = 0;
 
-		for (int i = 0; i < p->stages[s].n_in; i++) {
-			int n = p->stages[orr_stage_before(p, s, i)].n_gathers;
-
-			above = n > above ? n : above;
-		}
-		p->stages[s].n_gathers = above + p->stages[s].gather;
+		for (int i = 0; i < p->stages[s].n_in; i++)
+			above = larger(above, p->stages[orr_stage_before(p, s, i)].n_gathers);
+		p->stages[s].n_gathers = (int)above + p->stages[s].gather;
 	}
 	for (int s = p->n_stages - 1; s >= 0; s--) {
-		int below = 0;
+		int64_t below = 0;
 
-		for (int i = 0; i < p->stages[s].n_out; i++) {
-			int depth = p->stages[orr_stage_after(p, s, i)].depth;
-
-			below = depth > below ? depth : below;
-		}
-		p->stages[s].depth = below + 1;
-		p->depth = below + 1 > p->depth ? below + 1 : p->depth;
+		for (int i = 0; i < p->stages[s].n_out; i++)
+			below = larger(below, p->stages[orr_stage_after(p, s, i)].depth);
+		p->stages[s].depth = (int)below + 1;
+		p->depth = (int)larger(p->depth, below + 1);
 	}
-}
-
-/* What belongs to passes that the stage has not. */
-static void drop_costs(struct orr_stage *stage)
-{
-	if (!stage->has_weight_gradient)
-		stage->update_ns = 0;
-	if (!stage->has_weight_gradient && !stage->has_input_gradient)
-		stage->backward_ns = stage->weight_ns = stage->stash_bytes = 0;
 }
 
 /* Which stages have which gradients, from the sinks up and from the sources down. */
@@ -90,12 +68,11 @@ static int find_gradients(struct orr_pipeline *p, struct orr_error *err)
 			reached = reached || !edge->detached;
 		}
 		if (!reached && !stage->frozen)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"stage %d is trained, and no gradient reaches it, since all that "
-				"reads it says gradient=false: make it frozen=true, or let a "
-				"gradient through",
-				s);
+			return orr_fail(err, ORR_E_INPUT,
+					"stage %d is trained, and no gradient reaches it, since "
+					"all that reads it says gradient=false: make it "
+					"frozen=true, or let a gradient through",
+					s);
 		stage->has_input_gradient = reached;
 	}
 	for (int s = 0; s < p->n_stages; s++) {
@@ -106,7 +83,10 @@ static int find_gradients(struct orr_pipeline *p, struct orr_error *err)
 			above = above || !p->edges[stage->in[i]].detached;
 		stage->has_input_gradient = stage->has_input_gradient && above;
 		stage->has_weight_gradient = !stage->frozen;
-		drop_costs(stage);
+		if (stage->frozen)
+			stage->update_ns = 0;
+		if (stage->frozen && !stage->has_input_gradient)
+			stage->backward_ns = stage->weight_ns = stage->stash_bytes = 0;
 		for (int i = 0; i < stage->n_out; i++) {
 			struct orr_edge *edge = &p->edges[stage->out[i]];
 
@@ -168,11 +148,10 @@ static int check_edges(const struct orr_edge *edges, int n_edges, int n_stages,
 {
 	for (int e = 0; e < n_edges; e++)
 		if (edges[e].from < 0 || edges[e].from >= edges[e].to || edges[e].to >= n_stages)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"pipeline: edge from stage %d to stage %d: number the %d stages so "
-				"that every edge goes to a larger one",
-				edges[e].from, edges[e].to, n_stages);
+			return orr_fail(err, ORR_E_INPUT,
+					"pipeline: edge from stage %d to stage %d: number the %d "
+					"stages so that every edge goes to a larger one",
+					edges[e].from, edges[e].to, n_stages);
 	return 0;
 }
 
@@ -205,7 +184,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	memcpy(p->stages, stages, (size_t)n_stages * sizeof(*stages));
 	if (n_edges)
 		memcpy(p->edges, edges, (size_t)n_edges * sizeof(*edges));
-	qsort(p->edges, (size_t)n_edges, sizeof(*p->edges), compare_edges);
+	qsort(p->edges, (size_t)n_edges, sizeof(*p->edges), orr_ends_compare);
 	for (int s = 0; s < n_stages; s++) {
 		p->stages[s].n_in = p->stages[s].n_out = 0;
 		p->has_weight = p->has_weight || p->stages[s].weight_ns > 0;
@@ -283,7 +262,7 @@ int orr_pipeline_widest(const struct orr_pipeline *p)
 	int widest = 1;
 
 	for (int S = 0; p->split && S < p->split->whole->n_stages; S++)
-		widest = p->split->width[S] > widest ? p->split->width[S] : widest;
+		widest = (int)larger(widest, p->split->width[S]);
 	return widest;
 }
 
@@ -350,14 +329,6 @@ int orr_pipeline_set_step(struct orr_pipeline *p, int n_workers, int n_microbatc
 	return 0;
 }
 
-static int refuse_recompute(const struct orr_pipeline *p, const char *text, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_INPUT,
-			"[recompute]: '%.60s': give all, none, or stages from 0 to %d with commas "
-			"between them",
-			text, p->n_stages - 1);
-}
-
 void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns)
 {
 	p->overhead_ns = overhead_ns;
@@ -392,33 +363,41 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 		return 0;
 	for (const char *rest = text; rest;) {
 		if (orr_count_next(&number, &rest, ',', 0, p->n_stages - 1, "", NULL))
-			return refuse_recompute(p, text, err);
-		if (p->stages[number].gather)
 			return orr_fail(err, ORR_E_INPUT,
-					"[recompute]: '%.60s': stage %lld gathers the minibatch "
-					"(gather=), of which it keeps less than it reads: leave it "
-					"out",
-					text, (long long)number);
+					"[recompute]: '%.60s': give all, none, or stages from 0 to "
+					"%d with commas between them",
+					text, p->n_stages - 1);
+		if (p->stages[number].gather)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"[recompute]: '%.60s': stage %lld gathers the minibatch (gather=), "
+				"of which it keeps less than it reads: leave it out",
+				text, (long long)number);
 		p->stages[number].recompute = true;
 	}
 	return 0;
 }
 
-static int64_t pass_ns(const struct orr_pipeline *p, int s, const struct orr_cost *cost,
-		       enum orr_pass d, bool split)
+struct orr_cost orr_cost_of_stage(const struct orr_stage *stage)
+{
+	return (struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
+				 stage->stash_bytes, stage->input_bytes};
+}
+
+static int64_t pass_ns(const struct orr_pipeline *p, int s, struct orr_cost cost, enum orr_pass d,
+		       bool split)
 {
 	const struct orr_stage *stage = &p->stages[s];
 	int64_t weight_ns =
-		p->has_weight ? cost->weight_ns : (cost->backward_ns - p->overhead_ns) / 2;
-	int64_t input_ns = cost->backward_ns - (p->has_weight ? 0 : weight_ns);
-	int64_t again_ns = stage->recompute && d == orr_pipeline_first_backward(p, s, split)
-				   ? cost->forward_ns
-				   : 0;
+		p->has_weight ? cost.weight_ns : (cost.backward_ns - p->overhead_ns) / 2;
+	int64_t input_ns = cost.backward_ns - (p->has_weight ? 0 : weight_ns);
+	bool again = stage->recompute && d == orr_pipeline_first_backward(p, s, split);
+	int64_t again_ns = again ? cost.forward_ns : 0;
 
 	if (!orr_pipeline_has_pass(p, s, d, split))
 		return 0;
 	if (d == ORR_PASS_F)
-		return cost->forward_ns;
+		return cost.forward_ns;
 	if (d == ORR_PASS_W) /* a job of its own */
 		return again_ns + weight_ns + p->overhead_ns;
 	if (!stage->has_input_gradient)
@@ -428,42 +407,34 @@ static int64_t pass_ns(const struct orr_pipeline *p, int s, const struct orr_cos
 
 int64_t orr_pipeline_duration_ns(const struct orr_pipeline *p, int s, enum orr_pass d, bool split)
 {
-	const struct orr_stage *stage = &p->stages[s];
-	struct orr_cost cost = {.forward_ns = stage->forward_ns,
-				.backward_ns = stage->backward_ns,
-				.weight_ns = stage->weight_ns};
-
-	return pass_ns(p, s, &cost, d, split);
+	return pass_ns(p, s, orr_cost_of_stage(&p->stages[s]), d, split);
 }
 
 /* Jobs that are started `starts` times: that is as long on every worker. */
 static int64_t on_worker(const struct orr_pipeline *p, int w, int64_t ns, int starts)
 {
-	int64_t start_ns = starts * p->overhead_ns;
+	/* a cost may be given for one microbatch that is less than its start */
+	int64_t start_ns = smaller(starts * p->overhead_ns, ns);
 
-	if (start_ns > ns) /* a cost that was given for one microbatch */
-		start_ns = ns;
 	return ns ? start_ns + orr_machine_work_ns(&p->machine, w, ns - start_ns) : 0;
 }
 
-/* Of microbatch b; NULL: as the stage. Rounds repeat the microbatches of a step. */
-static const struct orr_cost *cost_of(const struct orr_pipeline *p, int s, int b)
+/* Of microbatch b. Rounds repeat the microbatches of a step. */
+static struct orr_cost cost_of(const struct orr_pipeline *p, int s, int b)
 {
 	const struct orr_microbatches *x = p->microbatches;
 
-	return x ? &x->costs[(int64_t)(b % x->n) * p->n_stages + s] : NULL;
+	return x ? x->costs[(int64_t)(b % x->n) * p->n_stages + s]
+		 : orr_cost_of_stage(&p->stages[s]);
 }
 
 int64_t orr_pipeline_job_ns(const struct orr_pipeline *p, int s, int b, enum orr_pass d, int w,
 			    bool split)
 {
-	const struct orr_cost *cost = cost_of(p, s, b);
 	bool again = p->stages[s].recompute && d == orr_pipeline_first_backward(p, s, split) &&
 		     d != ORR_PASS_F;
-	int64_t ns =
-		cost ? pass_ns(p, s, cost, d, split) : orr_pipeline_duration_ns(p, s, d, split);
 
-	return on_worker(p, w, ns, 1 + again);
+	return on_worker(p, w, pass_ns(p, s, cost_of(p, s, b), d, split), 1 + again);
 }
 
 int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w)
@@ -473,16 +444,12 @@ int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w)
 
 int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b)
 {
-	const struct orr_cost *cost = cost_of(p, s, b);
-
-	return cost ? cost->stash_bytes : p->stages[s].stash_bytes;
+	return cost_of(p, s, b).stash_bytes;
 }
 
 int64_t orr_pipeline_input_bytes(const struct orr_pipeline *p, int s, int b)
 {
-	const struct orr_cost *cost = cost_of(p, s, b);
-
-	return cost ? cost->input_bytes : p->stages[s].input_bytes;
+	return cost_of(p, s, b).input_bytes;
 }
 
 int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool gradient)

@@ -1,10 +1,10 @@
 #include "split_stages.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/max.h"
 #include "base/sort.h"
+#include "charge.h"
 #include "cost.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
@@ -44,11 +44,9 @@ static int sort_operators(struct orr_keyed **out, int *n, const struct orr_graph
 
 	*n = 0;
 	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+		return orr_charge_no_memory(g, err);
 	for (int i = 0; i < g->n_operators; i++)
-		if (g->operators[i].shard >= n_shards)
-			n_shards = g->operators[i].shard + 1;
+		n_shards = larger(n_shards, g->operators[i].shard + 1);
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
@@ -96,32 +94,20 @@ static int find_stages(struct orr_split *split, int *stage_of, int *n_stages,
 	split->level = calloc((size_t)g->n_operators, sizeof(*split->level));
 	split->width = calloc((size_t)split->whole->n_stages, sizeof(*split->width));
 	if (!level || !split->stage || !split->shard || !split->level || !split->width) {
-		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
-		goto out;
+		code = orr_charge_no_memory(g, err);
+	} else {
+		find_levels(level, &split->n_levels, g, split->whole->stage_of);
+		code = sort_operators(&keyed, &n, g, split->whole->stage_of, level, split->n_levels,
+				      err);
 	}
-	find_levels(level, &split->n_levels, g, split->whole->stage_of);
-	if ((code = sort_operators(&keyed, &n, g, split->whole->stage_of, level, split->n_levels,
-				   err)))
-		goto out;
-	number_stages(split, stage_of, n_stages, g, keyed, n, level);
-out:
+	if (!code)
+		number_stages(split, stage_of, n_stages, g, keyed, n, level);
 	free(level);
 	free(keyed);
 	return code;
 }
 
 /* ---- what the stages before the split cost ---- */
-
-/* Of microbatch b; -1: of the stage. */
-static struct orr_cost cost_of(const struct orr_pipeline *p, int s, int b)
-{
-	const struct orr_stage *stage = &p->stages[s];
-
-	return b >= 0 ? p->microbatches->costs[b * p->n_stages + s]
-		      : (struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
-					  stage->stash_bytes, stage->input_bytes};
-}
 
 /* How long stage s waits for what the other workers of its group send: all at once, or, where a
  * worker receives one thing at a time, one after the other. */
@@ -158,23 +144,29 @@ struct shard {
 	int64_t stash_bytes, input_bytes, parameter_bytes, frozen_bytes, update_ns;
 };
 
+/* A level ends: what it takes is added, and the next one begins. */
+static void end_level(struct orr_cost *sum, struct orr_cost *longest)
+{
+	sum->forward_ns += longest->forward_ns;
+	sum->backward_ns += longest->backward_ns;
+	sum->weight_ns += longest->weight_ns;
+	*longest = (struct orr_cost){0};
+}
+
 /* Of the stages [first, end), all of one stage before, by level and then by shard: the longest of
- * each level. shards is zero, and left so. */
+ * each level. b: a microbatch, or -1: the stages' own costs. shards is zero, and left so. */
 static struct orr_cost cost_whole(const struct orr_pipeline *p, int first, int end, int b,
 				  struct shard *shards)
 {
 	struct orr_cost sum = {0}, longest = {0};
 
 	for (int s = first; s < end; s++) {
-		struct orr_cost cost = cost_of(p, s, b);
+		struct orr_cost cost = b >= 0 ? p->microbatches->costs[b * p->n_stages + s]
+					      : orr_cost_of_stage(&p->stages[s]);
 		struct shard *shard = &shards[p->split->shard[s]];
 
-		if (s > first && p->split->level[s] != p->split->level[s - 1]) {
-			sum.forward_ns += longest.forward_ns;
-			sum.backward_ns += longest.backward_ns;
-			sum.weight_ns += longest.weight_ns;
-			longest = (struct orr_cost){0};
-		}
+		if (s > first && p->split->level[s] != p->split->level[s - 1])
+			end_level(&sum, &longest);
 		longest.forward_ns =
 			larger(longest.forward_ns, cost.forward_ns + exchange_ns(p, s, b, false));
 		longest.backward_ns =
@@ -187,9 +179,7 @@ static struct orr_cost cost_whole(const struct orr_pipeline *p, int first, int e
 	}
 	for (int s = first; s < end; s++)
 		shards[p->split->shard[s]] = (struct shard){0};
-	sum.forward_ns += longest.forward_ns;
-	sum.backward_ns += longest.backward_ns;
-	sum.weight_ns += longest.weight_ns;
+	end_level(&sum, &longest);
 	return sum;
 }
 
@@ -271,8 +261,7 @@ int orr_split_partition(struct orr_pipeline **out, const struct orr_graph *g,
 	*out = NULL;
 	if (!split || !stage_of) {
 		orr_pipeline_destroy(whole);
-		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+		code = orr_charge_no_memory(g, err);
 		goto out;
 	}
 	split->whole = whole;

@@ -1,6 +1,5 @@
 #pragma once
 /* Stages of a graph that was split (rewrite.h), and of the graph before. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 struct orr_graph;

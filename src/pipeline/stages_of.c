@@ -1,11 +1,11 @@
 #include "stages_of.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sort.h"
 #include "charge.h"
+#include "cluster.h"
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
@@ -38,21 +38,11 @@ static int sort_by_stage(struct orr_keyed **out, const struct orr_graph *g, cons
 	struct orr_keyed *keyed = malloc((size_t)g->n_operators * sizeof(*keyed));
 
 	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+		return orr_charge_no_memory(g, err);
 	for (int i = 0; i < g->n_operators; i++)
 		keyed[i] = (struct orr_keyed){stage_of[i], i};
 	*out = keyed;
 	return orr_sort(keyed, g->n_operators, err);
-}
-
-static size_t count_inputs(const struct orr_graph *g)
-{
-	size_t n = 0;
-
-	for (int i = 0; i < g->n_operators; i++)
-		n += (size_t)g->operators[i].n_inputs;
-	return n;
 }
 
 /* Stage `to`, which the edge goes to, has another operator that reads the tensor: the larger of
@@ -74,17 +64,19 @@ static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_g
 			 const int *stage_of, int64_t samples, struct orr_error *err)
 {
 	int *last = malloc((size_t)g->n_operators * sizeof(*last)); /* edge that carries it; -1 */
-	struct orr_edge *edges = calloc(count_inputs(g) + 1, sizeof(*edges));
 	struct orr_keyed *keyed = NULL;
+	struct orr_edge *edges;
+	size_t most = 1;
 	int n = 0, code = 0;
 
-	if (!last || !edges) {
+	for (int i = 0; i < g->n_operators; i++)
+		most += (size_t)g->operators[i].n_inputs;
+	edges = calloc(most, sizeof(*edges));
+	if (!last || !edges)
 		code = orr_fail(err, ORR_E_NOMEM,
 				"partition: no memory for the edges of %d operators",
 				g->n_operators);
-		goto out;
-	}
-	if ((code = sort_by_stage(&keyed, g, stage_of, err)))
+	if (code || (code = sort_by_stage(&keyed, g, stage_of, err)))
 		goto out;
 	memset(last, 0xff, (size_t)g->n_operators * sizeof(*last));
 	for (int i = 0; i < g->n_operators; i++) {
@@ -116,27 +108,18 @@ out:
 	return code;
 }
 
-static int compare_edges(const void *a, const void *b)
-{
-	const struct orr_edge *x = a, *y = b;
-
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return (x->to > y->to) - (x->to < y->to);
-}
-
 /* All that one stage sends to another goes over one edge; data is what the stage reads itself. */
 static int merge_edges(struct orr_edge *edges, int n, struct orr_stage *stages)
 {
 	int merged = 0;
 
-	qsort(edges, (size_t)n, sizeof(*edges), compare_edges);
+	qsort(edges, (size_t)n, sizeof(*edges), orr_ends_compare);
 	for (int e = 0; e < n; e++) {
 		struct orr_edge *sum = merged ? &edges[merged - 1] : NULL;
 
 		if (edges[e].from < 0) {
 			stages[edges[e].to].input_bytes += edges[e].bytes;
-		} else if (!sum || compare_edges(sum, &edges[e])) {
+		} else if (!sum || orr_ends_compare(sum, &edges[e])) {
 			edges[merged++] = edges[e];
 		} else {
 			sum->bytes += edges[e].bytes;
@@ -158,8 +141,7 @@ static int mark_stages(struct orr_stage *stages, const struct orr_graph *g, cons
 	bool *read = calloc((size_t)g->n_operators + 1, sizeof(*read));
 
 	if (!read)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+		return orr_charge_no_memory(g, err);
 	for (int i = g->n_operators - 1; i >= 0; i--) {
 		const struct orr_operator *o = &g->operators[i];
 		struct orr_stage *stage = &stages[stage_of[i]];
@@ -262,9 +244,7 @@ static int count_all_moved(struct orr_stage *stages, const struct orr_graph *g, 
 {
 	struct tensor *tensors = calloc((size_t)g->n_operators + 1, sizeof(*tensors));
 	struct orr_keyed *keyed = NULL;
-	int code = tensors ? sort_by_stage(&keyed, g, stage_of, err)
-			   : orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				      g->n_operators);
+	int code = tensors ? sort_by_stage(&keyed, g, stage_of, err) : orr_charge_no_memory(g, err);
 
 	for (int k = 0; k < g->n_operators && !code; k++) {
 		int i = keyed[k].value;
@@ -296,11 +276,10 @@ static int find_stage(const struct orr_graph *g, const int *stage_of, const char
 	return 0;
 }
 
-static int take_with(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
-		     int i, struct orr_error *err)
+/* s: the stage of o, which is with another. */
+static int take_with(struct orr_gang *gang, int s, const struct orr_graph *g, const int *stage_of,
+		     const struct orr_operator *o, struct orr_error *err)
 {
-	const struct orr_operator *o = &g->operators[i];
-	struct orr_gang *gang = &stages[stage_of[i]].gang;
 	int with = find_stage(g, stage_of, o->with);
 
 	if (!with)
@@ -308,7 +287,7 @@ static int take_with(struct orr_stage *stages, const struct orr_graph *g, const 
 			      "no operator and no encoder has that name: give one of those that "
 			      "orrery show lists",
 			      err);
-	if (with == stage_of[i] + 1) /* it is */
+	if (with == s + 1) /* it is */
 		return 0;
 	if (gang->with && gang->with != with)
 		return refuse(g, o, "with",
@@ -338,12 +317,11 @@ static int find_gangs(struct orr_stage *stages, const struct orr_graph *g, const
 		for (int k = 0; k < o->n_inputs && o->gather; k++)
 			if (!orr_operator_is_input(&g->operators[o->inputs[k]]) &&
 			    stage_of[o->inputs[k]] == stage_of[i])
-				return refuse(
-					g, o, "gather",
-					"what it reads is made in its own stage, which has one "
-					"microbatch at a time: cut before it (stage=, or more "
-					"[stages])",
-					err);
+				return refuse(g, o, "gather",
+					      "what it reads is made in its own stage, which has "
+					      "one microbatch at a time: cut before it (stage=, or "
+					      "more [stages])",
+					      err);
 		if (o->n_gang && gang->n &&
 		    (o->n_gang != gang->n || !o->gang != !gang->workers ||
 		     (o->gang && memcmp(o->gang, gang->workers,
@@ -357,7 +335,7 @@ static int find_gangs(struct orr_stage *stages, const struct orr_graph *g, const
 			gang->workers = o->gang;
 		}
 		if (o->with)
-			code = take_with(stages, g, stage_of, i, err);
+			code = take_with(gang, stage_of[i], g, stage_of, o, err);
 	}
 	return code;
 }
@@ -371,10 +349,8 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	struct orr_tied *tied = NULL;
 	int n_edges = 0, n_tied = 0, code;
 
-	if (!stages) {
-		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
-		goto out;
-	}
+	if (!stages)
+		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
 	for (int i = 0; i < g->n_operators; i++)
 		orr_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
 	if ((code = find_gangs(stages, g, stage_of, err)) ||

@@ -1,6 +1,5 @@
 #pragma once
 /* From the stage of every operator to a pipeline. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 struct orr_graph;

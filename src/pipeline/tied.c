@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sort.h"
+#include "charge.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 
@@ -16,8 +17,7 @@ static int sort_operators(struct orr_keyed **out, int *n, const struct orr_graph
 	struct orr_keyed *keyed = malloc(((size_t)g->n_operators + 1) * sizeof(*keyed));
 
 	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators",
-				g->n_operators);
+		return orr_charge_no_memory(g, err);
 	for (int i = 0; i < g->n_operators; i++)
 		if (g->operators[i].tied >= 0)
 			keyed[(*n)++] = (struct orr_keyed){
@@ -108,12 +108,11 @@ static int check(const struct orr_pipeline *p, const struct orr_tied *tied, stru
 		if (tied->bytes > stage->parameter_bytes - stage->tied_bytes ||
 		    (!tied->frozen &&
 		     tied->bytes > orr_stage_trained_bytes(stage) - stage->tied_trained_bytes))
-			return orr_fail(err, ORR_E_INPUT,
-					"pipeline: %lld bytes of tied parameters in stage %d, "
-					"which has fewer %s ones: count them in its "
-					"parameter_bytes",
-					(long long)tied->bytes, s,
-					tied->frozen ? "frozen" : "trained");
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"pipeline: %lld bytes of tied parameters in stage %d, which has "
+				"fewer %s ones: count them in its parameter_bytes",
+				(long long)tied->bytes, s, tied->frozen ? "frozen" : "trained");
 	}
 	return 0;
 }

@@ -1,6 +1,5 @@
 #pragma once
 /* What no order of the jobs on their workers can beat. Private to this room. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 #include "orrery/jobs.h"
 

@@ -1,4 +1,3 @@
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "idle.h"
@@ -44,11 +43,6 @@ static void index_items(struct walk *walk)
 		}
 }
 
-static bool awaits(const struct orr_item *item)
-{
-	return item->from >= 0 || item->transfer >= 0;
-}
-
 /* What comes at the same time as the worker gets free counts: the path follows the data. */
 static struct reason find_reason(const struct walk *walk, int item)
 {
@@ -62,7 +56,7 @@ static struct reason find_reason(const struct walk *walk, int item)
 		const struct orr_item *x = &idle->items[i];
 		bool first = i == idle->first[worker_of(idle, i)];
 
-		if (awaits(x) && x->came_ns >= last_ns) {
+		if (orr_item_awaits(x) && x->came_ns >= last_ns) {
 			reason = (struct reason){i, false};
 			last_ns = x->came_ns;
 		}

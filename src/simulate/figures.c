@@ -1,16 +1,15 @@
 #include "orrery/figures.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "footprint.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "pipeline/parameter_cost.h"
 #include "base/quantity.h"
-#include "orrery/timeline.h"
 #include "schedule/versions.h"
 #include "bound.h"
 
@@ -19,10 +18,8 @@ static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)
 	struct orr_worker_figures *worker = user;
 
 	(void)time_ns;
-	if (stashes > worker->peak_stash)
-		worker->peak_stash = stashes;
-	if (bytes > worker->peak_stash_bytes)
-		worker->peak_stash_bytes = bytes;
+	worker->peak_stash = (int)larger(worker->peak_stash, stashes);
+	worker->peak_stash_bytes = larger(worker->peak_stash_bytes, bytes);
 }
 
 static void note_interval(struct orr_worker_figures *worker, bool *seen, int64_t start_ns,
@@ -60,8 +57,7 @@ static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 		first = worker->first_start_ns < first ? worker->first_start_ns : first;
 		last = worker->last_end_ns > last ? worker->last_end_ns : last;
 		end = worker->last_end_ns > end ? worker->last_end_ns : end;
-		if (end - worker->first_start_ns > f->span_ns)
-			f->span_ns = end - worker->first_start_ns;
+		f->span_ns = larger(f->span_ns, end - worker->first_start_ns);
 	}
 	f->makespan_ns = last - first;
 	for (int w = 0; w < f->n_workers; w++)
@@ -177,12 +173,11 @@ static int check_bound(const struct orr_figures *f, const struct orr_timeline *t
 	orr_duration_print(bound, sizeof(bound), span ? jobs->span_bound_ns : jobs->bound_ns,
 			   units);
 	orr_duration_print(takes, sizeof(takes), span ? f->span_ns : f->makespan_ns, units);
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"schedule %s: its own order takes %s%s, less than the lower bound of %s%s that it "
-		"gives: correct %s in its place()",
-		jobs->schedule, takes, units ? " units" : "", bound, units ? " units" : "",
-		span ? "span_bound_ns" : "bound_ns");
+	return orr_fail(err, ORR_E_INPUT,
+			"schedule %s: its own order takes %s%s, less than the lower bound of %s%s "
+			"that it gives: correct %s in its place()",
+			jobs->schedule, takes, units ? " units" : "", bound, units ? " units" : "",
+			span ? "span_bound_ns" : "bound_ns");
 }
 
 /* What each worker keeps besides stashes, as a rank of its own. */
@@ -220,9 +215,7 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 	f->n_workers = n_workers;
 	f->numerics = t->jobs->pipeline->numerics;
 	measure_time(f, t);
-	if ((code = check_bound(f, t, err)))
-		goto out;
-	if ((code = count_traffic(f, t->jobs, err)))
+	if ((code = check_bound(f, t, err)) || (code = count_traffic(f, t->jobs, err)))
 		goto out;
 	for (int w = 0; w < n_workers; w++)
 		if ((code = orr_timeline_stash(t, w, note_peak, &f->worker[w], err)))

@@ -1,6 +1,5 @@
 #include "footprint.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 /* Peak memory of a rank, or of a single worker, predicted from the jobs and a timeline: what it
  * owns, what it holds of others at a time, and what lives as long as a microbatch. Not included:
  * the data set, scratch, and the memory of libraries. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN
@@ -12,12 +11,10 @@ struct orr_timeline;
 
 /* Bytes, of one rank. */
 struct orr_footprint {
-	int64_t owned;   /* parameters, their gradients and the optimizer's state (parameter_cost.h)
-			  */
+	int64_t owned;   /* parameters, their gradients and optimizer's state (parameter_cost.h) */
 	int64_t state;   /* of that, the optimizer's state */
 	int64_t rounded; /* BF16 copies of parameters, one per worker that computes with them */
-	int64_t fetched; /* parameters of other owners, for `prefetch` jobs and one more per worker
-			  */
+	int64_t fetched; /* parameters of other owners, for `prefetch` jobs and one more a worker */
 	int64_t partial; /* weight gradients for other ranks, of as many jobs; two incoming ones of
 			    the largest stage; one that waits to be added */
 	int64_t ring;    /* running sums of the all-reduce among replicas on several ranks */

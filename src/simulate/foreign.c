@@ -2,11 +2,12 @@
 
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "orrery/jobs.h"
 
 static bool has_any(const struct orr_jobs *jobs)
 {
-	int j = jobs->weights == jobs->compute ? jobs->n_jobs : 0;
+	int j = 0;
 
 	while (j < jobs->n_jobs && jobs->weights[j] == jobs->compute[j])
 		j++;
@@ -55,14 +56,15 @@ static int order_gradients(struct orr_foreign *x, const struct orr_jobs *jobs,
 	return 0;
 }
 
-int orr_foreign_init(struct orr_foreign *x, const struct orr_jobs *jobs, struct orr_error *err)
+int orr_foreign_init(struct orr_foreign *x, struct orr_arrays *all, const struct orr_jobs *jobs,
+		     struct orr_error *err)
 {
 	size_t n_jobs = (size_t)jobs->n_jobs;
 	int code = 0;
 
 	if (!has_any(jobs))
 		return 0;
-	x->unsent = calloc(n_jobs * (3 + 2 * ORR_N_PLACES), sizeof(*x->unsent));
+	x->unsent = orr_arrays_add(all, n_jobs * (3 + 2 * ORR_N_PLACES), sizeof(*x->unsent));
 	if (!x->unsent)
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d jobs", jobs->n_jobs);
 	x->unadded = x->unsent + n_jobs;
@@ -73,11 +75,6 @@ int orr_foreign_init(struct orr_foreign *x, const struct orr_jobs *jobs, struct 
 		code = find_places(x, jobs, (enum orr_place)k, err);
 	}
 	return code ? code : order_gradients(x, jobs, err);
-}
-
-void orr_foreign_fini(struct orr_foreign *x)
-{
-	free(x->unsent);
 }
 
 int orr_foreign_waits(const struct orr_foreign *x, int j)

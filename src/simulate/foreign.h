@@ -2,12 +2,13 @@
 /* What jobs of a simulation have of other owners, in the places that there are for it
  * (schedule/places.h): the parameters that they read, and their gradients on the way to the owner,
  * which adds them up in the order of microbatches. Private to simulate.c. */
-#include <stdbool.h>
 
 #include "orrery/orrery.h"
 #include "schedule/places.h"
 
 struct orr_jobs;
+
+struct orr_arrays;
 
 /* By enum orr_place and by job. NULL, all of it: nothing is of another owner. */
 struct orr_foreign {
@@ -19,9 +20,9 @@ struct orr_foreign {
 	int *added_next; /* the job whose gradient its owner adds after it; -1: none */
 };
 
-/* Zeros are finished with, too. */
-int orr_foreign_init(struct orr_foreign *x, const struct orr_jobs *jobs, struct orr_error *err);
-void orr_foreign_fini(struct orr_foreign *x);
+/* In the memory of `all`. */
+int orr_foreign_init(struct orr_foreign *x, struct orr_arrays *all, const struct orr_jobs *jobs,
+		     struct orr_error *err);
 
 /* How many places job j waits for before it starts: that of its gradient, and its parameters. */
 int orr_foreign_waits(const struct orr_foreign *x, int j);

@@ -1,6 +1,5 @@
 #include "idle.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/max.h"
@@ -31,15 +30,6 @@ struct search {
 };
 
 /* ---- what each worker did ---- */
-
-static int count_items(const struct orr_timeline *t, int w)
-{
-	int n = t->jobs->first[w + 1] - t->jobs->first[w];
-
-	for (int u = 0; u < t->n_updates; u++)
-		n += t->updates[u].w == w;
-	return n;
-}
 
 /* In the order of time: what takes none comes before what starts with it. */
 static int order_worker(struct orr_idle *idle, int w, struct orr_keyed *keyed,
@@ -77,10 +67,8 @@ static int order_worker(struct orr_idle *idle, int w, struct orr_keyed *keyed,
 					     .end_ns = is_job ? t->end_ns[j] : t->updates[u].end_ns,
 					     .from = -1,
 					     .transfer = -1};
-		if (items[i].start_ns < idle->start_ns)
-			idle->start_ns = items[i].start_ns;
-		if (items[i].end_ns > idle->end_ns)
-			idle->end_ns = items[i].end_ns;
+		idle->start_ns = smaller(idle->start_ns, items[i].start_ns);
+		idle->end_ns = larger(idle->end_ns, items[i].end_ns);
 	}
 	return 0;
 }
@@ -91,9 +79,7 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 	struct orr_keyed *keyed;
 
 	for (int w = 0; w < idle->n_workers; w++)
-		most = idle->first[w + 1] - idle->first[w] > most
-			       ? idle->first[w + 1] - idle->first[w]
-			       : most;
+		most = (int)larger(most, idle->first[w + 1] - idle->first[w]);
 	if (!(keyed = calloc((size_t)most, sizeof(*keyed))))
 		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %d jobs", most);
 	idle->start_ns = INT64_MAX;
@@ -101,8 +87,7 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 	for (int w = 0; w < idle->n_workers && !code; w++)
 		code = order_worker(idle, w, keyed, err);
 	free(keyed);
-	if (idle->end_ns < orr_timeline_gathered(idle->timeline, -1))
-		idle->end_ns = orr_timeline_gathered(idle->timeline, -1);
+	idle->end_ns = larger(idle->end_ns, orr_timeline_gathered(idle->timeline, -1));
 	if (idle->start_ns > idle->end_ns)
 		idle->start_ns = idle->end_ns = 0;
 	return code;
@@ -114,8 +99,7 @@ static int order_items(struct orr_idle *idle, struct orr_error *err)
 static void consider(struct orr_item *item, int from, int transfer, int64_t made_ns,
 		     int64_t came_ns)
 {
-	if (came_ns > item->start_ns ||
-	    ((item->from >= 0 || item->transfer >= 0) && came_ns <= item->came_ns))
+	if (came_ns > item->start_ns || (orr_item_awaits(item) && came_ns <= item->came_ns))
 		return;
 	item->from = from;
 	item->transfer = transfer;
@@ -244,12 +228,9 @@ static struct phases find_phases(const struct orr_idle *idle, int w, int64_t fir
 	}
 	if (!forward && n)
 		x.drains_ns = items[n - 1].end_ns;
-	if (x.filled_ns > x.drains_ns) {
-		int64_t between = first_backward_ns > x.drains_ns ? first_backward_ns : x.drains_ns;
-
-		x.filled_ns = between < x.filled_ns ? between : x.filled_ns;
-		x.drains_ns = x.filled_ns;
-	}
+	if (x.filled_ns > x.drains_ns)
+		x.drains_ns = x.filled_ns =
+			smaller(x.filled_ns, larger(first_backward_ns, x.drains_ns));
 	return x;
 }
 
@@ -259,9 +240,8 @@ static int64_t find_first_backward(const struct orr_idle *idle)
 	int64_t first_ns = INT64_MAX;
 
 	for (int j = 0; j < jobs->n_jobs; j++)
-		if (orr_jobs_has(jobs, j) && orr_jobs_at(jobs, j).d != ORR_PASS_F &&
-		    idle->timeline->start_ns[j] < first_ns)
-			first_ns = idle->timeline->start_ns[j];
+		if (orr_jobs_has(jobs, j) && orr_jobs_at(jobs, j).d != ORR_PASS_F)
+			first_ns = smaller(first_ns, idle->timeline->start_ns[j]);
 	return first_ns;
 }
 
@@ -293,7 +273,6 @@ static void find_gaps(struct orr_idle *idle)
 
 	for (int i = 0; i < idle->first[idle->n_workers]; i++)
 		worked_ns = larger(worked_ns, idle->items[i].end_ns);
-
 	for (int w = 0; w < idle->n_workers; w++) {
 		struct phases x = find_phases(idle, w, first_backward_ns);
 		int64_t free_ns = idle->start_ns;
@@ -302,7 +281,7 @@ static void find_gaps(struct orr_idle *idle)
 			const struct orr_item *item = &idle->items[i];
 			int64_t made_ns = item->start_ns, came_ns = item->start_ns;
 
-			if (item->from >= 0 || item->transfer >= 0) {
+			if (orr_item_awaits(item)) {
 				came_ns = larger(item->came_ns, item->free_ns);
 				made_ns = item->from < 0 ? item->free_ns
 							 : smaller(came_ns, larger(item->made_ns,
@@ -386,7 +365,11 @@ static int allocate(struct search *x, struct orr_error *err)
 		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %zu workers",
 				n_workers);
 	for (int w = 0; w < idle->n_workers; w++)
-		idle->first[w + 1] = idle->first[w] + count_items(x->t, w);
+		idle->first[w + 1] = x->jobs->first[w + 1] - x->jobs->first[w];
+	for (int u = 0; u < x->t->n_updates; u++)
+		idle->first[x->t->updates[u].w + 1]++;
+	for (int w = 0; w < idle->n_workers; w++)
+		idle->first[w + 1] += idle->first[w];
 	n = (size_t)idle->first[n_workers];
 	idle->items = orr_arrays_add(&idle->all, n + 1, sizeof(*idle->items));
 	idle->gaps = orr_arrays_add(&idle->all, MOST_GAPS * n + 4 * n_workers, sizeof(*idle->gaps));

@@ -12,7 +12,6 @@
  * busiest worker, as far as it is idle for that: it would be so in any order. It is taken from what
  * was in between, and then evenly from filling and draining. What is left of these three is the
  * pipeline's: warm-up, drain, and the order of jobs. Of a worker without a job all is imbalance. */
-#include <stdint.h>
 #include "base/arrays.h"
 #include "orrery/orrery.h"
 
@@ -39,6 +38,11 @@ struct orr_item {
 	int64_t made_ns; /* the end of that job; of parameters, when they set out */
 	int64_t came_ns; /* when it was there; made_ns without a transfer */
 };
+
+static inline bool orr_item_awaits(const struct orr_item *item)
+{
+	return item->from >= 0 || item->transfer >= 0;
+}
 
 /* Idle time of worker w, in one phase. */
 struct orr_gap {

@@ -63,11 +63,10 @@ static int read_worker(const struct file *file, int w, const json_t *worker, str
 	int code = 0;
 
 	if (n_there > n)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: worker %d has %zu jobs, and %zu in the schedule: give the plan "
-			"that was run",
-			file->path, w, n_there, n);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: worker %d has %zu jobs, and %zu in the schedule: give the "
+				"plan that was run",
+				file->path, w, n_there, n);
 	for (size_t i = 0; i < n && !code; i++)
 		code = read_job(file, w, worker, i, err);
 	return code;
@@ -89,11 +88,10 @@ static int read_workers(const struct file *file, const json_t *json, struct orr_
 	struct orr_error why;
 
 	if (json_array_size(workers) != (size_t)n)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%s: the times of %zu workers, and the schedule has %d: give the plan "
-			"that was run",
-			file->path, json_array_size(workers), n);
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: the times of %zu workers, and the schedule has %d: give the "
+				"plan that was run",
+				file->path, json_array_size(workers), n);
 	for (int w = 0; w < n && !code; w++)
 		code = read_worker(file, w, json_array_get(workers, (size_t)w), err);
 	if (!code && orr_timeline_check(file->timeline, &why))

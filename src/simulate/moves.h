@@ -3,7 +3,6 @@
  * for. A stage that gathers reads the activations of a whole minibatch, which move to each of its
  * workers once, and sends back for each of them the sum of the gradients that its jobs have made on
  * a worker, after the last of them. */
-#include <stdbool.h>
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 
@@ -14,8 +13,7 @@ bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k);
 bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int k, int i);
 /* Does number i of k's workers wait for a transfer of what j makes, with whichever microbatch? */
 bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int i);
-/* The transfers that k waits for because of j, or 1 for its end; 0: those of another job of a sum.
- */
+/* The transfers that k waits for because of j, or 1 for its end; 0: those of another in a sum. */
 int orr_moves_count(const struct orr_jobs *jobs, int j, int k);
 
 /* The parameters that j fetches, the gradient that it sends to their owner, and the ring of the

@@ -169,9 +169,8 @@ int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_
 	if (ns < (double)(INT64_MAX / 4))
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
-			"the transfers of %d microbatches last more than %lld s, more than can "
-			"be counted in nanoseconds: take a smaller [latency], or a larger "
-			"[bandwidth]",
+			"the transfers of %d microbatches last more than %lld s, more than can be "
+			"counted in nanoseconds: take a smaller [latency], or a larger [bandwidth]",
 			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 

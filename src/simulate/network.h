@@ -9,11 +9,7 @@
  * two owners it holds both directions. So rings that share a link follow one another, as do rings
  * and transfers. On a machine of half duplex the two directions are one link. On a machine with
  * ports these take the place of links: a worker has one to send and one to receive, a transfer
- * holds a port of each of its two workers, and a ring both ports of every owner.
- */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+ * holds a port of each of its two workers, and a ring both of every owner. */
 
 #include "orrery/orrery.h"
 #include "base/heap.h"

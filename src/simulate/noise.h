@@ -2,8 +2,6 @@
 /* Noise: durations that differ from run to run. Each sample simulates the jobs once, every duration
  * times a drawn factor, and the makespans of many samples say what an order is worth where
  * durations are not what was measured. */
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <jansson.h>
 #include "orrery/orrery.h"

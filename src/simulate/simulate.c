@@ -1,9 +1,5 @@
 #include "simulate.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arrays.h"
 #include "base/heap.h"
 #include "orrery/jobs.h"
@@ -234,9 +230,8 @@ static int end_job(struct simulation *sim, int j)
 			code = pass_on(sim, j, sim->around[i]);
 	if (code || !sim->with_updates || !orr_jobs_makes_gradient(jobs, j))
 		return code;
-	if (sim->network.is_free || jobs->weights[j] == jobs->compute[j])
-		return add_gradient(sim, j);
-	return send_gradient(sim, j);
+	return sim->network.is_free || jobs->weights[j] == jobs->compute[j] ? add_gradient(sim, j)
+									    : send_gradient(sim, j);
 }
 
 /* The passes that read the new version of n owners from update u on may start. */
@@ -377,7 +372,8 @@ static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 	if (transfer->consumer >= 0)
 		return arrive_at(sim, transfer);
 	if (transfer->ring == ORR_RING_ALL_GATHER)
-		return end_gather(sim, transfer->set, orr_updates_version(&sim->updates, j));
+		return end_gather(sim, transfer->set,
+				  sim->timeline->updates[orr_updates_of(&sim->updates, j)].version);
 	if (transfer->kind == ORR_TRANSFER_ALL_REDUCE)
 		return end_sum(sim, transfer->set, j);
 	return add_gradient(sim, j);
@@ -508,23 +504,22 @@ static int prepare(struct simulation *sim)
 		return orr_fail(sim->err, ORR_E_NOMEM,
 				"simulate: no memory for %d jobs on %d workers", jobs->n_jobs,
 				p->n_workers);
-	if (!sim->network.is_free && (code = orr_foreign_init(&sim->foreign, jobs, sim->err)))
+	if (!sim->network.is_free &&
+	    (code = orr_foreign_init(&sim->foreign, &sim->all, jobs, sim->err)))
 		return code;
-	return sim->with_updates ? orr_updates_init(&sim->updates, sim->timeline, sim->err) : 0;
+	return sim->with_updates
+		       ? orr_updates_init(&sim->updates, &sim->all, sim->timeline, sim->err)
+		       : 0;
 }
 
 static void finish(struct simulation *sim)
 {
-	int n_workers = sim->jobs->pipeline->n_workers;
-
-	for (int w = 0; sim->workers && w < n_workers; w++) {
+	for (int w = 0; sim->workers && w < sim->jobs->pipeline->n_workers; w++) {
 		orr_heap_fini(&sim->workers[w].ready);
 		orr_heap_fini(&sim->workers[w].updates);
 	}
 	orr_network_fini(&sim->network);
 	orr_heap_fini(&sim->events);
-	orr_foreign_fini(&sim->foreign);
-	orr_updates_fini(&sim->updates);
 	orr_arrays_free(&sim->all);
 }
 

@@ -1,7 +1,5 @@
 #include "steady.h"
 
-#include <stdbool.h>
-
 #include "orrery/jobs.h"
 #include "simulate.h"
 #include "schedule/async.h"
@@ -82,8 +80,8 @@ static int count_undisturbed(const struct orr_jobs *jobs, int *around)
 	return n;
 }
 
-/* Is every pass of the microbatches in [from, end) as long after that of q before, on its worker?
- */
+/* Is every pass of the microbatches in [from, end) as long after that of q before, on the same
+ * worker? */
 static bool repeats(const struct orr_timeline *t, int from, int end, int q, int64_t *period_ns)
 {
 	int each = t->jobs->pipeline->n_stages * t->jobs->n_passes;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/max.h"
 #include "orrery/jobs.h"
 #include "base/sort.h"
 #include "schedule/versions.h"
@@ -34,6 +35,14 @@ void orr_timeline_destroy(struct orr_timeline *t)
 	free(t->updates);
 	free(t->transfers);
 	free(t);
+}
+
+const char *orr_transfer_name(enum orr_transfer_kind kind)
+{
+	static const char *const names[] = {"activation", "gradient",        "stash",
+					    "parameter",  "weight_gradient", "all_reduce"};
+
+	return names[kind];
 }
 
 static void *copy_array(const void *from, int n, size_t size)
@@ -97,13 +106,12 @@ static int check_predecessors(const struct orr_timeline *t, int *around, struct 
 static int refuse_update(const struct orr_timeline *t, const struct orr_update *u, int j,
 			 bool reads, struct orr_error *err)
 {
-	return orr_fail(
-		err, ORR_E_RUNTIME,
-		reads ? "timeline: the update of stage %d on worker %d ends after the start "
-			"of job " JOB_FORMAT ", which reads what it makes"
-		      : "timeline: the update of stage %d on worker %d starts before "
-			"job " JOB_FORMAT " ends",
-		u->s, u->w, JOB(orr_jobs_at(t->jobs, j)));
+	return orr_fail(err, ORR_E_RUNTIME,
+			reads ? "timeline: the update of stage %d on worker %d ends after the "
+				"start of job " JOB_FORMAT ", which reads what it makes"
+			      : "timeline: the update of stage %d on worker %d starts before "
+				"job " JOB_FORMAT " ends",
+			u->s, u->w, JOB(orr_jobs_at(t->jobs, j)));
 }
 
 /* An update without a flush: after its gradients, and before the passes that read its version. */
@@ -379,11 +387,11 @@ int64_t orr_timeline_makespan(const struct orr_timeline *t)
 	for (int j = 0; j < t->jobs->n_jobs; j++) {
 		if (!orr_jobs_has(t->jobs, j))
 			continue;
-		first = t->start_ns[j] < first ? t->start_ns[j] : first;
-		last = t->end_ns[j] > last ? t->end_ns[j] : last;
+		first = smaller(first, t->start_ns[j]);
+		last = larger(last, t->end_ns[j]);
 	}
 	for (int u = 0; u < t->n_updates; u++)
-		last = t->updates[u].end_ns > last ? t->updates[u].end_ns : last;
+		last = larger(last, t->updates[u].end_ns);
 	return last - first;
 }
 
@@ -396,16 +404,14 @@ int64_t orr_timeline_span(const struct orr_timeline *t)
 		int64_t first = INT64_MAX, last = orr_timeline_gathered(t, w);
 
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-			int j = jobs->by_worker[i];
-
-			first = t->start_ns[j] < first ? t->start_ns[j] : first;
-			last = t->end_ns[j] > last ? t->end_ns[j] : last;
+			first = smaller(first, t->start_ns[jobs->by_worker[i]]);
+			last = larger(last, t->end_ns[jobs->by_worker[i]]);
 		}
 		for (int u = 0; u < t->n_updates; u++)
-			if (t->updates[u].w == w && t->updates[u].end_ns > last)
-				last = t->updates[u].end_ns;
-		if (last >= first && last - first > span)
-			span = last - first;
+			if (t->updates[u].w == w)
+				last = larger(last, t->updates[u].end_ns);
+		if (last >= first)
+			span = larger(span, last - first);
 	}
 	return span;
 }

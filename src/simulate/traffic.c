@@ -1,7 +1,5 @@
 #include "orrery/figures.h"
 
-#include <stdlib.h>
-
 #include "base/quantity.h"
 
 static int read_blocks(int *rank_of, int n_workers, int n_ranks, const char *text,

@@ -1,7 +1,5 @@
 #include "orrery/try.h"
 
-#include <stdlib.h>
-
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "schedule/room.h"

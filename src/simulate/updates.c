@@ -2,14 +2,10 @@
 
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"
-
-int orr_updates_version(const struct orr_updates *updates, int j)
-{
-	return updates->timeline->updates[orr_updates_of(updates, j)].version;
-}
 
 int orr_updates_of(const struct orr_updates *updates, int j)
 {
@@ -37,13 +33,10 @@ int orr_updates_read(const struct orr_updates *updates, int j)
 }
 
 /* Without a flush: jobs by the update that they wait for. */
-static int find_readers(struct orr_updates *x, int n_updates, struct orr_error *err)
+static void find_readers(struct orr_updates *x, int n_updates)
 {
 	int n_jobs = x->jobs->n_jobs;
 
-	x->readers = orr_arrays_add(&x->all, (size_t)n_jobs, sizeof(*x->readers));
-	if (!x->readers)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d jobs", n_jobs);
 	for (int j = 0; j < n_jobs; j++) {
 		int u = orr_updates_read(x, j);
 
@@ -58,7 +51,6 @@ static int find_readers(struct orr_updates *x, int n_updates, struct orr_error *
 		if (u >= 0)
 			x->readers[x->first_reader[u + 1]++] = j;
 	}
-	return 0;
 }
 
 /* Every set that is trained is summed up, when all of its stages have their gradients. */
@@ -115,7 +107,8 @@ static void lay_out(struct orr_updates *x, struct orr_timeline *t)
 		}
 }
 
-int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_error *err)
+int orr_updates_init(struct orr_updates *x, struct orr_arrays *all, struct orr_timeline *t,
+		     struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -123,7 +116,7 @@ int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_e
 
 	x->jobs = jobs;
 	x->timeline = t;
-	x->first = orr_arrays_add(&x->all, (size_t)p->n_stages + 1, sizeof(*x->first));
+	x->first = orr_arrays_add(all, (size_t)p->n_stages + 1, sizeof(*x->first));
 	if (!x->first)
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d stages", p->n_stages);
 	for (int s = 0; s < p->n_stages; s++) {
@@ -132,21 +125,19 @@ int orr_updates_init(struct orr_updates *x, struct orr_timeline *t, struct orr_e
 		     (jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	}
 	t->updates = calloc((size_t)n, sizeof(*t->updates));
-	x->gradients = orr_arrays_add(&x->all, (size_t)n, sizeof(*x->gradients));
-	x->running = orr_arrays_add(&x->all, (size_t)n, sizeof(*x->running));
-	x->incomplete =
-		orr_arrays_add(&x->all, (size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
-	x->sums = orr_arrays_add(&x->all, (size_t)p->n_stages, sizeof(*x->sums));
-	x->first_reader = orr_arrays_add(&x->all, (size_t)n + 2, sizeof(*x->first_reader));
-	if (!t->updates || x->all.failed)
+	x->gradients = orr_arrays_add(all, (size_t)n, sizeof(*x->gradients));
+	x->running = orr_arrays_add(all, (size_t)n, sizeof(*x->running));
+	x->incomplete = orr_arrays_add(all, (size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
+	x->sums = orr_arrays_add(all, (size_t)p->n_stages, sizeof(*x->sums));
+	x->first_reader = orr_arrays_add(all, (size_t)n + 2, sizeof(*x->first_reader));
+	if (jobs->async)
+		x->readers = orr_arrays_add(all, (size_t)jobs->n_jobs, sizeof(*x->readers));
+	if (!t->updates || all->failed)
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d updates", n);
 	t->n_updates = n;
 	count_sums(x);
 	lay_out(x, t);
-	return jobs->async ? find_readers(x, n, err) : 0;
-}
-
-void orr_updates_fini(struct orr_updates *x)
-{
-	orr_arrays_free(&x->all);
+	if (jobs->async)
+		find_readers(x, n);
+	return 0;
 }

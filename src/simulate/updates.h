@@ -1,11 +1,10 @@
 #pragma once
 /* The updates of a simulation: which there are, what they wait for, and what waits for them.
  * Private to simulate.c. */
-#include <stdbool.h>
 
-#include "base/arrays.h"
 #include "orrery/orrery.h"
 
+struct orr_arrays;
 struct orr_jobs;
 struct orr_timeline;
 
@@ -18,20 +17,16 @@ struct orr_updates {
 	int *incomplete; /* [sets of parameters] stages whose gradients are not all with owners */
 	int *running;    /* [n], at the first owner: owners that have not made the version */
 	int *sums;       /* [n_stages] sets whose sum its next update waits for */
-	/* without a flush, the jobs that read the version of update u: readers[first_reader[u]] on
-	 */
+	/* without a flush, the jobs that read the version of u: readers[first_reader[u]] on */
 	int *readers, *first_reader;
-	struct orr_arrays all; /* these */
 };
 
-/* Lays out t->updates. Zeros are finished with, too. */
-int orr_updates_init(struct orr_updates *updates, struct orr_timeline *t, struct orr_error *err);
-void orr_updates_fini(struct orr_updates *updates);
+/* Lays out t->updates, and the others in the memory of `all`. */
+int orr_updates_init(struct orr_updates *updates, struct orr_arrays *all, struct orr_timeline *t,
+		     struct orr_error *err);
 
 /* The update, by the first owner, that job j's gradient goes into. */
 int orr_updates_of(const struct orr_updates *updates, int j);
-/* The version that it makes. */
-int orr_updates_version(const struct orr_updates *updates, int j);
 /* The update, by the owner that computes j, that makes the version that j reads; -1: none has. */
 int orr_updates_read(const struct orr_updates *updates, int j);
 

@@ -23,8 +23,7 @@ static void drop_device(struct orr_alone *alone)
 #else
 static int take_device(struct orr_alone *alone, enum orr_precision precision, struct orr_error *err)
 {
-	(void)alone;
-	(void)precision;
+	(void)alone, (void)precision;
 	return orr_fail(err, ORR_E_UNSUPPORTED, "this build has no CUDA devices");
 }
 

@@ -1,6 +1,5 @@
 #include "compile.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -14,23 +13,11 @@ int64_t orr_program_n_ids(const struct orr_operator *o, int i)
 	return o->instance->op->n_ids ? o->instance->op->n_ids(o->instance, i) : 0;
 }
 
-/* The operator's file, and its line where it has one: what a reader adds by itself has none. */
-static const char *place_of(char buffer[192], const struct orr_graph *g,
-			    const struct orr_operator *o)
-{
-	if (o->line > 0)
-		(void)snprintf(buffer, 192, "%.150s:%d", g->name, o->line);
-	else
-		(void)snprintf(buffer, 192, "%.150s", g->name);
-	return buffer;
-}
-
 /* What the file reader cannot refuse, because a graph that is only simulated may have it. */
 int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err)
 {
 	const struct orr_operator *o = &g->operators[k];
-	char place[192];
-
+	char line[16] = ""; /* none of what a reader adds by itself */
 	if (o->gather && (orr_operator_is_study(o) || !o->instance->op->whole_minibatch))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: %s gathers a minibatch, which simulate, compare and auto "
@@ -47,11 +34,14 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 			err, ORR_E_INPUT,
 			"%s:%d: %s has costs and nothing to compute; give it an op to train it",
 			g->name, o->line, o->name);
+	if (o->line > 0)
+		(void)snprintf(line, sizeof(line), ":%d", o->line);
 	if (o->instance->op->opaque)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: %s (%.80s) is opaque: it has costs and nothing to compute; "
-				"write the graph as DOT and give it an op to train it",
-				place_of(place, g, o), o->name, o->label ? o->label : "no label");
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%.150s%s: %s (%.80s) is opaque: it has costs and nothing to compute; "
+			"write the graph as DOT and give it an op to train it",
+			g->name, line, o->name, o->label ? o->label : "no label");
 	if (o->width < 1 || o->width > ORR_MOST_FLOATS)
 		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %lld",
 				g->name, o->line, o->name, (long long)o->width,
@@ -65,11 +55,10 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 					"and %s is data: put an operator between them",
 					g->name, o->line, o->name, input->name);
 		if (orr_operator_is_loss(input))
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"%s:%d: %s reads the loss %s; losses are summed by themselves, "
-				"end the graph there",
-				g->name, o->line, o->name, input->name);
+			return orr_fail(err, ORR_E_INPUT,
+					"%s:%d: %s reads the loss %s; losses are summed by "
+					"themselves, end the graph there",
+					g->name, o->line, o->name, input->name);
 	}
 	for (int i = 0; i < o->n_inputs; i++)
 		if (orr_operator_is_loss(o) && orr_program_n_ids(o, i) &&
@@ -108,8 +97,7 @@ static int fail_tensor(const struct orr_graph *g, const struct orr_operator *o,
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"%s:%d: node %s: takes the tensor '%.60s', and the data has columns "
-			"without a name: take tensor= away, or name a .safetensors file "
-			"([data])",
+			"without a name: take tensor= away, or name a .safetensors file ([data])",
 			g->name, o->line, o->name, o->tensor);
 	for (int i = 0; i < data->n_tensors; i++)
 		orr_nearest_try(&near, data->tensors[i].name, NULL);
@@ -185,7 +173,6 @@ static int check_numbers(const struct orr_graph *g, const struct orr_operator *r
 	return 0;
 }
 
-/* All of o's inputs that hold such numbers. */
 static int check_ids(const struct orr_graph *g, const struct orr_operator *o,
 		     const struct orr_dataset *data, struct orr_error *err)
 {

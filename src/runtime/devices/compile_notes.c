@@ -9,7 +9,6 @@ static unsigned reads_of(const struct orr_compiler *c, int k)
 	return is_active(c, k) ? op->backward_reads | (is_trained(o) ? op->weight_reads : 0) : 0;
 }
 
-/* Which outputs the backward reads. */
 static void choose_stashed(struct orr_compiler *c)
 {
 	for (int k = 0; k < c->graph->n_operators; k++) {

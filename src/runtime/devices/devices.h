@@ -1,8 +1,5 @@
 #pragma once
 /* The CPU cores and CUDA devices that serve the workers of a run. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include "orrery/orrery.h"
 #include "orrery/figures.h"
 

@@ -1,11 +1,11 @@
 #include "hardware.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/max.h"
 #include "codelets/cuda/collective.h"
 #include "codelets/matmul.h"
 #include "codelets/vector.h"
@@ -26,9 +26,7 @@ static int count_cores(void)
 
 int orr_hardware_cores(void)
 {
-	int n = count_cores();
-
-	return n < STARPU_MAXCPUS ? n : STARPU_MAXCPUS;
+	return (int)smaller(count_cores(), STARPU_MAXCPUS);
 }
 
 /* The process is bound to some of the host's cores, by mpirun for example. */
@@ -103,8 +101,7 @@ static int count_cpus(int n_own, int n_local)
 
 	if (n_local > 1 && !is_bound())
 		n_cores = n_cores > n_local ? n_cores / n_local : 1;
-	n_cores = n_cores < STARPU_MAXCPUS ? n_cores : STARPU_MAXCPUS;
-	return n_own < n_cores ? n_own : n_cores;
+	return (int)smaller(n_own, smaller(n_cores, STARPU_MAXCPUS));
 }
 
 static void set_number(const char *name, int64_t value)

@@ -2,8 +2,6 @@
 /* The CPU cores or CUDA devices of this rank: which of them StarPU takes, and what it does with
  * them. */
 #include <starpu.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include "devices.h"
 #include "orrery/orrery.h"
 
@@ -18,8 +16,7 @@ int orr_hardware_choose(enum orr_hardware wanted, int streams, int64_t memory_by
 			bool *reserves, bool of_cores, struct starpu_conf *conf,
 			struct orr_error *err);
 
-/* StarPU has read these variables: those that would bind a later run of this process are as before.
- */
+/* StarPU has read these variables: those that would bind a later run are as before. */
 void orr_hardware_started(void);
 /* (orr_hardware_choose and tests) StarPU's limit is of a device, in MiB; ours is of a worker. */
 void orr_hardware_limit(int64_t bytes, int n_own, int n_devices);

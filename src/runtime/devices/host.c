@@ -1,8 +1,6 @@
 #include "host.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 hwloc_topology_t orr_host_load(void)
 {

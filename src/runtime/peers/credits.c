@@ -47,15 +47,10 @@ void orr_credits_fini(struct orr_credits *credits)
 		starpu_data_unregister(credits->handles[i]);
 }
 
-starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j)
-{
-	return credits->of[j];
-}
-
 int orr_credit_take(const struct orr_credits *credits, int j, starpu_data_handle_t block,
 		    enum starpu_data_access_mode mode, struct orr_error *err)
 {
-	starpu_data_handle_t credit = orr_credit_of(credits, j);
+	starpu_data_handle_t credit = credits->of[j];
 
 	if (credit && starpu_task_insert(&orr_codelets[ORR_CODELET_JOIN], (int)mode, block,
 					 STARPU_RW, credit, 0))

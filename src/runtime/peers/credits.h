@@ -15,7 +15,6 @@ int orr_credits_init(struct orr_credits *credits, const struct orr_work *work, i
 		     enum orr_place place, struct orr_error *err);
 void orr_credits_fini(struct orr_credits *credits);
 
-starpu_data_handle_t orr_credit_of(const struct orr_credits *credits, int j); /* or NULL */
 /* Uses of block from here on, in this mode, wait for job j's credit; and the credit waits for uses
  * of block before. */
 int orr_credit_take(const struct orr_credits *credits, int j, starpu_data_handle_t block,

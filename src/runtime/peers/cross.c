@@ -1,6 +1,7 @@
 #include "cross.h"
 
 #include "base/arrays.h"
+#include "base/max.h"
 
 /* Numbers of messages are the same on every rank and differ from one another; two steps are in
  * flight at most, so the numbers of a step come back after the next one. Between two ranks messages
@@ -60,7 +61,6 @@ static void number_tags(struct orr_cross *cross)
 
 static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 {
-	const struct orr_jobs *jobs = cross->work->jobs;
 	int code = 0;
 
 	cross->incoming = orr_arrays_add(cross->work->arrays, (size_t)cross->data->n_owned,
@@ -74,8 +74,7 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 		bool comes = false;
 
 		for (int k = 0; k < o->n_contributors; k++)
-			comes |= cross->work->rank_of[jobs->compute[o->contributors[k]]] !=
-				 cross->work->rank;
+			comes |= !orr_work_computes(cross->work, o->contributors[k]);
 		for (int k = 0;
 		     k < ORR_N_COMING && n && comes && orr_work_has(cross->work, o->w) && !code;
 		     k++)
@@ -89,8 +88,7 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 
 /* Output i of F of (s,b), and the gradient of it that comes back. All microbatches of what is
  * gathered come with the first F of the stage that reads it, and their gradients go with its last
- * B.
- */
+ * B. */
 static int visit_edge(const struct orr_work *work, int s, int b, int i,
 		      int (*visit)(void *user, const struct orr_handover *h), void *user)
 {
@@ -150,9 +148,7 @@ static int note(void *user, const struct orr_handover *h)
 {
 	struct orr_cross *cross = user;
 	const struct orr_work *work = cross->work;
-	int from = work->rank_of[work->jobs->compute[h->from]];
-	int to = work->rank_of[work->jobs->compute[h->to]];
-	int *next;
+	int from = orr_work_rank(work, h->from), to = orr_work_rank(work, h->to), *next;
 
 	if (from == to || (from != work->rank && to != work->rank))
 		return 0;
@@ -193,8 +189,7 @@ int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
 
 	*cross = (struct orr_cross){.work = work, .data = data};
 	for (int s = 0; s < work->pipeline->n_stages; s++)
-		if (orr_work_replicas(work, s) > cross->most_owners)
-			cross->most_owners = orr_work_replicas(work, s);
+		cross->most_owners = (int)larger(cross->most_owners, orr_work_replicas(work, s));
 	number_tags(cross);
 	if ((code = orr_credits_init(&cross->arriving, work, prefetch, ORR_PLACE_PARAMETERS,
 				     err)) ||
@@ -215,52 +210,32 @@ void orr_cross_fini(struct orr_cross *cross)
 
 /* ---- one job's messages ---- */
 
-/* The job at hand. */
-struct crossing {
-	struct orr_cross *cross;
-	const struct orr_work *work;
-	int slot;
-	struct orr_job job;
-	struct orr_error *err;
-	int code;   /* of the first failure; nothing goes after it */
-	int reader; /* the job that takes what is received; -1: an update */
-};
-
-static int rank_of(const struct orr_work *work, int j)
+/* Sends what `reader` takes, a job or -1, an update; or receives it. Within this rank there is no
+ * message. */
+static int pass(const struct orr_cross *cross, int slot, const struct orr_crossing *c, int reader,
+		starpu_data_handle_t handle, bool sends, struct orr_error *err)
 {
-	return work->rank_of[work->jobs->compute[j]];
+	struct orr_message m = orr_cross_message(cross, slot, c->tag, c->at, handle, c->other);
+
+	m.priority = orr_cross_priority(cross, reader);
+	if (c->other == cross->work->rank)
+		return 0;
+	return sends ? orr_ranks_send_data(&m, err) : orr_ranks_receive_data(&m, err);
 }
 
-static void receive(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int from)
+static int send_partial(const struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
-	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, from);
+	const struct orr_work *work = cross->work;
+	struct orr_job job = orr_jobs_at(work->jobs, j);
+	int at = orr_work_at(work, job.s, job.b), to = work->rank_of[work->jobs->weights[j]], code;
+	const struct orr_crossing c = {ORR_TRANSFER_WEIGHT_GRADIENT, to, -1, at, -1};
+	starpu_data_handle_t partial = cross->data->partial[at];
 
-	m.priority = orr_cross_priority(x->cross, x->reader);
-	if (!x->code && from != x->work->rank)
-		x->code = orr_ranks_receive_data(&m, x->err);
-}
-
-static void send(struct crossing *x, int tag, int64_t at, starpu_data_handle_t handle, int to,
-		 int reader)
-{
-	struct orr_message m = orr_cross_message(x->cross, x->slot, tag, at, handle, to);
-
-	m.priority = orr_cross_priority(x->cross, reader);
-	if (!x->code && to != x->work->rank)
-		x->code = orr_ranks_send_data(&m, x->err);
-}
-
-static void send_partial(struct crossing *x, int j)
-{
-	int64_t at = orr_work_at(x->work, x->job.s, x->job.b);
-	int to = x->work->rank_of[x->work->jobs->weights[j]];
-	starpu_data_handle_t partial = x->cross->data->partial[at];
-
-	send(x, ORR_TRANSFER_WEIGHT_GRADIENT, at, partial, to, -1);
-	if (x->code || to == x->work->rank)
-		return;
-	x->code = orr_credit_take(&x->cross->leaving, j, partial, STARPU_RW, x->err);
-	orr_data_drop(x->cross->data, partial);
+	if ((code = pass(cross, slot, &c, -1, partial, true, err)) || to == work->rank)
+		return code;
+	code = orr_credit_take(&cross->leaving, j, partial, STARPU_RW, err);
+	orr_data_drop(cross->data, partial);
+	return code;
 }
 
 static starpu_data_handle_t handle_of(const struct orr_data *data, const struct orr_crossing *c)
@@ -274,65 +249,59 @@ static starpu_data_handle_t handle_of(const struct orr_data *data, const struct 
 
 int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
-	const struct orr_work *work = cross->work;
 	const struct orr_data *data = cross->data;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
-	const struct orr_crossing *c;
+	int owner = cross->work->rank_of[cross->work->jobs->weights[j]], code = 0;
+	const struct orr_crossing parameters = {ORR_TRANSFER_PARAMETER, owner, j, j, -1}, *c;
 
-	if (data->fetched[j]) {
-		x.code = orr_credit_take(&cross->arriving, j, data->fetched[j], STARPU_W, err);
-		receive(&x, ORR_TRANSFER_PARAMETER, j, data->fetched[j],
-			work->rank_of[work->jobs->weights[j]]);
-	}
-	for (int i = cross->takes[j]; i >= 0; i = c->next) {
+	if (data->fetched[j] &&
+	    !(code = orr_credit_take(&cross->arriving, j, data->fetched[j], STARPU_W, err)))
+		code = pass(cross, slot, &parameters, j, data->fetched[j], false, err);
+	for (int i = cross->takes[j]; i >= 0 && !code; i = c->next) {
 		c = &cross->crossings[i];
-		receive(&x, c->tag, c->at, handle_of(data, c), c->other);
+		code = pass(cross, slot, c, j, handle_of(data, c), false, err);
 	}
-	return x.code;
+	return code;
 }
 
 /* What it leaves for other ranks has no more readers here. */
 int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
-	const struct orr_work *work = cross->work;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
+	const struct orr_data *data = cross->data;
 	const struct orr_crossing *c;
+	int code;
 
-	for (int i = cross->sends[j]; i >= 0 && !x.code; i = c->next) {
+	for (int i = cross->sends[j]; i >= 0; i = c->next) {
 		c = &cross->crossings[i];
-		send(&x, c->tag, c->at, handle_of(cross->data, c), c->other, c->reader);
-		if (!x.code)
-			orr_data_drop(cross->data, handle_of(cross->data, c));
+		if ((code = pass(cross, slot, c, c->reader, handle_of(data, c), true, err)))
+			return code;
+		orr_data_drop(data, handle_of(data, c));
 	}
-	if (orr_work_makes_gradient(work, j))
-		send_partial(&x, j);
-	return x.code;
+	return orr_work_makes_gradient(cross->work, j) ? send_partial(cross, slot, j, err) : 0;
 }
 
 int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *err)
 {
-	const struct orr_work *work = cross->work;
 	const struct orr_data *data = cross->data;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, j};
+	const struct orr_crossing c = {ORR_TRANSFER_PARAMETER, orr_work_rank(cross->work, j), j, j,
+				       -1};
 
-	send(&x, ORR_TRANSFER_PARAMETER, j, data->owned[data->owned_of[j]].parameters.handle,
-	     rank_of(work, j), j);
-	return x.code;
+	return pass(cross, slot, &c, j, data->owned[data->owned_of[j]].parameters.handle, true,
+		    err);
 }
 
 int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_handle_t *partial,
 		      struct orr_error *err)
 {
 	const struct orr_work *work = cross->work;
-	struct crossing x = {cross, work, slot, orr_jobs_at(work->jobs, j), err, 0, -1};
+	struct orr_job job = orr_jobs_at(work->jobs, j);
 	struct orr_incoming *incoming = &cross->incoming[cross->data->owned_of[j]];
-	int at = orr_work_at(work, x.job.s, x.job.b);
+	int at = orr_work_at(work, job.s, job.b);
+	const struct orr_crossing c = {ORR_TRANSFER_WEIGHT_GRADIENT, orr_work_rank(work, j), -1, at,
+				       -1};
 
 	*partial = cross->data->partial[at];
 	if (*partial)
 		return 0;
 	*partial = incoming->handles[incoming->n++ % ORR_N_COMING];
-	receive(&x, ORR_TRANSFER_WEIGHT_GRADIENT, at, *partial,
-		work->rank_of[work->jobs->compute[j]]);
-	return x.code;
+	return pass(cross, slot, &c, -1, *partial, false, err);
 }

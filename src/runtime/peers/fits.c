@@ -25,9 +25,8 @@ int orr_fits(int64_t floats, const char *what, int s, const char *cure, struct o
 static int check(void *user, const struct orr_handover *h)
 {
 	const struct asking *x = user;
-	const int *rank_of = x->work->rank_of, *compute = x->work->jobs->compute;
 
-	if (rank_of[compute[h->from]] == rank_of[compute[h->to]])
+	if (orr_work_rank(x->work, h->from) == orr_work_rank(x->work, h->to))
 		return 0;
 	return orr_fits(h->floats,
 			h->tag == ORR_TRANSFER_ACTIVATION ? "a microbatch's activation of"
@@ -38,11 +37,10 @@ static int check(void *user, const struct orr_handover *h)
 
 static int check_parameters(const struct orr_work *work, int j, struct orr_error *err)
 {
-	const struct orr_jobs *jobs = work->jobs;
-	int s = orr_jobs_at(jobs, j).s;
+	int s = orr_jobs_at(work->jobs, j).s;
 
-	if (!orr_jobs_has(jobs, j) || !orr_work_reads(work, j) ||
-	    work->rank_of[jobs->compute[j]] == work->rank_of[jobs->weights[j]])
+	if (!orr_jobs_has(work->jobs, j) || !orr_work_reads(work, j) ||
+	    orr_work_rank(work, j) == work->rank_of[work->jobs->weights[j]])
 		return 0;
 	return orr_fits(orr_work_n_parameters(work, s), "a copy of the parameters of", s,
 			"cut the graph into more stages", err);

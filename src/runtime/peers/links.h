@@ -1,6 +1,5 @@
 #pragma once
 /* Latency and bandwidth between ranks, measured by sending messages there and back. */
-#include <stdint.h>
 #include "orrery/orrery.h"
 
 ORR_BEGIN

@@ -95,10 +95,9 @@ int orr_links_measure(struct orr_links *out, struct orr_error *err)
 
 	*out = (struct orr_links){.n_ranks = n};
 	if (n < 2)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"links are between ranks, and this is one: start several, one a host, with "
-			"mpirun");
+		return orr_fail(err, ORR_E_INPUT,
+				"links are between ranks, and this is one: start several, one a "
+				"host, with mpirun");
 	bytes = calloc(1, LARGE_BYTES);
 	out->links = calloc((size_t)n * (size_t)(n - 1) / 2, sizeof(*out->links));
 	out->hosts = calloc((size_t)n, sizeof(*out->hosts));

@@ -38,11 +38,10 @@ int orr_ranks_init_starpu(struct starpu_conf *conf)
 
 void orr_ranks_shutdown_starpu(void)
 {
-	if (orr_ranks_count() == 1) {
+	if (orr_ranks_count() == 1)
 		starpu_shutdown();
-		return;
-	}
-	starpu_mpi_shutdown();
+	else
+		starpu_mpi_shutdown();
 }
 
 static void note(void *user)
@@ -84,15 +83,12 @@ static int refuse(struct parcel *parcel, const struct orr_message *m, struct orr
 int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err)
 {
 	struct parcel *parcel = parcel_create(m, counts.sent, counts.sent_bytes);
-	int code = -1;
 
-	if (parcel && m->waits)
-		code = starpu_mpi_issend_detached_prio(m->handle, m->other, m->tag, m->priority,
-						       MPI_COMM_WORLD, note, parcel);
-	else if (parcel)
-		code = starpu_mpi_isend_detached_prio(m->handle, m->other, m->tag, m->priority,
-						      MPI_COMM_WORLD, note, parcel);
-	return code ? refuse(parcel, m, err) : 0;
+	if (!parcel ||
+	    (m->waits ? starpu_mpi_issend_detached_prio : starpu_mpi_isend_detached_prio)(
+		    m->handle, m->other, m->tag, m->priority, MPI_COMM_WORLD, note, parcel))
+		return refuse(parcel, m, err);
+	return 0;
 }
 
 int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err)

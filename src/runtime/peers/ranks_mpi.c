@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -32,8 +31,7 @@ int orr_ranks_rank(void)
 /* ---- the start, which waits for every rank, before there are heartbeats ---- */
 
 /* For all of them to come; a second more for each rank, so that one speaks. Counted in looks
- * around, which come late where the machine is busy or was suspended, as what they wait for does.
- */
+ * around, which come late where the machine is busy or was suspended, as what they wait for. */
 #define START_S 25
 #define LOOKS_A_S 10
 

@@ -41,13 +41,11 @@ static bool speaks(const struct orr_work *work, int i, int s)
 	return k == i;
 }
 
-static void join_here(struct orr_reduce *r, int i, int device)
+static starpu_data_handle_t chain_of(struct orr_reduce *r, int device)
 {
-	starpu_data_handle_t *chain = &r->chain[device];
-
-	if (!*chain)
-		starpu_void_data_register(chain);
-	r->members[i].chain = *chain;
+	if (!r->chain[device])
+		starpu_void_data_register(&r->chain[device]);
+	return r->chain[device];
 }
 
 static int join(struct orr_reduce *r, int s, const int *devices, int n, const int *member_of,
@@ -76,7 +74,7 @@ static int join(struct orr_reduce *r, int s, const int *devices, int n, const in
 		if (!orr_work_has(work, r->slots->data->owned[first + i].w))
 			continue;
 		n_own++;
-		join_here(r, first + i, devices[member_of[i]]);
+		m->chain = chain_of(r, devices[member_of[i]]);
 	}
 	if (n_own)
 		starpu_void_data_register(&r->members[first].gate);
@@ -288,8 +286,8 @@ static int submit_sum(struct orr_reduce *r, struct orr_slot *slot, int i, starpu
 	return orr_task_submit(r->slots->submitter, t, &buffers, err);
 }
 
-static int submit(struct orr_reduce *r, struct orr_slot *slot, int s, int q, bool part,
-		  bool gathers, struct orr_error *err)
+int orr_reduce_submit(struct orr_reduce *r, struct orr_slot *slot, int s, int q, bool part,
+		      bool gathers, struct orr_error *err)
 {
 	const struct orr_work *work = r->cross->work;
 	int first = work->jobs->first_owner[s], end = work->jobs->first_owner[s + 1], code = 0;
@@ -311,16 +309,4 @@ static int submit(struct orr_reduce *r, struct orr_slot *slot, int s, int q, boo
 		if (orr_work_has(work, r->slots->data->owned[i].w) && r->members[i].speaker == i)
 			code = submit_sum(r, slot, i, gate, part, gathers, err);
 	return code || !holds ? code : orr_stall_all(r->slots, err);
-}
-
-int orr_reduce_submit(struct orr_reduce *r, struct orr_slot *slot, int s, int q, bool part,
-		      struct orr_error *err)
-{
-	return submit(r, slot, s, q, part, false, err);
-}
-
-int orr_reduce_gather(struct orr_reduce *r, struct orr_slot *slot, int s, int q,
-		      struct orr_error *err)
-{
-	return submit(r, slot, s, q, true, true, err);
 }

@@ -28,23 +28,22 @@ static int make_chunks(struct orr_ring *ring, int i, struct orr_error *err)
 		orr_arrays_add(data->work->arrays, (size_t)r, sizeof(starpu_data_handle_t));
 	if (!ring->chunks[i])
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d replicas", r);
-	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !code; c++)
-		if (!(code = orr_fits(chunk_floats(data->work, s, c), "a part of the gradient of",
-				      s, "cut the graph into more stages", err)))
-			code = orr_data_make_temporary(data, &ring->chunks[i][c],
-						       chunk_floats(data->work, s, c), err);
+	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !code; c++) {
+		int64_t n = chunk_floats(data->work, s, c);
+
+		if (!(code = orr_fits(n, "a part of the gradient of", s,
+				      "cut the graph into more stages", err)))
+			code = orr_data_make_temporary(data, &ring->chunks[i][c], n, err);
+	}
 	return code;
 }
 
 int orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct orr_cross *cross,
 		  struct orr_error *err)
 {
-	*ring = (struct orr_ring){
-		.slots = slots,
-		.cross = cross,
-		.chunks = orr_arrays_add(cross->work->arrays, (size_t)slots->data->n_owned,
-					 sizeof(*ring->chunks)),
-	};
+	*ring = (struct orr_ring){.slots = slots, .cross = cross};
+	ring->chunks = orr_arrays_add(cross->work->arrays, (size_t)slots->data->n_owned,
+				      sizeof(*ring->chunks));
 	return ring->chunks ? 0 : orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
 }
 
@@ -84,8 +83,7 @@ static int64_t chunk_of(const struct at *x, int i, int c)
 	return chunk_floats(x->ring->cross->work, x->ring->slots->data->owned[i].s, c);
 }
 
-/* The message of chunk c to or from rank `other`, on its way to owner i in this turn of the ring.
- */
+/* The message of chunk c to or from rank `other`, on its way to owner i in this round. */
 static struct orr_message message_of(const struct at *x, int i, int c, int round,
 				     starpu_data_handle_t chunk, int other)
 {

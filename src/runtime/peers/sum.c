@@ -58,7 +58,7 @@ int orr_sum_submit(struct orr_sum *sum, struct orr_slot *slot, int s, int q, str
 	if (code || sum->ways[s] == ORR_SUM_IN_UPDATE)
 		return code;
 	return sum->ways[s] == ORR_SUM_NCCL
-		       ? orr_reduce_submit(&sum->reduce, slot, s, q, is_part(sum, s), err)
+		       ? orr_reduce_submit(&sum->reduce, slot, s, q, is_part(sum, s), false, err)
 		       : orr_ring_submit(&sum->ring, slot, s, q, is_part(sum, s), err);
 }
 
@@ -78,7 +78,7 @@ void orr_sum_read(const struct orr_sum *sum, int i, bool part, struct orr_buffer
 	for (int k = 0; k < r && sum->ways[s] == ORR_SUM_IN_UPDATE; k++)
 		orr_buffers_add(buffers, owned[first + k].gradient.handle, STARPU_R);
 	for (int k = 0; k < r && sum->ways[s] == ORR_SUM_RING; k++)
-		if (sum->ring.chunks[i][k] && (!part || first + k == i))
+		if (!part || first + k == i)
 			orr_buffers_add(buffers, sum->ring.chunks[i][k], STARPU_R);
 	arg->n_gradients = buffers->n - n;
 	arg->n_chunks = sum->ways[s] == ORR_SUM_RING || in_place ? r : 0;
@@ -91,8 +91,7 @@ void orr_sum_drop(const struct orr_sum *sum, int i)
 	starpu_data_handle_t *chunks = sum->ring.chunks[i];
 
 	for (int k = 0; chunks && k < orr_work_replicas(data->work, data->owned[i].s); k++)
-		if (chunks[k])
-			orr_data_drop(data, chunks[k]);
+		orr_data_drop(data, chunks[k]);
 }
 
 /* Every owner here copies what the others, which are all here, have updated. */
@@ -124,7 +123,7 @@ int orr_sum_gather(struct orr_sum *sum, struct orr_slot *slot, int s, int q, str
 		return 0;
 	switch (sum->ways[s]) {
 	case ORR_SUM_NCCL:
-		return orr_reduce_gather(&sum->reduce, slot, s, q, err);
+		return orr_reduce_submit(&sum->reduce, slot, s, q, true, true, err);
 	case ORR_SUM_RING:
 		return orr_ring_gather(&sum->ring, slot, s, q, err);
 	case ORR_SUM_IN_UPDATE:

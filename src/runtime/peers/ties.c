@@ -1,6 +1,7 @@
 #include "ties.h"
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "fits.h"
 
 #include "orrery/graph.h"
@@ -69,8 +70,7 @@ static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_er
 	}
 	if (!spread)
 		set->n_chunks = 1;
-	if (set->n_floats < set->n_chunks)
-		set->n_chunks = (int)set->n_floats;
+	set->n_chunks = (int)smaller(set->n_chunks, set->n_floats);
 	for (int c = 0; c < set->n_chunks; c++) {
 		set->chunks[c].first = orr_rule_chunk(set->n_floats, set->n_chunks, c);
 		set->chunks[c].n_floats =
@@ -155,7 +155,7 @@ int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct o
 		set->first = at;
 		code = make_set(ties, set, k, err);
 		at += set->n;
-		most = set->n_floats > most ? set->n_floats : most;
+		most = larger(most, set->n_floats);
 		n++;
 	}
 	if (code || !n)
@@ -193,7 +193,6 @@ static int rank_at(const struct at *x, int owned)
 	return x->ties->cross->work->rank_of[x->ties->slots->data->owned[owned].w];
 }
 
-/* Has rank k an owner in the set? */
 static bool takes_part(const struct at *x, int k)
 {
 	int i = 0;
@@ -203,7 +202,6 @@ static bool takes_part(const struct at *x, int k)
 	return i < x->set->n;
 }
 
-/* The message of chunk c of part i. */
 static struct orr_message part_message(const struct at *x, int i, int c,
 				       starpu_data_handle_t handle, int other)
 {

@@ -6,6 +6,7 @@
 #include "base/arrays.h"
 #include "orrery/graph.h"
 #include "orrery/run.h"
+#include "runtime/tasks/data.h"
 
 /* As PyTorch's clip_grad_norm_ has it. */
 #define EPSILON 1e-6
@@ -56,18 +57,15 @@ int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double lim
 	clip->all = orr_arrays_add(all, most, sizeof(*clip->all));
 	if (!all->failed)
 		find_tensors(clip);
-	if (all->failed || starpu_malloc_flags((void **)&clip->squares,
-					       ((size_t)clip->n + 1) * sizeof(*clip->squares),
-					       STARPU_MALLOC_PINNED))
+	clip->squares = orr_data_pin(((size_t)clip->n + 1) * sizeof(*clip->squares));
+	if (all->failed || !clip->squares)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of gradients");
 	return 0;
 }
 
 void orr_clip_fini(struct orr_clip *clip)
 {
-	if (clip->squares)
-		starpu_free_flags(clip->squares, ((size_t)clip->n + 1) * sizeof(*clip->squares),
-				  STARPU_MALLOC_PINNED);
+	orr_data_unpin(clip->squares, ((size_t)clip->n + 1) * sizeof(*clip->squares));
 }
 
 bool orr_clip_counts(const struct orr_clip *clip, int s)

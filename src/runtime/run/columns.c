@@ -19,7 +19,6 @@ static bool runs_here(const struct orr_jobs *jobs, const int *rank_of, int s)
 	return false;
 }
 
-/* Does a stage that runs here read operator k? */
 static bool is_read_here(const struct orr_pipeline *p, const bool *here, int k)
 {
 	for (int i = k + 1; i < p->graph->n_operators; i++)
@@ -35,28 +34,25 @@ int orr_run_columns(struct orr_data_columns **columns, int *n, const struct orr_
 	const struct orr_pipeline *p = jobs->pipeline;
 	int *rank_of = calloc((size_t)p->n_workers, sizeof(*rank_of));
 	bool *here = calloc((size_t)p->n_stages, sizeof(*here));
-	int code;
+	int code = 0;
 
 	*columns = calloc((size_t)p->graph->n_operators + 1, sizeof(**columns));
 	*n = 0;
-	if (!rank_of || !here || !*columns) {
+	if (!rank_of || !here || !*columns)
 		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for the columns of %d stages",
 				p->n_stages);
-		goto out;
-	}
-	if ((code = orr_ranks_of_workers(rank_of, p->n_workers, orr_ranks_count(),
-					 options->ranks_workers, err)))
-		goto out;
-	for (int s = 0; s < p->n_stages; s++)
+	if (!code)
+		code = orr_ranks_of_workers(rank_of, p->n_workers, orr_ranks_count(),
+					    options->ranks_workers, err);
+	for (int s = 0; s < p->n_stages && !code; s++)
 		here[s] = runs_here(jobs, rank_of, s);
-	for (int k = 0; k < p->graph->n_operators; k++) {
+	for (int k = 0; k < p->graph->n_operators && !code; k++) {
 		const struct orr_operator *o = &p->graph->operators[k];
 
 		if (orr_operator_is_input(o) && is_read_here(p, here, k))
 			(*columns)[(*n)++] =
 				(struct orr_data_columns){o->tensor, o->columns, o->width};
 	}
-out:
 	if (code) {
 		free(*columns);
 		*columns = NULL;

@@ -39,12 +39,12 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 
 	if (!p->graph)
 		return orr_fail(err, ORR_E_INPUT,
-				"run: these stages have costs and nothing to compute; "
-				"train a graph whose operators all have an op");
+				"run: these stages have costs and nothing to compute; train a "
+				"graph whose operators all have an op");
 	if (options->batch < p->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
-				"run: a batch of %d cannot be cut into %d microbatches; "
-				"take a batch of %d at least, or fewer microbatches",
+				"run: a batch of %d cannot be cut into %d microbatches; take a "
+				"batch of %d at least, or fewer microbatches",
 				options->batch, p->n_microbatches, p->n_microbatches);
 	if (jobs->async && options->on_nan == ORR_ON_NAN_SKIP)
 		return orr_fail(err, ORR_E_INPUT,
@@ -91,18 +91,19 @@ static double digest(const void *bytes, size_t n)
 static double digest_schedule(const struct orr_jobs *jobs)
 {
 	size_t n = (size_t)jobs->n_jobs;
-	int sizes[] = {jobs->pipeline->n_workers,
-		       jobs->pipeline->n_microbatches,
-		       jobs->n_passes,
-		       (int)jobs->order,
-		       (int)jobs->pipeline->sync,
-		       jobs->pipeline->accumulate,
-		       jobs->pipeline->numerics.shard_optimizer};
+	const struct orr_pipeline *p = jobs->pipeline;
+	const int sizes[] = {p->n_workers,
+			     p->n_microbatches,
+			     jobs->n_passes,
+			     (int)jobs->order,
+			     (int)p->sync,
+			     p->accumulate,
+			     p->numerics.shard_optimizer};
 
 	return digest(sizes, sizeof(sizes)) + digest(jobs->compute, n * sizeof(*jobs->compute)) +
 	       digest(jobs->weights, n * sizeof(*jobs->weights)) +
 	       digest(jobs->by_worker, n * sizeof(*jobs->by_worker)) +
-	       digest(jobs->recompute, (size_t)jobs->pipeline->n_stages * sizeof(*jobs->recompute));
+	       digest(jobs->recompute, (size_t)p->n_stages * sizeof(*jobs->recompute));
 }
 
 static double digest_options(const struct orr_run_options *o)
@@ -115,16 +116,16 @@ static double digest_options(const struct orr_run_options *o)
 			    o->beta2,
 			    o->epsilon,
 			    o->weight_decay,
-			    (double)o->precision,
+			    o->precision,
 			    (double)o->warmup,
 			    (double)o->decay_steps,
-			    (double)o->decay,
+			    o->decay,
 			    o->final_rate,
 			    o->clip,
 			    o->spare,
 			    o->prefetch,
 			    (double)o->seed,
-			    (double)o->on_nan};
+			    o->on_nan};
 	const char *workers = o->ranks_workers ? o->ranks_workers : "";
 
 	return digest(numbers, sizeof(numbers)) + digest(workers, strlen(workers));
@@ -174,15 +175,15 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 {
 	const struct orr_run_options *options = &run->options;
 	struct orr_policy *policy = run->session.policy;
+	bool pinned = hooks->policy && !strcmp(hooks->policy, "pinned");
 	int code;
 
 	run->submitter = (struct orr_submitter){
 		.common = &run->session.common,
 		.policy = policy,
 		.flushes = !run->work.jobs->async,
-		.orders = run->work.jobs->order == ORR_ORDER_STRICT &&
-			  (!hooks->policy || !strcmp(hooks->policy, "pinned")),
-		.pinned = hooks->policy && !strcmp(hooks->policy, "pinned"),
+		.orders = run->work.jobs->order == ORR_ORDER_STRICT && (!hooks->policy || pinned),
+		.pinned = pinned,
 	};
 	run->slots = (struct orr_slots){
 		.data = &run->data,

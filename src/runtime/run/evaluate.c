@@ -4,9 +4,11 @@
  * workers. */
 #include "orrery/run.h"
 
+#include <string.h>
+
 #include "base/arrays.h"
+#include "base/max.h"
 #include "codelets/workspace.h"
-#include "model/whole.h"
 #include "orrery/graph.h"
 #include "parts.h"
 #include "runtime/peers/messages.h"
@@ -14,7 +16,6 @@
 /* Of what lies between stages, over all blocks in flight. */
 #define MOST_BYTES (INT64_C(1) << 30)
 
-/* One in flight, with all that its tasks need. */
 struct block {
 	struct orr_flight flight;
 	struct orr_task *tasks;      /* [n_stages] */
@@ -37,8 +38,7 @@ struct evaluation {
 };
 
 /* Rows of a block, of n_rows; what reads a whole minibatch takes them for one. Outputs of all
- * operators take half a GiB at most, by the unsplit graph alone: every cut gives the same figures.
- */
+ * operators take half a GiB at most, by the unsplit graph: every cut gives the same figures. */
 static int64_t rows_at_once(const struct orr_run *run, int64_t n_rows)
 {
 	const struct orr_graph *g = orr_graph_whole(run->work.pipeline->graph);
@@ -46,15 +46,12 @@ static int64_t rows_at_once(const struct orr_run *run, int64_t n_rows)
 
 	for (int k = 0; k < g->n_operators; k++)
 		floats += g->operators[k].width;
-	if (most > (1 << 27) / floats)
-		most = (1 << 27) / floats;
-	most = most < n_rows ? most : n_rows;
-	return most > 1 ? most : 1;
+	most = smaller(most, (1 << 27) / floats);
+	return larger(smaller(most, n_rows), 1);
 }
 
 /* ---- where ---- */
 
-/* The owner of stage s that computes block c. */
 static int owner_of(const struct orr_work *work, int s, int c)
 {
 	return work->jobs->first_owner[s] + c % orr_work_replicas(work, s);
@@ -65,7 +62,6 @@ static int rank_of(const struct orr_work *work, int s, int c)
 	return work->rank_of[work->jobs->owners[owner_of(work, s, c)]];
 }
 
-/* Is any owner of s of this rank? */
 static bool may_be_here(const struct orr_work *work, int s)
 {
 	for (int i = 0; i < orr_work_replicas(work, s); i++)
@@ -97,10 +93,8 @@ static int find_window(const struct evaluation *x)
 		for (int i = 0; i < p->stages[s].n_out; i++)
 			floats += orr_program_out_floats(x->run->work.programs[s], i, x->at_once);
 	}
-	if (n > MOST_BYTES / (int64_t)sizeof(float) / floats)
-		n = MOST_BYTES / (int64_t)sizeof(float) / floats;
-	n = n > 2 ? n : 2;
-	return (int)(n < x->n_blocks ? n : x->n_blocks);
+	n = larger(smaller(n, MOST_BYTES / (int64_t)sizeof(float) / floats), 2);
+	return (int)smaller(n, x->n_blocks);
 }
 
 static int make_edges(const struct evaluation *x, struct block *block, struct orr_error *err)
@@ -143,9 +137,8 @@ static int block_init(struct evaluation *x, struct block *block, struct orr_erro
 				      sizeof(*block->tasks));
 	if (!block->tasks)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of an evaluation");
-	if ((code = make_edges(x, block, err)))
-		return code;
-	return make_data(x, block, err);
+	code = make_edges(x, block, err);
+	return code ? code : make_data(x, block, err);
 }
 
 static void block_fini(const struct evaluation *x, struct block *block)
@@ -173,13 +166,11 @@ static int make_workspaces(struct evaluation *x, struct orr_error *err)
 
 	for (int s = 0; s < work->pipeline->n_stages; s++) {
 		const struct orr_program *program = work->programs[s];
-		int64_t scratch = orr_program_forward_floats(program, x->at_once);
-		int64_t stash = orr_program_stash_floats(program, x->at_once, false);
-		int n = program->n_in + program->n_out;
-
-		sizes.scratch = scratch > sizes.scratch ? scratch : sizes.scratch;
-		sizes.stash = stash > sizes.stash ? stash : sizes.stash;
-		sizes.n_pointers = n > sizes.n_pointers ? n : sizes.n_pointers;
+		sizes.scratch =
+			larger(sizes.scratch, orr_program_forward_floats(program, x->at_once));
+		sizes.stash =
+			larger(sizes.stash, orr_program_stash_floats(program, x->at_once, false));
+		sizes.n_pointers = (int)larger(sizes.n_pointers, program->n_in + program->n_out);
 	}
 	for (unsigned i = 0; i < starpu_worker_get_count(); i++) {
 		struct orr_workspace *own = &x->common->workspaces[i];
@@ -214,14 +205,11 @@ static int evaluation_init(struct evaluation *x, struct orr_run *run, bool on_te
 	x->sums = orr_arrays_add(&x->all, n_sums, sizeof(*x->sums));
 	x->blocks = orr_arrays_add(&x->all, (size_t)x->window + 1, sizeof(*x->blocks));
 	x->common = orr_arrays_add(&x->all, 1, sizeof(*x->common));
-	if (x->all.failed ||
-	    starpu_malloc_flags((void **)&x->metrics, x->n_metrics, STARPU_MALLOC_PINNED)) {
-		x->metrics = NULL;
+	x->metrics = orr_data_pin(x->n_metrics);
+	if (x->all.failed || !x->metrics)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
-	}
 	x->common->lost = run->session.common.lost;
-	for (size_t i = 0; i < n_sums; i++)
-		x->metrics[i] = (struct orr_metrics){0};
+	memset(x->metrics, 0, x->n_metrics);
 	if ((code = make_workspaces(x, err)))
 		return code;
 	for (int i = 0; i < x->window && !code; i++)
@@ -235,8 +223,7 @@ static void evaluation_fini(struct evaluation *x)
 		block_fini(x, &x->blocks[i]);
 	for (unsigned i = 0; x->common && i < starpu_worker_get_count(); i++)
 		orr_workspace_fini(&x->common->workspaces[i], i);
-	if (x->metrics)
-		starpu_free_flags(x->metrics, x->n_metrics, STARPU_MALLOC_PINNED);
+	orr_data_unpin(x->metrics, x->n_metrics);
 	orr_arrays_free(&x->all);
 }
 

@@ -1,9 +1,9 @@
 #include "finite.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/max.h"
 #include "orrery/graph.h"
 #include "orrery/run.h"
 #include "schedule/versions.h"
@@ -26,11 +26,6 @@ static int step_of(const struct orr_work *work, int b)
 	return work->jobs->async ? b / orr_versions_step(work->jobs->versions) : 0;
 }
 
-static void note(int64_t *first, int64_t number)
-{
-	*first = number < *first ? number : *first;
-}
-
 static void find_here(const struct orr_data *data, const struct orr_slot *slot,
 		      int64_t found[N_KINDS])
 {
@@ -41,20 +36,21 @@ static void find_here(const struct orr_data *data, const struct orr_slot *slot,
 	for (int b = 0; b < m; b++)
 		for (int l = 0; l < work->n_losses; l++)
 			if (!isfinite(slot->metrics[orr_work_loss_at(work, l, b)].loss))
-				note(&found[LOSS],
-				     number_of(work, step_of(work, b), work->losses[l]));
+				found[LOSS] = smaller(found[LOSS], number_of(work, step_of(work, b),
+									     work->losses[l]));
 	for (int i = 0; i < n * work->n_updates; i++) {
 		int s = data->owned[i % n].s;
 		int every = work->jobs->async ? work->jobs->versions->every[s] : 1;
 
 		if (slot->wild[i] != NONE)
-			note(&found[GRADIENT],
-			     number_of(work, step_of(work, (i / n + 1) * every - 1),
-				       orr_program_operator_at(work->programs[s], slot->wild[i])));
+			found[GRADIENT] =
+				smaller(found[GRADIENT],
+					number_of(work, step_of(work, (i / n + 1) * every - 1),
+						  orr_program_operator_at(work->programs[s],
+									  slot->wild[i])));
 	}
 }
 
-/* What was found on all ranks. */
 static int gather(const struct orr_work *work, int64_t found[N_KINDS], struct orr_error *err)
 {
 	double *all = calloc((size_t)work->n_ranks * N_KINDS, sizeof(*all));
@@ -67,7 +63,7 @@ static int gather(const struct orr_work *work, int64_t found[N_KINDS], struct or
 	code = orr_ranks_sum(all, work->n_ranks * N_KINDS, err);
 	for (int i = 0; i < work->n_ranks * N_KINDS; i++)
 		if (all[i] > 0)
-			note(&found[i % N_KINDS], (int64_t)all[i] - 1);
+			found[i % N_KINDS] = smaller(found[i % N_KINDS], (int64_t)all[i] - 1);
 	free(all);
 	return code;
 }
@@ -77,7 +73,7 @@ static int tell(const struct orr_work *work, int64_t first_step, const int64_t f
 {
 	const struct orr_graph *g = work->pipeline->graph;
 	int n = g->n_operators;
-	int64_t first = found[LOSS] < found[GRADIENT] ? found[LOSS] : found[GRADIENT];
+	int64_t first = smaller(found[LOSS], found[GRADIENT]);
 	bool loss = found[LOSS] != NONE && found[LOSS] / n == first / n,
 	     gradient = found[GRADIENT] != NONE && found[GRADIENT] / n == first / n;
 
@@ -110,8 +106,7 @@ int orr_finite_check(const struct orr_slots *slots, const struct orr_slot *slot,
 	if (trained->n_skipped_last == ORR_MOST_SKIPPED) /* on all ranks alike */
 		return orr_fail(err, ORR_E_DIVERGED,
 				"training diverged: the updates of steps %lld to %lld, %d in a "
-				"row, were left "
-				"out, since losses or gradients were not finite",
+				"row, were left out, since losses or gradients were not finite",
 				(long long)(first_step + 2 - ORR_MOST_SKIPPED),
 				(long long)(first_step + 1), ORR_MOST_SKIPPED);
 	return 0;

@@ -148,16 +148,10 @@ static void bench_fini(struct bench *t)
 	orr_program_destroy(t->program);
 }
 
-static void run_backward(struct bench *t, enum orr_part part)
-{
-	/* a factor of 1: what is scaled in its place shall not vanish as passes are repeated */
-	orr_program_backward(t->program, t->device, part, t->n, 1.0f, t->parameters, t->stash, NULL,
-			     false, (const float *const *)t->out, t->in, t->gradient, true,
-			     t->scratch);
-}
-
 static void run_part(struct bench *t, enum part part)
 {
+	static const enum orr_part parts[] = {
+		[INPUT] = ORR_PART_INPUT, [WEIGHT] = ORR_PART_WEIGHT, [BOTH] = ORR_PART_BOTH};
 	const float *gradient = t->gradient;
 
 	switch (part) {
@@ -172,13 +166,11 @@ static void run_part(struct bench *t, enum part part)
 				    t->metrics);
 		break;
 	case INPUT:
-		run_backward(t, ORR_PART_INPUT);
-		break;
 	case WEIGHT:
-		run_backward(t, ORR_PART_WEIGHT);
-		break;
-	case BOTH:
-		run_backward(t, ORR_PART_BOTH);
+	case BOTH: /* a factor of 1: what is scaled in its place shall not vanish when repeated */
+		orr_program_backward(t->program, t->device, parts[part], t->n, 1.0f, t->parameters,
+				     t->stash, NULL, false, (const float *const *)t->out, t->in,
+				     t->gradient, true, t->scratch);
 		break;
 	case UPDATE: /* which is what makes rounding again necessary */
 		t->device->kernels->optimizer->step(t->device, &t->rule, 1, t->n_trained,
@@ -212,25 +204,20 @@ static int64_t group_of(const struct bench *t, int64_t one_ns)
 
 static int time_part(struct bench *t, enum part part, int64_t *median_ns, struct orr_error *err)
 {
-	struct orr_keyed times[N_TIMES];
-	int64_t begun = orr_ns_now(CLOCK_MONOTONIC), one_ns = 0, group;
-	int n = 0, code;
+	int64_t begun = orr_ns_now(CLOCK_MONOTONIC), one_ns = 0, group, times[N_TIMES];
+	int n = 0;
 
 	for (int i = 0; i < N_WARM && (!i || orr_ns_now(CLOCK_MONOTONIC) - begun < ENOUGH_NS / 4);
 	     i++)
 		one_ns = time_group(t, part, 1);
 	group = group_of(t, one_ns);
 	begun = orr_ns_now(CLOCK_MONOTONIC);
-	while (n < FEWEST_TIMES ||
-	       (n < N_TIMES && orr_ns_now(CLOCK_MONOTONIC) - begun < ENOUGH_NS)) {
-		times[n] = (struct orr_keyed){time_group(t, part, group), n};
-		n++;
-	}
+	while (n < FEWEST_TIMES || (n < N_TIMES && orr_ns_now(CLOCK_MONOTONIC) - begun < ENOUGH_NS))
+		times[n++] = time_group(t, part, group);
 	if (t->device->failure)
 		return orr_fail(err, ORR_E_RUNTIME, "measure: %s", t->device->failure);
-	if ((code = orr_sort(times, n, err)))
-		return code;
-	*median_ns = times[n / 2].key;
+	qsort(times, (size_t)n, sizeof(*times), orr_compare_numbers);
+	*median_ns = times[n / 2];
 	return 0;
 }
 
@@ -278,8 +265,8 @@ out:
 static int measure_on(struct orr_pipeline *p, struct orr_device *device,
 		      const struct orr_run_options *options, struct orr_error *err)
 {
-	int n_microbatches = p->n_microbatches > 1 ? p->n_microbatches : 1, code = 0;
-	int64_t samples = (options->batch + n_microbatches - 1) / n_microbatches;
+	int m = p->n_microbatches > 1 ? p->n_microbatches : 1, code = 0;
+	int64_t samples = (options->batch + m - 1) / m;
 
 	for (int s = 0; s < p->n_stages && !code; s++) {
 		if (options->tell)

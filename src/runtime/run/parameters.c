@@ -10,33 +10,9 @@
 #include "parts.h"
 
 /* The replica whose parameters are asked for: all are equal. */
-static int first_owner(const struct orr_run *run, int s)
+static const struct orr_owned *first_owner(const struct orr_run *run, int s)
 {
-	return run->work.jobs->first_owner[s];
-}
-
-static int rank_of_stage(const struct orr_run *run, int s)
-{
-	return run->work.rank_of[run->work.jobs->owners[first_owner(run, s)]];
-}
-
-static starpu_data_handle_t parameters_of(const struct orr_run *run, int s)
-{
-	return run->data.owned[first_owner(run, s)].parameters.handle;
-}
-
-static int acquire(const struct orr_run *run, int s, float **parameters, struct orr_error *err)
-{
-	*parameters = NULL;
-	return parameters_of(run, s)
-		       ? orr_data_acquire(parameters_of(run, s), STARPU_R, parameters, err)
-		       : 0;
-}
-
-static void release(const struct orr_run *run, int s)
-{
-	if (parameters_of(run, s))
-		orr_data_release(parameters_of(run, s));
+	return &run->data.owned[run->work.jobs->first_owner[s]];
 }
 
 int64_t orr_run_n_parameters(const struct orr_run *run)
@@ -88,7 +64,6 @@ static void scatter(const struct orr_work *work, int s, const int64_t *first, co
 				       to + first[orr_graph_origin(g, k)]);
 }
 
-/* Stage s comes from another rank. */
 static int receive_stage(const struct orr_run *run, int s, const int64_t *first, float *parameters,
 			 struct orr_error *err)
 {
@@ -99,8 +74,8 @@ static int receive_stage(const struct orr_run *run, int s, const int64_t *first,
 	if (!floats)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the parameters of stage %d",
 				s);
-	code = orr_ranks_receive(rank_of_stage(run, s), ORR_RANKS_FIRST_TAG + s, floats,
-				 n * sizeof(*floats), err);
+	code = orr_ranks_receive(run->work.rank_of[first_owner(run, s)->w], ORR_RANKS_FIRST_TAG + s,
+				 floats, n * sizeof(*floats), err);
 	if (!code)
 		scatter(&run->work, s, first, floats, parameters);
 	free(floats);
@@ -117,18 +92,21 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for a copy of the parameters");
 	for (int s = 0; !code && s < p->n_stages; s++) {
 		size_t bytes = (size_t)orr_work_n_parameters(&run->work, s) * sizeof(float);
-		bool here = rank_of_stage(run, s) == run->work.rank;
-		float *from;
+		const struct orr_owned *o = first_owner(run, s);
+		bool here = orr_work_has(&run->work, o->w);
+		starpu_data_handle_t handle = o->parameters.handle;
+		float *from = NULL;
 
 		if (!here && !run->work.rank)
 			code = receive_stage(run, s, first, parameters, err);
-		if (!here || (code = acquire(run, s, &from, err)))
+		if (!here || (handle && (code = orr_data_acquire(handle, STARPU_R, &from, err))))
 			continue;
 		if (!run->work.rank)
 			scatter(&run->work, s, first, from, parameters);
 		else
 			code = orr_ranks_send(0, ORR_RANKS_FIRST_TAG + s, from, bytes, err);
-		release(run, s);
+		if (handle)
+			orr_data_release(handle);
 	}
 	free(first);
 	return code;

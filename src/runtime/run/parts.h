@@ -1,6 +1,5 @@
 #pragma once
-/* (private to this room and to tests) The parts of a run; each belongs to the file of its header.
- */
+/* (private to this room and to tests) The parts of a run; each is of the file of its header. */
 #include "clip.h"
 #include "finite.h"
 #include "gather.h"

@@ -1,7 +1,6 @@
 #pragma once
 /* Durations of operators on this machine: alone, or while the whole model runs. Without StarPU and
  * oneDNN both return ORR_E_UNSUPPORTED. */
-#include <stdint.h>
 #include "orrery/run.h"
 #include "orrery/orrery.h"
 

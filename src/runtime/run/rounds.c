@@ -2,7 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "finite.h"
+#include "base/max.h"
 #include "schedule/async.h"
 #include "schedule/versions.h"
 #include "parts.h"
@@ -31,8 +31,7 @@ static int check_round(const struct orr_jobs *jobs, struct orr_error *err)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"run: stage %d has %d microbatches in flight, more than a round of "
-			"[microbatches] %d: "
-			"take [microbatches] %d or more",
+			"[microbatches] %d: take [microbatches] %d or more",
 			stage, most, m, most);
 }
 
@@ -43,11 +42,11 @@ int orr_rounds_check(const struct orr_jobs *jobs, int batch, struct orr_error *e
 	if (!jobs->async)
 		return 0;
 	if (batch % m)
-		return orr_fail(err, ORR_E_INPUT,
-				"run: without a flush every microbatch is a minibatch, so all are "
-				"of one size: "
-				"take a batch that is a multiple of [microbatches] %d, not %d",
-				m, batch);
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"run: without a flush every microbatch is a minibatch, so all are of one "
+			"size: take a batch that is a multiple of [microbatches] %d, not %d",
+			m, batch);
 	return check_round(jobs, err);
 }
 
@@ -72,10 +71,9 @@ static struct orr_slot *slot_of(const struct rounds *x, int64_t round)
 /* Microbatches of a round that there are: all but in the last one. */
 static int in_round(const struct rounds *x, int64_t round)
 {
-	int64_t left = x->n_microbatches - round * x->run->work.pipeline->n_microbatches;
+	int m = x->run->work.pipeline->n_microbatches;
 
-	return left < x->run->work.pipeline->n_microbatches ? (int)left
-							    : x->run->work.pipeline->n_microbatches;
+	return (int)smaller(x->n_microbatches - round * m, m);
 }
 
 static int begin_round(struct rounds *x, struct orr_error *err)

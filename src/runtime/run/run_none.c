@@ -2,29 +2,23 @@
 #include "orrery/run.h"
 #include "runtime/devices/devices.h"
 
-#include <stddef.h>
 #include "base/absent.h"
 
 /* A build without StarPU (or oneDNN): simulate and draw, but not train. */
 static int refuse(struct orr_error *err)
 {
 	return orr_fail(err, ORR_E_UNSUPPORTED,
-			"this build cannot train: StarPU and oneDNN were not found when "
-			"it was configured; install them and build again");
+			"this build cannot train: StarPU and oneDNN were not found when it was "
+			"configured; install them and build again");
 }
 
 ORR_ABSENT(int, refuse(err), orr_run_columns, struct orr_data_columns **columns, int *n,
 	   const struct orr_jobs *jobs, const struct orr_run_options *options,
 	   struct orr_error *err)
 
-int orr_run_create(struct orr_run **out, const struct orr_jobs *jobs,
-		   const struct orr_dataset *data, const struct orr_run_options *options,
-		   struct orr_error *err)
-{
-	*out = NULL;
-	return refuse(err);
-}
-
+ORR_ABSENT(int, (*out = NULL, refuse(err)), orr_run_create, struct orr_run **out,
+	   const struct orr_jobs *jobs, const struct orr_dataset *data,
+	   const struct orr_run_options *options, struct orr_error *err)
 ORR_ABSENT(void, , orr_run_destroy, struct orr_run *run)
 ORR_ABSENT(int, refuse(err), orr_run_train, struct orr_run *run, int64_t n,
 	   void (*visit)(void *user, const struct orr_step *step), void *user,
@@ -50,15 +44,10 @@ ORR_ABSENT(int, refuse(err), orr_run_load, struct orr_run *run, const struct orr
 	   double *rate, struct orr_error *err)
 ORR_ABSENT(int, refuse(err), orr_run_measure, struct orr_pipeline *p,
 	   const struct orr_run_options *options, struct orr_error *err)
-
-int orr_run_profile(struct orr_profile *out, struct orr_pipeline *operators,
-		    const struct orr_pipeline *blocks, const struct orr_run_options *options,
-		    struct orr_error *err)
-{
-	*out = (struct orr_profile){0};
-	return refuse(err);
-}
-
+ORR_ABSENT(int, (*out = (struct orr_profile){0}, refuse(err)), orr_run_profile,
+	   struct orr_profile *out, struct orr_pipeline *operators,
+	   const struct orr_pipeline *blocks, const struct orr_run_options *options,
+	   struct orr_error *err)
 ORR_ABSENT(void, , orr_profile_fini, struct orr_profile *profile)
 ORR_ABSENT(int64_t, -1, orr_run_peak_bytes, const struct orr_run *run)
 ORR_ABSENT(void, , orr_run_traffic, struct orr_run *run, struct orr_traffic *traffic)

@@ -12,9 +12,9 @@ int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct 
 	*x = (struct orr_scoring){.work = work};
 	x->sums = orr_arrays_add(work->arrays, n, sizeof(*x->sums));
 	x->losses = orr_arrays_add(work->arrays, n, sizeof(*x->losses));
-	return work->arrays->failed
-		       ? orr_fail(err, ORR_E_NOMEM, "run: no memory for %d losses", work->n_losses)
-		       : 0;
+	if (!work->arrays->failed)
+		return 0;
+	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d losses", work->n_losses);
 }
 
 static double share(double n, double of)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "model/whole.h"
 #include "orrery/graph.h"
 #include "orrery/run.h"
@@ -11,7 +12,6 @@
 
 #define TAG ORR_RANKS_FIRST_TAG
 
-/* A part of a tensor. */
 struct piece {
 	int rank;        /* where it is, or where it goes */
 	const float *at; /* NULL: not here */
@@ -72,11 +72,10 @@ int orr_shard_room(float **state, const struct orr_run *run, const struct orr_ow
 {
 	int64_t n = orr_work_n_trained(&run->work, o->s) * run->data.n_state;
 
-	*state = calloc((size_t)n + 1, sizeof(**state));
-	return *state ? 0
-		      : orr_fail(err, ORR_E_NOMEM,
-				 "checkpoint: no memory for the optimizer's state of stage %d",
-				 o->s);
+	if ((*state = calloc((size_t)n + 1, sizeof(**state))))
+		return 0;
+	return orr_fail(err, ORR_E_NOMEM,
+			"checkpoint: no memory for the optimizer's state of stage %d", o->s);
 }
 
 /* Each of the n_state tensors of a part lies after the one before; so do those of the whole. */
@@ -92,8 +91,7 @@ void orr_shard_copy(const struct orr_run *run, const struct orr_owned *o, float 
 	}
 }
 
-/* The part of owner o, here or elsewhere, to the rank of the first owner, if that is another one.
- */
+/* The part of owner o, here or elsewhere, to the rank of the first owner, if that is another. */
 static int bring(float *whole, const struct orr_run *run, const struct orr_owned *o, int to,
 		 struct orr_error *err)
 {
@@ -170,14 +168,14 @@ static int gather_states(struct shard *x, struct orr_error *err)
 	return orr_ranks_agree(code, err);
 }
 
-/* ---- */
-
+/* ---- what is written where ---- */
+/* That of the first owner of operator k. */
 static int rank_of(const struct shard *x, int k)
 {
 	const struct orr_work *work = &x->run->work;
+	int first = work->jobs->first_owner[work->pipeline->stage_of[k]];
 
-	return work
-		->rank_of[work->jobs->owners[work->jobs->first_owner[work->pipeline->stage_of[k]]]];
+	return work->rank_of[work->jobs->owners[first]];
 }
 
 /* Of all stages whose first owner is here. */
@@ -226,10 +224,10 @@ static void add_written(struct shard *x, int n_parts, int e, int n)
 		tensor->values = (float *)(uintptr_t)piece.at;
 	for (int i = 0; i < n_parts && n_parts > 1; i++) {
 		piece = x->pieces[x->n_pieces++] = piece_of(x, &x->parts[i], e, n);
-		if (!piece.at && piece.n_floats > x->most_received)
-			x->most_received = piece.n_floats;
+		if (!piece.at)
+			x->most_received = larger(x->most_received, piece.n_floats);
 		tensor->source = &x->source;
-		x->most = floats > x->most ? floats : x->most;
+		x->most = larger(x->most, floats);
 	}
 }
 
@@ -289,7 +287,6 @@ static int lay_out(struct shard *x, struct orr_error *err)
 	return code || !x->all.failed ? code : no_memory(err);
 }
 
-/* Tensor i, put together. */
 static int get(void *user, int i, const float **values, struct orr_error *err)
 {
 	struct shard *x = user;

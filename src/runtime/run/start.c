@@ -24,8 +24,8 @@ int orr_session_take(struct orr_session *session, struct orr_error *err)
 {
 	if (atomic_exchange(&starpu_taken, true))
 		return orr_fail(err, ORR_E_RUNTIME,
-				"run: this process has a run already; destroy it first (one "
-				"that hung stays until the process ends)");
+				"run: this process has a run already; destroy it first (one that "
+				"hung stays until the process ends)");
 	session->taken = true;
 	session->idle_hook = -1;
 	return 0;
@@ -45,11 +45,10 @@ int orr_session_check_home(struct orr_error *err)
 	(void)mkdir(home, 0777);
 	if (!mkdir(path, 0777) || (errno == EEXIST && !access(path, W_OK)))
 		return 0;
-	return orr_fail(
-		err, ORR_E_INPUT,
-		"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a folder "
-		"that can be written",
-		path, strerror(errno), name == names[0] ? names[0] : names[1]);
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a "
+			"folder that can be written",
+			path, strerror(errno), name == names[0] ? names[0] : names[1]);
 }
 
 /* StarPU's idle workers spin; where they are more than the cores, that starves the others. */
@@ -139,7 +138,6 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 	return 0;
 }
 
-/* What the largest job of any stage needs. */
 static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 					     enum orr_precision precision)
 {
@@ -224,12 +222,13 @@ static int create_workspaces(struct orr_session *session, const struct orr_work 
 
 	if (ORR_IS_SIMULATED) /* nothing is computed */
 		return 0;
-	for (unsigned i = 0; i < starpu_worker_get_count(); i++)
-		if (orr_workspace_init(&workspaces[i], i, NULL,
-				       orr_policy_is_reserved(session->policy, (int)i) ? &none
-										       : &sizes,
-				       why, sizeof(why)))
+	for (unsigned i = 0; i < starpu_worker_get_count(); i++) {
+		bool reserved = orr_policy_is_reserved(session->policy, (int)i);
+
+		if (orr_workspace_init(&workspaces[i], i, NULL, reserved ? &none : &sizes, why,
+				       sizeof(why)))
 			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
+	}
 	if (!(foreign = calloc((size_t)work->pipeline->n_stages, sizeof(*foreign))))
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d stages",
 				work->pipeline->n_stages);

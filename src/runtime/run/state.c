@@ -1,14 +1,13 @@
-
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
+#include "base/max.h"
 #include "checkpoint/checkpoint.h"
 #include "codelets/operator.h"
 #include "model/whole.h"
 #include "orrery/graph.h"
-#include "pipeline/parameter_cost.h"
 #include "orrery/run.h"
 #include "parts.h"
 #include "shard.h"
@@ -138,7 +137,6 @@ int orr_run_check_whole(const struct orr_run *run, struct orr_error *err)
 			"run: it has failed before; its parameters are not whole");
 }
 
-/* Rank 0 learns of the others' shards. */
 static int gather_shards(const struct orr_run *run, struct orr_shard *shards, struct orr_error *err)
 {
 	int code = 0;
@@ -236,16 +234,14 @@ static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr
 	return code;
 }
 
-/* Can samples, and the jobs of each worker, be counted from the start of training up to this step?
- */
+/* Can samples, and the jobs of each worker, be counted from the start of training to this step? */
 static int check_step(const struct orr_run *run, int64_t step, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = run->work.jobs;
 	int64_t most = orr_run_step_samples(jobs, &run->options), product;
 
 	for (int w = 0; w < run->work.pipeline->n_workers; w++)
-		if (most < jobs->first[w + 1] - jobs->first[w])
-			most = jobs->first[w + 1] - jobs->first[w];
+		most = larger(most, jobs->first[w + 1] - jobs->first[w]);
 	/* as much again is left to be trained */
 	if (!__builtin_mul_overflow(step, 2 * most, &product))
 		return 0;
@@ -323,8 +319,7 @@ int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *ra
 	if ((code = orr_ranks_agree(code, err)))
 		return code;
 	run->trained.n_steps = step;
-	if (run->work.jobs->async) /* its rounds are counted by the run, not from the start of
-				       training */
+	if (jobs->async) /* its rounds are counted by the run, not from the start of training */
 		return 0;
 	for (int w = 0; w < run->work.pipeline->n_workers; w++)
 		orr_policy_begin(run->session.policy, w,

@@ -56,43 +56,27 @@ static starpu_data_handle_t parameters_of(const struct orr_data *data, const str
 	return fetched ? fetched : data->owned[data->owned_of[j]].parameters.handle;
 }
 
-static void add_credits(struct orr_buffers *buffers, const struct orr_cross *cross, int j)
-{
-	starpu_data_handle_t arriving = orr_credit_of(&cross->arriving, j),
-			     leaving = orr_credit_of(&cross->leaving, j);
-
-	if (arriving)
-		orr_buffers_add(buffers, arriving, STARPU_RW);
-	if (leaving)
-		orr_buffers_add(buffers, leaving, STARPU_RW);
-}
-
-/* The number of buffers that add_room() adds. */
-static int count_room(const struct orr_jobs *jobs, int j)
+/* The most buffers that add_order() adds. */
+static int count_order(const struct orr_jobs *jobs, int j)
 {
 	int n;
 
 	(void)orr_jobs_room(&n, jobs, j, false);
-	return n + 1;
+	return n + 3;
 }
 
-/* Job j starts when those that make room for what it keeps have ended, and may make room itself. */
-static void add_room(struct orr_buffers *buffers, const struct orr_jobs *jobs,
-		     const struct orr_data *data, int j)
+/* Job j starts when those that make room for what it keeps have ended, and may make room itself;
+ * and it takes the credits for what it has of other ranks, and for them. */
+static void add_order(struct orr_buffers *buffers, const struct orr_run *run, int j)
 {
 	int n;
-	const int *before = orr_jobs_room(&n, jobs, j, false);
+	const int *before = orr_jobs_room(&n, run->work.jobs, j, false);
 
 	for (int i = 0; i < n; i++)
-		orr_buffers_add(buffers, data->ended[before[i]], STARPU_R);
-	if (data->ended[j])
-		orr_buffers_add(buffers, data->ended[j], STARPU_W);
-}
-
-static void drop_fetched(const struct orr_data *data, int j)
-{
-	if (data->fetched[j])
-		orr_data_drop(data, data->fetched[j]);
+		orr_buffers_add(buffers, run->data.ended[before[i]], STARPU_R);
+	orr_buffers_add(buffers, run->data.ended[j], STARPU_W);
+	orr_buffers_add(buffers, run->cross.arriving.of[j], STARPU_RW);
+	orr_buffers_add(buffers, run->cross.leaving.of[j], STARPU_RW);
 }
 
 /* The tensors of microbatch b over n edges, those of them that there are. */
@@ -100,23 +84,15 @@ static void add_edges(struct orr_buffers *buffers, const struct orr_work *work,
 		      const starpu_data_handle_t *tensors, const int *edges, int n, int b,
 		      enum starpu_data_access_mode mode)
 {
-	for (int i = 0; i < n; i++) {
-		starpu_data_handle_t tensor = tensors[orr_work_edge_at(work, edges[i], b)];
-
-		if (tensor)
-			orr_buffers_add(buffers, tensor, mode);
-	}
+	for (int i = 0; i < n; i++)
+		orr_buffers_add(buffers, tensors[orr_work_edge_at(work, edges[i], b)], mode);
 }
 
 static void drop_edges(const struct orr_data *data, const starpu_data_handle_t *tensors,
 		       const int *edges, int n, int b)
 {
-	for (int i = 0; i < n; i++) {
-		starpu_data_handle_t tensor = tensors[orr_work_edge_at(data->work, edges[i], b)];
-
-		if (tensor)
-			orr_data_drop(data, tensor);
-	}
+	for (int i = 0; i < n; i++)
+		orr_data_drop(data, tensors[orr_work_edge_at(data->work, edges[i], b)]);
 }
 
 /* What F of (s,b) reads: of every edge its microbatch, or all of them, one after the other. */
@@ -157,28 +133,24 @@ static int submit_forward(struct orr_run *run, struct orr_slot *slot, int j, str
 	struct orr_buffers buffers;
 
 	if ((code = orr_buffers_init(&buffers, ORR_CODELET_FORWARD,
-				     stage->n_in * orr_work_n_read(work, s) + stage->n_out + 6 +
-					     count_room(work->jobs, j),
+				     stage->n_in * orr_work_n_read(work, s) + stage->n_out + 5 +
+					     count_order(work->jobs, j),
 				     err)))
 		return code;
 	if (t->arg.has_parameters)
 		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
-	if (t->arg.has_data)
-		orr_buffers_add(&buffers, slot->samples.block[s * n + b], STARPU_R);
+	orr_buffers_add(&buffers, slot->samples.block[s * n + b], STARPU_R);
 	add_inputs(&buffers, data, s, b);
 	add_edges(&buffers, work, data->activation, stage->out, stage->n_out, b, STARPU_W);
-	if (t->arg.has_stash)
-		orr_buffers_add(&buffers, data->stash[s * n + b], STARPU_W);
+	orr_buffers_add(&buffers, data->stash[s * n + b], STARPU_W);
 	if (cap)
 		orr_buffers_add(&buffers, data->token[s * n + b % cap], STARPU_W);
-	if (orr_work_gates(work, s, b))
-		orr_buffers_add(&buffers, data->gate[s * n + b], STARPU_R);
-	add_room(&buffers, work->jobs, data, j);
-	add_credits(&buffers, &run->cross, j);
+	orr_buffers_add(&buffers, data->gate[s * n + b], STARPU_R);
+	add_order(&buffers, run, j);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
 	drop_inputs(data, j);
-	drop_fetched(data, j);
+	orr_data_drop(data, data->fetched[j]);
 	return 0;
 }
 
@@ -190,11 +162,9 @@ static void add_stash(struct orr_buffers *buffers, const struct orr_task *t,
 
 	if (!takes || !t->arg.packed)
 		orr_buffers_add(buffers, stash, t->arg.recompute ? STARPU_R : STARPU_RW);
-	if (left)
-		orr_buffers_add(buffers, left, takes ? STARPU_RW : STARPU_W);
+	orr_buffers_add(buffers, left, takes ? STARPU_RW : STARPU_W);
 }
 
-/* B or W. */
 static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, struct orr_error *err)
 {
 	const struct orr_work *work = &run->work;
@@ -212,7 +182,7 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 			     left = data->left[job.s * n + job.b];
 
 	if ((code = orr_buffers_init(&buffers, ORR_CODELET_BACKWARD,
-				     n_in + n_out + 8 + count_room(work->jobs, j), err)))
+				     n_in + n_out + 6 + count_order(work->jobs, j), err)))
 		return code;
 	if (t->arg.has_parameters)
 		orr_buffers_add(&buffers, parameters_of(data, slot, j), STARPU_R);
@@ -227,16 +197,15 @@ static int submit_backward(struct orr_run *run, struct orr_slot *slot, int j, st
 		orr_buffers_add(&buffers, data->token[job.s * n + job.b % cap], STARPU_W);
 	if (last && cap && job.b + cap < n && orr_work_gates(work, job.s, job.b + cap))
 		orr_buffers_add(&buffers, data->gate[job.s * n + job.b + cap], STARPU_W);
-	add_room(&buffers, work->jobs, data, j);
-	add_credits(&buffers, &run->cross, j);
+	add_order(&buffers, run, j);
 	if ((code = orr_task_submit(&run->submitter, t, &buffers, err)))
 		return code;
 	drop_edges(data, data->gradient, stage->out, n_out, job.b);
 	if (t->arg.packed ? t->arg.part != ORR_PART_WEIGHT : last)
 		orr_data_drop(data, stash);
-	if (last && left)
+	if (last)
 		orr_data_drop(data, left);
-	drop_fetched(data, j);
+	orr_data_drop(data, data->fetched[j]);
 	return 0;
 }
 
@@ -343,8 +312,7 @@ static int submit_gradient(struct orr_run *run, struct orr_slot *slot, int j, st
 		       : orr_step_submit_updates(run, slot, s, 0, err);
 }
 
-/* All owners of s that are here update by the sum that is there, and share what they have updated.
- */
+/* All owners of s that are here update by the sum that is there, and share what they update. */
 static int submit_owners(struct orr_run *run, struct orr_slot *slot, int s, int q,
 			 struct orr_error *err)
 {

@@ -1,7 +1,6 @@
 #pragma once
 /* The tensors of a checkpoint: those of the unsplit model by its names, and what the optimizer
  * keeps of each. Where they lie on this rank, which may have a part of one. */
-#include <stdbool.h>
 #include "checkpoint/safetensors.h"
 #include "orrery/graph.h"
 #include "orrery/orrery.h"

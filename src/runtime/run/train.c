@@ -1,7 +1,6 @@
 #include "orrery/run.h"
 
-#include <math.h>
-#include "finite.h"
+#include "base/max.h"
 #include "parts.h"
 #include "rounds.h"
 #include "runtime/devices/resident.h"
@@ -76,7 +75,6 @@ int orr_run_train(struct orr_run *run, int64_t n,
 		  void (*visit)(void *user, const struct orr_step *step), void *user,
 		  struct orr_error *err)
 {
-	int64_t peak;
 	int code;
 
 	if (run->trained.failed)
@@ -89,8 +87,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 		code = run->work.jobs->async ? orr_rounds_train(run, n, visit, user, err)
 					     : train_steps(run, n, visit, user, err);
 	orr_hardware_count(&run->copies, true);
-	peak = orr_resident_peak();
-	run->resident_peak = peak > run->resident_peak ? peak : run->resident_peak;
+	run->resident_peak = larger(run->resident_peak, orr_resident_peak());
 	if (code) {
 		run->trained.failed = code;
 		orr_reduce_abort(&run->sum.reduce);

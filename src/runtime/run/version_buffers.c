@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/arrays.h"
-#include "orrery/run.h"
+#include "base/max.h"
 #include "schedule/versions.h"
 
 static int make_versions(struct orr_held *held, struct orr_arrays *all, struct orr_owned *o, int n,
@@ -124,7 +124,6 @@ static bool is_held(const struct orr_work *work, const struct orr_owned *o,
 					version->number) > b;
 }
 
-/* A buffer whose version no microbatch after b reads. */
 static int find_free(const struct orr_held *held, const struct orr_work *work,
 		     const struct orr_owned *o, int64_t b, struct orr_error *err)
 {
@@ -193,9 +192,8 @@ static void measure_microbatch(struct orr_version_buffers *buffers, const struct
 	if (v->every[s] == ORR_NEVER || at < orr_versions_full(v, s))
 		return;
 	behind = slot->updates[b / v->every[s] * n + data->owned_of[f]].seen - slot->jobs[f].seen;
-	measured->least =
-		measured->least < 0 || behind < measured->least ? behind : measured->least;
-	measured->most = behind > measured->most ? behind : measured->most;
+	measured->least = measured->least < 0 ? behind : smaller(measured->least, behind);
+	measured->most = larger(measured->most, behind);
 }
 
 void orr_version_buffers_measure(struct orr_version_buffers *buffers, const struct orr_slot *slot,
@@ -246,7 +244,7 @@ int orr_version_buffers_report(const struct orr_version_buffers *buffers,
 			sum.held = x[HELD] > sum.held ? (int)x[HELD] : sum.held;
 			if (least >= 0 && (sum.least < 0 || least < sum.least))
 				sum.least = least;
-			sum.most = most > sum.most ? most : sum.most;
+			sum.most = larger(sum.most, most);
 			sum.n_read += (int64_t)x[READ];
 			sum.n_wrong += (int64_t)x[WRONG];
 		}

@@ -18,8 +18,8 @@ static int register_floats(starpu_data_handle_t *handle, int node, uintptr_t at,
 
 	if (n / together >= UINT32_MAX)
 		return orr_fail(err, ORR_E_UNSUPPORTED,
-				"a stage has a tensor of %lld floats, more than StarPU "
-				"takes in one piece; cut it or take more microbatches",
+				"a stage has a tensor of %lld floats, more than StarPU takes in "
+				"one piece; cut it or take more microbatches",
 				(long long)n);
 	/* An empty tensor still orders its writer and its readers. */
 	starpu_vector_data_register(handle, node, at,
@@ -75,8 +75,20 @@ int orr_data_settle(const struct orr_data *data, struct orr_error *err)
 	return code;
 }
 
-/* ---- parameters ---- */
+void *orr_data_pin(size_t bytes)
+{
+	void *at;
 
+	return starpu_malloc_flags(&at, bytes, STARPU_MALLOC_PINNED) ? NULL : at;
+}
+
+void orr_data_unpin(void *at, size_t bytes)
+{
+	if (at)
+		starpu_free_flags(at, bytes, STARPU_MALLOC_PINNED);
+}
+
+/* ---- parameters ---- */
 /* Do the gradients of o add up in place? They do if one worker makes them all, in microbatch order,
  * on the owner's rank. */
 static bool adds_in_place(const struct orr_work *work, const struct orr_owned *o)
@@ -93,6 +105,11 @@ static bool adds_in_place(const struct orr_work *work, const struct orr_owned *o
 			return false;
 	}
 	return !o->n_contributors || orr_work_computes(work, o->contributors[0]);
+}
+
+static int no_memory(const struct orr_data *data, struct orr_error *err)
+{
+	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
 }
 
 static int init_owned(struct orr_data *data, const struct orr_policy *policy, int i, int s,
@@ -118,9 +135,7 @@ static int init_owned(struct orr_data *data, const struct orr_policy *policy, in
 		o->node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, o->w));
 	o->contributors =
 		orr_arrays_add(work->arrays, (size_t)work->pipeline->n_microbatches, sizeof(int));
-	return o->contributors
-		       ? 0
-		       : orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
+	return o->contributors ? 0 : no_memory(data, err);
 }
 
 /* Which job takes whose parameters, and which gradients flow where. */
@@ -135,7 +150,7 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 		orr_arrays_add(data->work->arrays, (size_t)data->n_owned, sizeof(*data->owned));
 	data->owned_of = orr_arrays_add(data->work->arrays, (size_t)jobs->n_jobs, sizeof(int));
 	if (data->work->arrays->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
+		return no_memory(data, err);
 	for (int s = 0; s < n_stages; s++)
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
 			if ((code = init_owned(data, policy, i, s, err)))
@@ -198,8 +213,7 @@ static int fill_zero(const struct orr_resident *block, int64_t n, struct orr_err
 
 	if (code)
 		return code;
-	for (int64_t i = 0; i < n; i++)
-		floats[i] = 0;
+	memset(floats, 0, (size_t)n * sizeof(*floats));
 	orr_data_release(block->handle);
 	return 0;
 }
@@ -266,7 +280,7 @@ int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_erro
 
 void orr_data_drop(const struct orr_data *data, starpu_data_handle_t handle)
 {
-	if (data->temporary_bytes > data->keep_bytes)
+	if (handle && data->temporary_bytes > data->keep_bytes)
 		starpu_data_invalidate_submit(handle);
 }
 
@@ -281,22 +295,20 @@ static int make_stash(struct orr_data *data, int s, int b, struct orr_error *err
 	const struct orr_work *work = data->work;
 	const struct orr_program *program = work->programs[s];
 	int64_t n = orr_work_samples(work, b);
-	bool again = work->jobs->recompute[s], packed = orr_work_packs(work, s, b);
 	bool f = is_here(work, s, b, ORR_PASS_F);
 	bool first = is_here(work, s, b, orr_jobs_first_backward(work->jobs, s));
 	bool last = is_here(work, s, b, orr_jobs_last_pass(work->jobs, s));
+	int64_t floats = work->jobs->recompute[s] ? orr_program_input_floats(program, n)
+						  : orr_program_stash_floats(program, n, false);
 	int at = orr_work_at(work, s, b), code = 0;
 
 	if (!orr_work_has_backward(work, s))
 		return 0;
 	if (f || first)
-		code = orr_data_make_temporary(data, &data->stash[at],
-					       again ? orr_program_input_floats(program, n)
-						     : orr_program_stash_floats(program, n, false),
-					       err);
+		code = orr_data_make_temporary(data, &data->stash[at], floats, err);
+	floats = orr_program_left_floats(program, n, orr_work_packs(work, s, b));
 	if (!code && orr_work_splits(work, s) && (first || last))
-		code = orr_data_make_temporary(data, &data->left[at],
-					       orr_program_left_floats(program, n, packed), err);
+		code = orr_data_make_temporary(data, &data->left[at], floats, err);
 	return code;
 }
 
@@ -339,15 +351,12 @@ static int make_temporaries(struct orr_data *data, int s, int b, struct orr_erro
 		code = orr_data_make_temporary(data, &data->partial[at],
 					       orr_work_n_trained(work, s), err);
 	for (int d = 0; !code && d < jobs->n_passes; d++) {
+		int n_waiting;
+
 		j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
 		if (n && orr_jobs_has(jobs, j) && orr_work_computes(work, j) &&
 		    !orr_work_has(work, jobs->weights[j]))
 			code = orr_data_make_temporary(data, &data->fetched[j], n, err);
-	}
-	for (int d = 0; !code && d < jobs->n_passes; d++) {
-		int n_waiting;
-
-		j = orr_jobs_index(jobs, s, b, (enum orr_pass)d);
 		(void)orr_jobs_room(&n_waiting, jobs, j, true);
 		if (n_waiting && orr_work_computes(work, j))
 			starpu_void_data_register(&data->ended[j]);
@@ -396,17 +405,14 @@ int orr_data_init(struct orr_data *data, const struct orr_work *work,
 	if ((code = find_owners(data, policy, err)))
 		return code;
 	find_lists(data, lists);
-	for (int k = 0; k < N_LISTS; k++)
-		if ((code = orr_data_make_handles(lists[k].handles, lists[k].n, err)))
-			return code;
-	for (int i = 0; i < data->n_owned; i++)
-		if ((code = make_owned(data, &data->owned[i], seed, err)))
-			return code;
+	for (int k = 0; k < N_LISTS && !code; k++)
+		code = orr_data_make_handles(lists[k].handles, lists[k].n, err);
+	for (int i = 0; i < data->n_owned && !code; i++)
+		code = make_owned(data, &data->owned[i], seed, err);
 	for (int s = 0; s < n_stages; s++)
-		for (int b = 0; b < n_microbatches; b++)
-			if ((code = make_temporaries(data, s, b, err)))
-				return code;
-	return 0;
+		for (int b = 0; b < n_microbatches && !code; b++)
+			code = make_temporaries(data, s, b, err);
+	return code;
 }
 
 void orr_data_fini(struct orr_data *data)

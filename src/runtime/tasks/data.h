@@ -4,8 +4,6 @@
  * its writer and freed after its last reader. Handles are NULL where this rank has no use for
  * them. */
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <starpu.h>
 #include "codelets/optimizer.h"
 #include "orrery/orrery.h"
@@ -84,6 +82,10 @@ int orr_data_init(struct orr_data *data, const struct orr_work *work,
 		  struct orr_error *err);
 void orr_data_fini(struct orr_data *data); /* nothing may be in flight */
 
+/* Memory that devices write to, of a number of bytes; NULL: there is none. */
+void *orr_data_pin(size_t bytes);
+void orr_data_unpin(void *at, size_t bytes); /* NULL is fine */
+
 /* Another block of n floats at owner o. */
 int orr_data_make_block(struct orr_resident *block, const struct orr_owned *o, int64_t n,
 			struct orr_error *err);
@@ -95,7 +97,7 @@ int orr_data_make_temporary(struct orr_data *data, starpu_data_handle_t *handle,
 /* The same, but the caller invalidates it after its last reader. */
 int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_error *err);
 void orr_data_forget(starpu_data_handle_t handle);
-/* The last reader of a temporary has been submitted. */
+/* The last reader of a temporary, which may be NULL, has been submitted. */
 void orr_data_drop(const struct orr_data *data, starpu_data_handle_t handle);
 
 /* n floats at `at` in main memory, which is the caller's. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/max.h"
 #include "base/quantity.h"
 
 /* What a file says in one number, or INT64_MAX ("max", or no such file). */
@@ -22,12 +23,11 @@ static int64_t number_in(const char *path)
 static int64_t limit_of(const char *root, char *group, const char *file)
 {
 	char path[2 * PATH_MAX], *end;
-	int64_t least = INT64_MAX, limit;
+	int64_t least = INT64_MAX;
 
 	for (;;) {
 		(void)snprintf(path, sizeof(path), "%s%s/%s", root, group, file);
-		if ((limit = number_in(path)) < least)
-			least = limit;
+		least = smaller(least, number_in(path));
 		if (!(end = strrchr(group, '/')))
 			return least;
 		*end = '\0';
@@ -38,8 +38,7 @@ int64_t orr_group_bytes(const char *groups, const char *root)
 {
 	FILE *f = fopen(groups, "re");
 	char line[PATH_MAX], path[PATH_MAX], *controllers, *group;
-	int64_t least = INT64_MAX, limit = INT64_MAX;
-
+	int64_t least = INT64_MAX;
 	while (f && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!(controllers = strchr(line, ':')) || !(group = strchr(++controllers, ':')))
@@ -47,10 +46,9 @@ int64_t orr_group_bytes(const char *groups, const char *root)
 		*group++ = '\0';
 		(void)snprintf(path, sizeof(path), "%s/%s", root, controllers);
 		if (!strcmp(controllers, "memory"))
-			limit = limit_of(path, group, "memory.limit_in_bytes");
+			least = smaller(least, limit_of(path, group, "memory.limit_in_bytes"));
 		else if (!*controllers)
-			limit = limit_of(root, group, "memory.max");
-		least = limit < least ? limit : least;
+			least = smaller(least, limit_of(root, group, "memory.max"));
 	}
 	if (f)
 		(void)fclose(f);
@@ -61,8 +59,7 @@ int64_t orr_host_bytes(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
 	int64_t all = pages < 0 || bytes < 0 ? INT64_MAX : (int64_t)pages * bytes;
-	int64_t allowed = orr_group_bytes("/proc/self/cgroup", "/sys/fs/cgroup"),
-		least = allowed < all ? allowed : all;
+	int64_t least = smaller(all, orr_group_bytes("/proc/self/cgroup", "/sys/fs/cgroup"));
 
 	return least < INT64_MAX ? least : -1;
 }
@@ -87,14 +84,6 @@ static int64_t owned_bytes(const struct orr_work *work, int n_state)
 	return floats * (int64_t)sizeof(float);
 }
 
-static int64_t scratch_bytes(const struct orr_work *work, int j)
-{
-	struct orr_job job = orr_jobs_at(work->jobs, j);
-
-	return orr_program_scratch_floats(work->programs[job.s], orr_work_samples(work, job.b)) *
-	       (int64_t)sizeof(float);
-}
-
 /* What the workers here work in: each has room of its own, for the largest of its jobs. */
 static int64_t working_bytes(const struct orr_work *work)
 {
@@ -104,14 +93,16 @@ static int64_t working_bytes(const struct orr_work *work)
 		int64_t most = 0;
 
 		for (int i = 0; i < work->n_sequence && orr_work_has(work, w); i++) {
-			int64_t bytes = scratch_bytes(work, work->sequence[i]);
+			struct orr_job job = orr_jobs_at(work->jobs, work->sequence[i]);
 
-			if (work->jobs->compute[work->sequence[i]] == w && bytes > most)
-				most = bytes;
+			if (work->jobs->compute[work->sequence[i]] == w)
+				most = larger(most, orr_program_scratch_floats(
+							    work->programs[job.s],
+							    orr_work_samples(work, job.b)));
 		}
 		all += most;
 	}
-	return all;
+	return all * (int64_t)sizeof(float);
 }
 
 /* What a job keeps for later. */

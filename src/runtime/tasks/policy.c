@@ -1,6 +1,5 @@
 #include "policy.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <starpu.h>

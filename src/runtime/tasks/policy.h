@@ -7,8 +7,6 @@
  * Everything that StarPU calls here happens under the lock of that StarPU worker, so the policy has
  * no lock of its own. */
 #include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include "orrery/schedule.h"
 
 struct starpu_sched_policy;
@@ -20,8 +18,7 @@ struct orr_queued {
 	/* Its place in w's order, counted from 0 over all steps without a gap; or ORR_NO_TURN: it
 	 * has none, and runs before the others as soon as it is ready. */
 	int64_t turn;
-	/* A collective, without a turn: apart from w's jobs, if StarPU workers are reserved for it
-	 */
+	/* A collective, without a turn: apart from w's jobs, if StarPU workers are reserved */
 	bool apart;
 	/* Its first buffer is fetched ahead by worker and turn (prefetch.h), where that is done */
 	bool ahead;

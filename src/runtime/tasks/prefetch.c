@@ -31,10 +31,12 @@ static int copied_at(const struct orr_prefetch *x, int w, int64_t from, int64_t 
 
 static void note(struct orr_copied *copied, int i)
 {
-	for (int k = 0; k < copied->n; k++)
-		if (copied->owned[k] == i)
-			return;
-	copied->owned[copied->n++] = i;
+	int k = 0;
+
+	while (k < copied->n && copied->owned[k] != i)
+		k++;
+	copied->owned[k] = i;
+	copied->n += k == copied->n;
 }
 
 static void fetch_ahead(void *user, const struct orr_queued *queued)

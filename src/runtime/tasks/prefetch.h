@@ -1,7 +1,6 @@
 #pragma once
 /* Parameters of other owners, where memories differ: those of a worker's next jobs move to its
- * memory while the job before them runs, and their copies there go once none of these reads them.
- */
+ * memory while the job before them runs, and copies there go once none of these reads them. */
 #include "data.h"
 
 struct orr_prefetch {

@@ -5,9 +5,9 @@
 /* Floats of the data that F of (s,b) reads here. */
 static int64_t block_floats(const struct orr_work *work, int s, int b)
 {
-	return orr_work_computes(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_F))
-		       ? orr_program_data_columns(work->programs[s]) * orr_work_samples(work, b)
-		       : 0;
+	bool here = orr_work_computes(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_F));
+
+	return here * orr_program_data_columns(work->programs[s]) * orr_work_samples(work, b);
 }
 
 int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,

@@ -1,6 +1,5 @@
 #pragma once
 /* The columns of the data that a step's tasks read, in main memory. */
-#include <stdint.h>
 #include <starpu.h>
 #include "orrery/graph.h"
 #include "orrery/orrery.h"

@@ -16,8 +16,7 @@ static bool is_first(const struct orr_work *work, const struct orr_owned *o, int
 			     orr_jobs_at(work->jobs, j).b / n;
 }
 
-/* Tasks that follow one another in the order of their submission, which is the same in every step.
- */
+/* Tasks that follow one another in the order of submission, which is the same in every step. */
 enum { TASKS = 64 };
 struct orr_batch {
 	struct orr_batch *next;
@@ -112,25 +111,32 @@ int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,
 	return 0;
 }
 
+static size_t metrics_bytes(const struct orr_slot *slot, const struct orr_work *work)
+{
+	int n = orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
+
+	return (size_t)n * sizeof(*slot->metrics);
+}
+
+static size_t wild_bytes(const struct orr_slot *slot, const struct orr_data *data)
+{
+	return (size_t)(data->n_owned * data->work->n_updates) * sizeof(*slot->wild);
+}
+
 static int allocate(struct orr_slot *slot, const struct orr_data *data, struct orr_error *err)
 {
 	const struct orr_work *work = data->work;
 	size_t n_jobs = (size_t)work->jobs->n_jobs, n_owned = (size_t)data->n_owned;
-	size_t n_updates = n_owned * (size_t)work->n_updates;
-	size_t n_metrics = (size_t)orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
-
 	struct orr_arrays *all = work->arrays;
-
 	slot->jobs = orr_arrays_add(all, n_jobs, sizeof(*slot->jobs));
-	slot->updates = orr_arrays_add(all, n_updates, sizeof(*slot->updates));
+	slot->updates =
+		orr_arrays_add(all, n_owned * (size_t)work->n_updates, sizeof(*slot->updates));
 	slot->submitted = orr_arrays_add(all, n_jobs, sizeof(*slot->submitted));
 	slot->n_added = orr_arrays_add(all, n_owned, sizeof(*slot->n_added));
 	slot->n_left = orr_arrays_add(all, (size_t)work->pipeline->n_stages, sizeof(int));
-	if (all->failed ||
-	    starpu_malloc_flags((void **)&slot->metrics, n_metrics * sizeof(*slot->metrics),
-				STARPU_MALLOC_PINNED) ||
-	    starpu_malloc_flags((void **)&slot->wild, n_updates * sizeof(*slot->wild),
-				STARPU_MALLOC_PINNED))
+	slot->metrics = orr_data_pin(metrics_bytes(slot, work));
+	slot->wild = orr_data_pin(wild_bytes(slot, data));
+	if (all->failed || !slot->metrics || !slot->wild)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of %d jobs",
 				work->jobs->n_jobs);
 	return 0;
@@ -172,17 +178,9 @@ int orr_slots_init(struct orr_slots *slots, struct orr_error *err)
 
 static void slot_fini(struct orr_slot *slot, const struct orr_data *data)
 {
-	const struct orr_work *work = data->work;
-	size_t n_metrics = (size_t)orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
-	size_t n_updates = (size_t)data->n_owned * (size_t)work->n_updates;
-
-	if (slot->metrics)
-		starpu_free_flags(slot->metrics, n_metrics * sizeof(*slot->metrics),
-				  STARPU_MALLOC_PINNED);
-	if (slot->wild)
-		starpu_free_flags(slot->wild, n_updates * sizeof(*slot->wild),
-				  STARPU_MALLOC_PINNED);
-	orr_samples_fini(&slot->samples, work);
+	orr_data_unpin(slot->metrics, metrics_bytes(slot, data->work));
+	orr_data_unpin(slot->wild, wild_bytes(slot, data));
+	orr_samples_fini(&slot->samples, data->work);
 	orr_timeline_destroy(slot->timeline);
 }
 
@@ -201,7 +199,6 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 {
 	const struct orr_work *work = slots->data->work;
 	size_t n_stages = (size_t)work->pipeline->n_stages;
-	size_t n_metrics = (size_t)orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
 	int code;
 
 	for (int i = 0; i < work->n_sequence; i++) {
@@ -215,7 +212,7 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 	for (struct orr_batch *b = slot->last = slot->first; b; b = b->next)
 		b->n = 0;
 	memset(slot->n_added, 0, (size_t)slots->data->n_owned * sizeof(*slot->n_added));
-	memset(slot->metrics, 0, n_metrics * sizeof(*slot->metrics));
+	memset(slot->metrics, 0, metrics_bytes(slot, work));
 	for (int i = 0; i < slots->data->n_owned * work->n_updates; i++)
 		slot->wild[i] = INT64_MAX;
 	slot->skipped = false;

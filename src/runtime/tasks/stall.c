@@ -47,7 +47,7 @@ static void report_worker(FILE *text, const struct orr_work *work, const struct 
 			write_job(text, work, predecessors[i]);
 			if (!orr_work_computes(work, predecessors[i]))
 				(void)fprintf(text, " of rank %d",
-					      work->rank_of[jobs->compute[predecessors[i]]]);
+					      orr_work_rank(work, predecessors[i]));
 		}
 }
 

@@ -41,6 +41,8 @@ int orr_buffers_init(struct orr_buffers *buffers, enum orr_codelet codelet, int 
 void orr_buffers_add(struct orr_buffers *buffers, starpu_data_handle_t handle,
 		     enum starpu_data_access_mode mode)
 {
+	if (!handle)
+		return;
 	buffers->handles[buffers->n] = handle;
 	buffers->modes[buffers->n++] = mode;
 }

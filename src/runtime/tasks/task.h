@@ -54,6 +54,7 @@ struct orr_buffers {
 /* For at most `most` buffers; ends with orr_task_submit. */
 int orr_buffers_init(struct orr_buffers *buffers, enum orr_codelet codelet, int most,
 		     struct orr_error *err);
+/* NULL adds nothing. */
 void orr_buffers_add(struct orr_buffers *buffers, starpu_data_handle_t handle,
 		     enum starpu_data_access_mode mode);
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include "base/arrays.h"
+#include "base/max.h"
 #include "schedule/async.h"
 #include "orrery/graph.h"
 #include "orrery/figures.h"
@@ -73,8 +74,7 @@ int orr_work_init(struct orr_work *work, const struct orr_jobs *jobs, int batch,
 	    (code = orr_ranks_of_workers(work->rank_of, p->n_workers, n_ranks, ranks_workers, err)))
 		return code;
 	for (int s = 0; s < p->n_stages; s++) {
-		if (orr_jobs_n_updates(jobs, s) > work->n_updates)
-			work->n_updates = orr_jobs_n_updates(jobs, s);
+		work->n_updates = (int)larger(work->n_updates, orr_jobs_n_updates(jobs, s));
 		if ((code = orr_program_create(&work->programs[s], p, s, err)))
 			return code;
 	}
@@ -107,7 +107,7 @@ int orr_work_first_sample(const struct orr_work *work, int b)
 {
 	int n = work->pipeline->n_microbatches, batch = work->batch;
 
-	return b * (batch / n) + (b < batch % n ? b : batch % n);
+	return b * (batch / n) + (int)smaller(b, batch % n);
 }
 
 bool orr_work_gates(const struct orr_work *work, int s, int b)
@@ -118,8 +118,8 @@ bool orr_work_gates(const struct orr_work *work, int s, int b)
 	if (!cap || b < cap)
 		return false;
 	before = orr_jobs_index(jobs, s, b - cap, orr_jobs_last_pass(jobs, s));
-	return work->rank_of[jobs->compute[before]] !=
-	       work->rank_of[jobs->compute[orr_jobs_index(jobs, s, b, ORR_PASS_F)]];
+	return orr_work_rank(work, before) !=
+	       orr_work_rank(work, orr_jobs_index(jobs, s, b, ORR_PASS_F));
 }
 
 bool orr_work_is_spread(const struct orr_work *work, int s)

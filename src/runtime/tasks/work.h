@@ -4,8 +4,6 @@
  *
  * Each rank submits its own jobs, and the messages that belong to them, in an order which is part
  * of one order of all jobs. */
-#include <stdbool.h>
-#include <stdint.h>
 #include "codelets/program.h"
 #include "orrery/orrery.h"
 #include "orrery/jobs.h"
@@ -55,6 +53,11 @@ static inline bool orr_work_has(const struct orr_work *work, int w)
 static inline bool orr_work_computes(const struct orr_work *work, int j)
 {
 	return orr_work_has(work, work->jobs->compute[j]);
+}
+/* The rank that does. */
+static inline int orr_work_rank(const struct orr_work *work, int j)
+{
+	return work->rank_of[work->jobs->compute[j]];
 }
 static inline int64_t orr_work_n_parameters(const struct orr_work *work, int s)
 {

@@ -3,13 +3,10 @@
 
 #include "data_file.h"
 #include "orrery/graph.h"
-#include "base/input_file.h"
-
-#define KINDS "a CSV, .npy or .safetensors file ([data])"
 
 int orr_data_cannot_read(const char *path, int why, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name " KINDS, path,
+	return orr_fail(err, ORR_E_INPUT, "%s: cannot read it: %s: name " ORR_DATA_KINDS, path,
 			strerror(why));
 }
 
@@ -33,10 +30,4 @@ int orr_data_keep(int64_t **index_of, int64_t *n_kept, int64_t n_columns, const 
 	for (int64_t c = 0; c < n_columns; c++)
 		(*index_of)[c] = (*index_of)[c] ? (*n_kept)++ : -1;
 	return 0;
-}
-
-int orr_data_open(struct orr_data_file *file, const char *path, struct orr_error *err)
-{
-	*file = (struct orr_data_file){.path = path};
-	return orr_input_open(&file->fd, &file->n_bytes, path, KINDS, err);
 }
