@@ -119,10 +119,19 @@ ORR_VECTOR static void add_slopes(int64_t count, const float *restrict x, const 
 
 ORR_VECTOR static void normalise_row(int64_t count, const float *restrict x,
 				     const float *restrict means, const float *restrict factors,
-				     const float *restrict bias, float *restrict y)
+				     const float *restrict bias, float least, float *restrict y)
+{
+	for (int64_t c = 0; c < count; c++) {
+		float v = (x[c] - means[c]) * factors[c] + bias[c];
+
+		y[c] = v < least ? 0.0f : v;
+	}
+}
+
+ORR_VECTOR static void mask_row(int64_t count, const float *restrict y, float *restrict dy)
 {
 	for (int64_t c = 0; c < count; c++)
-		y[c] = (x[c] - means[c]) * factors[c] + bias[c];
+		dy[c] = orr_relu_slope(y[c], dy[c]);
 }
 
 ORR_VECTOR static void row_input_slopes(int64_t count, const float *restrict x,
@@ -150,6 +159,21 @@ static void keep(const struct orr_device *d, int64_t count, const float *room, f
 {
 	if (d->halves)
 		orr_to_bf16(count, room, (uint16_t *)y + at);
+}
+
+/* Slopes from place `at` on, as floats, which may lie in room; of dy there is left what a relu with
+ * the output y, if there is one, lets through. */
+static const float *slopes_at(const struct orr_device *d, int64_t count, const float *y, float *dy,
+			      int64_t at, float *room_y, float *room)
+{
+	float *slopes = d->halves ? room : dy + at;
+
+	(void)floats_at(d, count, dy, at, room);
+	if (y) {
+		mask_row(count, floats_at(d, count, y, at, room_y), slopes);
+		keep(d, count, slopes, dy, at);
+	}
+	return slopes;
 }
 
 static int64_t wide_of(int64_t width, int64_t first)
@@ -185,7 +209,7 @@ static void batchnorm_moments(struct orr_device *d, int64_t n, int64_t width, co
 
 static void batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
 		      const float *x, const float *gain, const float *bias, const float *moments,
-		      float *y)
+		      float least, float *y)
 {
 	for (int64_t first = 0; first < width; first += WIDE) {
 		int64_t count = wide_of(width, first);
@@ -197,24 +221,27 @@ static void batchnorm(struct orr_device *d, int64_t n, int64_t width, double eps
 					factor_of((double)moments[width + c], epsilon));
 		for (int64_t r = 0, at = first; r < n; r++, at += width) {
 			normalise_row(count, floats_at(d, count, x, at, room), moments + first,
-				      factors, bias + first, d->halves ? made : y + at);
+				      factors, bias + first, least, d->halves ? made : y + at);
 			keep(d, count, made, y, at);
 		}
 	}
 }
 
 static void batchnorm_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			     const float *x, const float *moments, const float *dy, float *slopes)
+			     const float *x, const float *moments, const float *y, float *dy,
+			     float *slopes)
 {
 	for (int64_t first = 0; first < width; first += WIDE) {
 		double sums[WIDE] = {0}, along[WIDE] = {0};
 		int64_t count = wide_of(width, first);
 		float room[WIDE], room_dy[WIDE];
 
-		for (int64_t r = 0, at = first; r < n; r++, at += width)
-			add_slopes(count, floats_at(d, count, x, at, room),
-				   floats_at(d, count, dy, at, room_dy), moments + first, sums,
-				   along);
+		for (int64_t r = 0, at = first; r < n; r++, at += width) {
+			const float *dy_at = slopes_at(d, count, y, dy, at, room, room_dy);
+
+			add_slopes(count, floats_at(d, count, x, at, room), dy_at, moments + first,
+				   sums, along);
+		}
 		for (int64_t c = 0; c < count; c++) {
 			double variance = (double)moments[width + first + c];
 

@@ -65,7 +65,8 @@ static float *wide_output(const struct orr_call *c)
 static float *wide_gradient(const struct orr_call *c)
 {
 	const struct orr_tensor *output = &c->layer->output;
-	bool both = (c->is->op->backward_reads | c->is->op->weight_reads) & ORR_READS_OUTPUT;
+	bool both = c->layer->relu ||
+		    (c->is->op->backward_reads | c->is->op->weight_reads) & ORR_READS_OUTPUT;
 
 	return wide_output(c) + c->n * (output->half && both ? output->width : 0);
 }
@@ -81,7 +82,7 @@ static float *wide_input_gradient(const struct orr_call *c, int i)
 	return wide_gradient(c) + c->n * columns;
 }
 
-static const float *widen(const struct orr_call *c, const struct orr_tensor *t, float *to)
+static float *widen(const struct orr_call *c, const struct orr_tensor *t, float *to)
 {
 	c->kernels->elements->widen(c->device, c->n * t->width, orr_buffers_read(c->buffers, t),
 				    to);
@@ -130,6 +131,8 @@ static void keep_input_gradient(const struct orr_call *c, int i)
 
 void orr_call_keep_input_gradients(const struct orr_call *c)
 {
+	if (c->layer->relu && c->layer->gradient.half && !c->halves)
+		narrow(c, &c->layer->gradient, wide_gradient(c), false);
 	for (int i = 0; i < c->is->n_inputs; i++)
 		if (c->layer->ports[i].gradient.storage)
 			keep_input_gradient(c, i);
@@ -164,13 +167,13 @@ float *orr_call_saved(const struct orr_call *c)
 	return c->layer->saved.storage ? orr_buffers_write(c->buffers, &c->layer->saved) : NULL;
 }
 
-const float *orr_call_gradient(const struct orr_call *c)
+float *orr_call_gradient(const struct orr_call *c)
 {
 	const struct orr_tensor *t = &c->layer->gradient;
 
 	if (t->half && !c->halves)
 		return widen(c, t, wide_gradient(c));
-	return t->storage ? orr_buffers_read(c->buffers, t) : NULL;
+	return t->storage ? orr_buffers_write(c->buffers, t) : NULL;
 }
 
 float *orr_call_input_gradient(const struct orr_call *c, int i)

@@ -49,8 +49,9 @@ const float *orr_call_input(const struct orr_call *c, int i);
 /* The output: to be written by the forward, read by a backward that reads it. NULL for a loss. */
 float *orr_call_output(const struct orr_call *c);
 float *orr_call_saved(const struct orr_call *c);
-/* Of the output; NULL for a loss. */
-const float *orr_call_gradient(const struct orr_call *c);
+/* Of the output; NULL for a loss. One that takes a relu may write what the relu lets through in its
+ * place: there its weight() finds it. */
+float *orr_call_gradient(const struct orr_call *c);
 /* Where that of input i goes, which is to be overwritten; NULL: not wanted. */
 float *orr_call_input_gradient(const struct orr_call *c, int i);
 

@@ -94,6 +94,27 @@ static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const
 	sum_float_and_bf16(count, a, b, y);
 }
 
+ORR_VECTOR static void sum_relu_float(int64_t count, const float *a, const float *b, float *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_relu_of(a[i] + b[i]);
+}
+
+ORR_VECTOR static void sum_relu_bf16(int64_t count, const uint16_t *a, const uint16_t *b,
+				     uint16_t *y)
+{
+	for (int64_t i = 0; i < count; i++)
+		y[i] = orr_bf16_of(orr_relu_of(orr_bf16_float(a[i]) + orr_bf16_float(b[i])));
+}
+
+static void sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
+{
+	if (d->halves)
+		sum_relu_bf16(count, (const uint16_t *)a, (const uint16_t *)b, (uint16_t *)y);
+	else
+		sum_relu_float(count, a, b, y);
+}
+
 static void sum_activations(struct orr_device *d, int64_t count, const float *a, const float *b,
 			    float *y)
 {
@@ -218,6 +239,7 @@ const struct orr_element_kernels orr_elements_cpu = {
 	.narrow = narrow,
 	.sum_halves = sum_halves,
 	.sum_mixed = sum_mixed,
+	.sum_relu = sum_relu,
 	.map = map,
 	.map_back = map_back,
 	.find_wild = find_wild,

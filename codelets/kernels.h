@@ -39,6 +39,9 @@ struct orr_element_kernels {
 			   void *y);
 	void (*sum_mixed)(struct orr_device *d, int64_t count, const float *a, const void *b,
 			  float *y);
+	/* y = relu(a + b); of activations */
+	void (*sum_relu)(struct orr_device *d, int64_t count, const float *a, const float *b,
+			 float *y);
 	/* by one of formulas.h's; kept: its x, or its y */
 	void (*map)(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
 		    float *y);
@@ -108,15 +111,16 @@ struct orr_column_norm_kernels {
 	void (*groupnorm_input)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
 				const float *normal, const float *gain, const float *dy, float *dx);
 	/* Each column over all of n rows, which are activations; moments: the columns' means and
-	 * then their variances, divided by n. slopes: the gradients of the gains, then those of the
-	 * biases, which input reads. */
+	 * then their variances, divided by n. What is below least becomes 0. slopes: the gradients
+	 * of the gains, then those of the biases, which input reads; y: the output of a relu, which
+	 * takes what it does not let through from dy; NULL: there is none. */
 	void (*batchnorm_moments)(struct orr_device *d, int64_t n, int64_t width, const float *x,
 				  float *moments);
 	void (*batchnorm)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
 			  const float *x, const float *gain, const float *bias,
-			  const float *moments, float *y);
+			  const float *moments, float least, float *y);
 	void (*batchnorm_slopes)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				 const float *x, const float *moments, const float *dy,
+				 const float *x, const float *moments, const float *y, float *dy,
 				 float *slopes);
 	void (*batchnorm_input)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
 				const float *x, const float *moments, const float *gain,

@@ -193,6 +193,9 @@ struct orr_op {
 	bool mixes;
 	bool moves; /* its output has values of its inputs as they are */
 	bool draws; /* its passes are other ones for other samples: random numbers */
+	bool is_relu;
+	/* Its passes compute a relu behind it, too, where struct orr_layer says so. */
+	bool takes_relu;
 	int least_inputs, most_inputs; /* most 0: no limit */
 	const char *inputs; /* of several that differ: "first the scores and then the class" */
 	const struct orr_attribute *attributes; /* ends with a name of NULL; NULL: none */

@@ -58,6 +58,7 @@ struct orr_layer {
 	bool active;  /* has a backward: something to learn before it and a loss after it */
 	bool trained; /* its parameters have a gradient; of zeros where it has no backward */
 	bool wanted;  /* a gradient of an input is */
+	bool relu;    /* its output, and the gradient of that, are those of a relu behind it */
 	int loss;     /* of a loss: its number among those of the graph, and its weight */
 	float weight;
 	struct orr_port *ports; /* [is.n_inputs] */

@@ -121,6 +121,12 @@ START_TEST(elementwise_kernels_take_them)
 		cuda.halves = false;
 		orr_sum(count, x->on_cpu, dy->on_cpu, y->on_cpu);
 		check_halves(hy, y, count, "sum");
+		cuda.halves = true;
+		cuda.kernels->elements->sum_relu(&cuda, count, hx->on_cuda, hdy->on_cuda,
+						 hy->on_cuda);
+		cuda.halves = false;
+		orr_elements_cpu.sum_relu(&cpu, count, x->on_cpu, dy->on_cpu, y->on_cpu);
+		check_halves(hy, y, count, "sum with a relu");
 		free_tensors();
 	}
 	stop();
@@ -264,17 +270,17 @@ START_TEST(norms_of_batches_take_them)
 	cuda.halves = true;
 	on_cuda->batchnorm_moments(&cuda, n, width, hx->on_cuda, moments->on_cuda);
 	on_cuda->batchnorm(&cuda, n, width, 1e-3, hx->on_cuda, gain->on_cuda, bias->on_cuda,
-			   moments->on_cuda, hy->on_cuda);
-	on_cuda->batchnorm_slopes(&cuda, n, width, 1e-3, hx->on_cuda, moments->on_cuda,
+			   moments->on_cuda, 0, hy->on_cuda);
+	on_cuda->batchnorm_slopes(&cuda, n, width, 1e-3, hx->on_cuda, moments->on_cuda, hx->on_cuda,
 				  hdy->on_cuda, slopes->on_cuda);
 	on_cuda->batchnorm_input(&cuda, n, width, 1e-3, hx->on_cuda, moments->on_cuda,
 				 gain->on_cuda, hdy->on_cuda, slopes->on_cuda, hdx->on_cuda);
 	cuda.halves = false;
 	orr_column_norms_cpu.batchnorm_moments(&cpu, n, width, x->on_cpu, moments->on_cpu);
 	orr_column_norms_cpu.batchnorm(&cpu, n, width, 1e-3, x->on_cpu, gain->on_cpu, bias->on_cpu,
-				       moments->on_cpu, y->on_cpu);
+				       moments->on_cpu, 0, y->on_cpu);
 	orr_column_norms_cpu.batchnorm_slopes(&cpu, n, width, 1e-3, x->on_cpu, moments->on_cpu,
-					      dy->on_cpu, slopes->on_cpu);
+					      x->on_cpu, dy->on_cpu, slopes->on_cpu);
 	orr_column_norms_cpu.batchnorm_input(&cpu, n, width, 1e-3, x->on_cpu, moments->on_cpu,
 					     gain->on_cpu, dy->on_cpu, slopes->on_cpu, dx->on_cpu);
 	check_close(moments, 1e-6, "moments");

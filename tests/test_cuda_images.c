@@ -93,11 +93,18 @@ START_TEST(norms_of_images_agree)
 	BOTH_DEVICES(column_norms->batchnorm_moments(d, rows, width, AT(x), AT(moments)));
 	check_close(moments, 1e-6, "a batch's moments");
 	BOTH_DEVICES(column_norms->batchnorm(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias),
-					     AT(moments), AT(y)));
+					     AT(moments), -INFINITY, AT(y)));
 	check_close(y, 1e-5, "batchnorm");
+	BOTH_DEVICES(column_norms->batchnorm(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias),
+					     AT(moments), 0, AT(y)));
+	check_close(y, 1e-5, "batchnorm with a relu");
 	BOTH_DEVICES(column_norms->batchnorm_slopes(d, rows, width, g->epsilon, AT(x), AT(moments),
-						    AT(dy), AT(slopes)));
+						    NULL, AT(dy), AT(slopes)));
 	check_close(slopes, 1e-5, "slopes of its gains and biases");
+	BOTH_DEVICES(column_norms->batchnorm_slopes(d, rows, width, g->epsilon, AT(x), AT(moments),
+						    AT(x), AT(dy), AT(slopes)));
+	check_close(slopes, 1e-5, "slopes with a relu");
+	check_close(dy, 0, "what the relu lets through");
 	BOTH_DEVICES(column_norms->batchnorm_input(d, rows, width, g->epsilon, AT(x), AT(moments),
 						   AT(gain), AT(dy), AT(slopes), AT(dx)));
 	check_close(dx, 1e-5 + flat, "batchnorm backward");

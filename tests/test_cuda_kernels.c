@@ -101,6 +101,8 @@ START_TEST(elementwise_kernels_agree)
 		check_close(y[6], 1e-5, "gelu backward"); /* erfc may be 4 units off */
 		BOTH(elements->sum(d, n, Y, B, Y), y[3]); /* in place */
 		check_close(y[3], 0, "a sum in place");
+		BOTH(elements->sum_relu(d, n, A, B, Y), y[4]);
+		check_close(y[4], 0, "a sum with a relu");
 		free_tensors();
 		stop();
 	}

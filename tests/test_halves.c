@@ -182,6 +182,27 @@ START_TEST(the_bits_are_those_of_floats_that_are_rounded_afterwards)
 }
 END_TEST
 
+/* Below 2^-134 a bfloat16 is 0, and keeps its sign. */
+START_TEST(a_norm_leaves_its_relu_every_bit_that_rounds_to_nothing)
+{
+	const float gain[] = {0x1p-134f}, bias[] = {0}, moments[] = {0, 1};
+	const float values[] = {-2, -1.01f, -1, -0.5f, -0.0f, 0.5f, 1, 1.01f, 2, NAN};
+	enum { ROWS = N_OF(values) };
+	struct orr_device d = orr_device_cpu(ORR_PRECISION_BF16);
+	uint16_t x[ROWS], y[ROWS], fused[ROWS];
+
+	d.halves = true;
+	for (int i = 0; i < ROWS; i++)
+		x[i] = orr_bf16_of(values[i]);
+	orr_column_norms_cpu.batchnorm(&d, ROWS, 1, 0, (float *)x, gain, bias, moments, -INFINITY,
+				       (float *)y);
+	orr_elements_cpu.map(&d, ORR_ELEMENTWISE_relu, ROWS, (float *)y, (float *)y);
+	orr_column_norms_cpu.batchnorm(&d, ROWS, 1, 0, (float *)x, gain, bias, moments, -0x1p-134f,
+				       (float *)fused);
+	ck_assert_mem_eq(fused, y, sizeof(y));
+}
+END_TEST
+
 #define VOCABULARY \
 	"digraph { x [op=input, columns=\"0:60\", rows=5]; a [op=linear, features=%d]; " \
 	"c [op=input, columns=\"60:65\", rows=5]; l [op=softmax_cross_entropy]; " \
@@ -232,6 +253,7 @@ int main(void)
 	const struct suite_test tests[] = {
 		EACH(a_step_converts_what_comes_from_data_and_goes_to_a_loss, N_OF(models)),
 		EACH(scores_their_slope_and_their_gradient_have_one_place, N_OF(vocabularies)),
+		ONCE(a_norm_leaves_its_relu_every_bit_that_rounds_to_nothing),
 		EACH(the_bits_are_those_of_floats_that_are_rounded_afterwards, N_OF(models)),
 	};
 

@@ -340,9 +340,9 @@ START_TEST(batchnorm_is_that_of_the_textbook)
 
 	orr_column_norms_cpu.batchnorm_moments(&cpu, rows, width, x, moments);
 	orr_column_norms_cpu.batchnorm(&cpu, rows, width, g->epsilon, x, x + cells,
-				       x + cells + width, moments, y);
+				       x + cells + width, moments, -INFINITY, y);
 	check_value(&t, x, y, "batchnorm");
-	orr_column_norms_cpu.batchnorm_slopes(&cpu, rows, width, g->epsilon, x, moments, dy,
+	orr_column_norms_cpu.batchnorm_slopes(&cpu, rows, width, g->epsilon, x, moments, NULL, dy,
 					      dx + cells);
 	orr_column_norms_cpu.batchnorm_input(&cpu, rows, width, g->epsilon, x, moments, x + cells,
 					     dy, dx + cells, dx);

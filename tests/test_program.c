@@ -46,6 +46,17 @@ static char model_name[] = "model.dot";
 	"t [op=input, columns=\"" columns "\", rows=" #rows "]; l [op=linear, features=3]; " \
 	"t -> l; loss [op=mse]; end [op=linear, features=3]; op -> end -> loss; l -> loss }"
 
+/* Blocks with residual connections, each sum and norm but one with a relu behind it; a norm behind
+ * data alone, whose relu is apart. */
+#define RESIDUAL(width) \
+	"digraph { x [op=input, columns=\"0:12\", rows=4]; a [op=linear, features=" width "]; " \
+	"n [op=batchnorm]; r [op=relu]; b [op=linear, features=" width "]; m [op=batchnorm]; " \
+	"s [op=add]; p [op=relu]; u [op=add]; v [op=relu]; e [op=linear, features=2]; " \
+	"i [op=batchnorm]; j [op=relu]; k [op=linear, features=" width "]; l [op=mse]; " \
+	"t [op=input, columns=\"20:28\", rows=4]; x -> a -> n -> r -> b -> m -> s -> p -> u -> " \
+	"v; " \
+	"r -> s; a -> u; k -> u; x -> i -> j -> k; v -> e -> l; t -> l }"
+
 /* Three experts for four rows, of which a few are dropped; a sum keeps those. */
 #define EXPERTS(route, dispatch, combine) \
 	"digraph { x [op=input, columns=\"0:12\", rows=4]; a [op=linear, features=6]; x -> a; " \
@@ -150,6 +161,8 @@ static const struct {
 	 "g [op=gelu]; d [op=linear, features=16]; s [op=add]; r [op=rmsnorm]; m [op=silu]; "
 	 "b [op=linear, features=8, bias=false]; c [op=linear, features=2]; l [op=mse]; "
 	 "x -> a -> n -> u -> g -> d -> s -> r -> m -> b -> c -> l; a -> s; n -> s; t -> l }"},
+	{"relus behind norms and sums", NULL, 0, 0, 0, RESIDUAL("5")},
+	{"relus behind norms and sums of rows of 16", NULL, 0, 0, 0, RESIDUAL("16")},
 };
 #define TOWERS 0
 #define DETACHED 2
@@ -869,6 +882,51 @@ START_TEST(scratch_is_what_is_in_use_at_once)
 }
 END_TEST
 
+#define BEHIND(op, more) \
+	"digraph { x [op=input, columns=\"0:4\"]; a [op=linear, features=4]; " op \
+	" r [op=relu]; b [op=linear, features=4]; l [op=mse]; x -> a -> o; r -> b -> l; x -> " \
+	"l; " more " }"
+
+static const struct {
+	const char *graph;
+	int cut, layers;
+} behind[] = {
+	{BEHIND("o [op=batchnorm];", "o -> r"), 0, 4},
+	{BEHIND("o [op=add];", "x -> o; o -> r"), 0, 4},
+	{BEHIND("o [op=batchnorm];", "o -> r"), 1, 5}, /* in stages apart */
+	{BEHIND("o [op=layernorm];", "o -> r"), 0, 5},
+	{BEHIND("o [op=batchnorm];", "o -> r; m [op=mse]; o -> m; x -> m"), 0, 6},
+	{BEHIND("o [op=batchnorm, frozen=true];",
+		"o -> r [gradient=false]; m [op=mse]; a -> m; x -> m"),
+	 0, 5},
+	/* B of the norm has no turn */
+	{BEHIND("o [op=batchnorm];", "o -> r; a [frozen=true]"), 0, 5},
+	/* nothing has a backward */
+	{BEHIND("o [op=batchnorm];", "o -> r; a [frozen=true]; o [frozen=true]"), 0, 4},
+};
+
+START_TEST(a_relu_that_alone_reads_a_norm_or_a_sum_is_no_layer)
+{
+	struct orr_pipeline *p;
+	struct small_model m;
+	int layers = 0;
+
+	small_model_init(&m, model_name);
+	small_model_read(&m, behind[_i].graph);
+	p = cut(&m, behind[_i].cut);
+	for (int s = 0; s < p->n_stages; s++) {
+		struct orr_program *program = NULL;
+
+		ck_assert_int_eq(orr_program_create(&program, p, s, NULL), 0);
+		layers += program->n_layers;
+		orr_program_destroy(program);
+	}
+	ck_assert_int_eq(layers, behind[_i].layers);
+	orr_pipeline_destroy(p);
+	small_model_fini(&m);
+}
+END_TEST
+
 static void study(struct small_model *m)
 {
 	small_model_add(m, NULL, 1, small_model_input(m, 0, 3, 1.0), -1);
@@ -1008,6 +1066,7 @@ int main(void)
 		EACH(bf16_gradients_are_near_and_do_not_follow_the_cut, N_OF(models)),
 		ONCE(the_stash_holds_what_the_backward_reads_and_no_more),
 		EACH(scratch_is_what_is_in_use_at_once, N_OF(worked)),
+		EACH(a_relu_that_alone_reads_a_norm_or_a_sum_is_no_layer, N_OF(behind)),
 		EACH(what_cannot_be_trained_is_refused_in_one_line, N_OF(refused)),
 		EACH(data_that_fits_is_accepted, N_OF(models)),
 	};

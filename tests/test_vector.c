@@ -56,6 +56,7 @@ static void elementwise(void)
 	orr_scale(COUNT, 0.3f, a, y), print("scale", y, COUNT);
 	orr_add(COUNT, b, y), print("add", y, COUNT);
 	orr_sum(COUNT, a, b, y), print("sum", y, COUNT);
+	orr_elements_cpu.sum_relu(&cpu, COUNT, a, b, y), print("sum, relu", y, COUNT);
 	orr_round_bf16(COUNT, a, y), print("round", y, COUNT);
 	orr_to_bf16(COUNT, a, (uint16_t *)y), print("bfloat16", y, COUNT / 2);
 	orr_elements_cpu.sum_mixed(&cpu, COUNT, b, y, z), print("sum with bfloat16", z, COUNT);
@@ -180,10 +181,11 @@ static void images(void)
 	orr_column_norms_cpu.groupnorm_input(&cpu, 1, &groups, z, gain, b, y),
 		print("groupnorm input", y, 2 * WIDTH);
 	orr_column_norms_cpu.batchnorm_moments(&cpu, N, WIDTH, a, moments);
-	orr_column_norms_cpu.batchnorm(&cpu, N, WIDTH, 1e-5, a, gain, bias, moments, y);
+	orr_column_norms_cpu.batchnorm(&cpu, N, WIDTH, 1e-5, a, gain, bias, moments, 0, y);
 	print("batchnorm", y, COUNT), print("its moments", moments, 2 * WIDTH);
-	orr_column_norms_cpu.batchnorm_slopes(&cpu, N, WIDTH, 1e-5, a, moments, b, z),
-		print("its slopes", z, 2 * WIDTH);
+	memcpy(at, b, sizeof(at));
+	orr_column_norms_cpu.batchnorm_slopes(&cpu, N, WIDTH, 1e-5, a, moments, y, at, z),
+		print("its slopes", z, 2 * WIDTH), print("what a relu lets through", at, COUNT);
 	orr_column_norms_cpu.batchnorm_input(&cpu, N, WIDTH, 1e-5, a, moments, gain, b, z, y),
 		print("its input's", y, COUNT);
 	orr_losses_cpu.softmax_cross_entropy(&cpu, 1, &k, a, classes, y, &metrics),

@@ -52,14 +52,19 @@ template <class A> struct of_moments {
 	}
 };
 
-/* Of dy, and of dy along x. */
+/* Of dy, and of dy along x; of dy there is left what the relu with the output y lets through. */
 template <class A> struct of_slopes {
-	const A *x, *dy;
+	const A *x, *y;
+	A *dy;
 	const float *means;
 	__device__ float2 operator()(int64_t at, int64_t, int64_t c) const
 	{
 		float v = at_of(dy, at);
 
+		if (y) {
+			v = orr_relu_slope(at_of(y, at), v);
+			orr_store<1>(dy + at, &v);
+		}
 		return make_float2(v, v * (at_of(x, at) - means[c]));
 	}
 	__device__ double2 whole(float2 sum, int64_t, int64_t) const
@@ -143,7 +148,7 @@ template <class A> struct normalised {
 	const A *x;
 	const float *gain, *bias, *moments;
 	int64_t width;
-	float epsilon;
+	float epsilon, least;
 	A *y;
 
 	template <int V> __device__ void operator()(int64_t at) const
@@ -152,10 +157,12 @@ template <class A> struct normalised {
 		float v[V];
 
 		orr_load<V>(v, x + at);
-		for (int k = 0; k < V; k++, c++)
+		for (int k = 0; k < V; k++, c++) {
 			v[k] = (v[k] - moments[c]) *
 				       (gain[c] / sqrtf(moments[width + c] + epsilon)) +
 			       bias[c];
+			v[k] = v[k] < least ? 0.0f : v[k];
+		}
 		orr_store<V>(y + at, v);
 	}
 };
@@ -188,9 +195,9 @@ template <class A> struct input_slopes {
 
 template <class A>
 static void find_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon, const A *x,
-			const float *moments, const A *dy, float *slopes)
+			const float *moments, const A *y, A *dy, float *slopes)
 {
-	sum_columns(d, n, width, of_slopes<A>{x, dy, moments},
+	sum_columns(d, n, width, of_slopes<A>{x, y, dy, moments},
 		    [=] __device__(int64_t c, double sum, double along) {
 			    slopes[c] = (float)(along / sqrt((double)moments[width + c] + epsilon));
 			    slopes[width + c] = (float)sum;
@@ -223,22 +230,22 @@ static void start_batchnorm_moments(struct orr_device *d, int64_t n, int64_t wid
 
 static void start_batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
 			    const float *x, const float *gain, const float *bias,
-			    const float *moments, float *y)
+			    const float *moments, float least, float *y)
 {
 	typed(d, [=](auto a) {
 		all_cells(d, "batchnorm", n, width,
 			  normalised<decltype(a)>{as(a, x), gain, bias, moments, width,
-						  (float)epsilon, as(a, y)},
+						  (float)epsilon, least, as(a, y)},
 			  orr_address(x) | orr_address(y));
 	});
 }
 
 static void start_batchnorm_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				   const float *x, const float *moments, const float *dy,
+				   const float *x, const float *moments, const float *y, float *dy,
 				   float *slopes)
 {
 	typed(d, [=](auto a) {
-		find_slopes(d, n, width, epsilon, as(a, x), moments, as(a, dy), slopes);
+		find_slopes(d, n, width, epsilon, as(a, x), moments, as(a, y), as(a, dy), slopes);
 	});
 }
 

@@ -19,6 +19,9 @@ struct times {
 struct plus {
 	__device__ float operator()(float a, float b) const { return a + b; }
 };
+struct plus_relu {
+	__device__ float operator()(float a, float b) const { return orr_relu_of(a + b); }
+};
 struct product {
 	__device__ float operator()(float a, float b) const { return a * b; }
 };
@@ -68,6 +71,12 @@ static void start_scale(struct orr_device *d, int64_t count, float factor, const
 void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	start_activations<true>(d, "sum", count, plus{}, a, b, y);
+}
+
+static void start_sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b,
+			   float *y)
+{
+	start_activations<true>(d, "sum, relu", count, plus_relu{}, a, b, y);
 }
 
 static void start_sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
@@ -220,6 +229,7 @@ const struct orr_element_kernels orr_elements_cuda = {
 	.narrow = orr_cuda_narrow,
 	.sum_halves = start_sum_halves,
 	.sum_mixed = start_sum_mixed,
+	.sum_relu = start_sum_relu,
 	.map = start_map,
 	.map_back = start_map_back,
 	.find_wild = start_find_wild,

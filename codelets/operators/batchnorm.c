@@ -48,6 +48,12 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 	return kernel_bytes(is, d, n) + (size_t)(2 * is->inputs[0].columns) * sizeof(float);
 }
 
+/* Where it computes a relu, less than this becomes 0: in bfloat16, what is not rounded to -0. */
+static float least_of(const struct orr_call *c)
+{
+	return !c->layer->relu ? -INFINITY : c->layer->output.half ? -0x1p-134f : 0.0f;
+}
+
 static void forward(const struct orr_call *c)
 {
 	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
@@ -60,22 +66,25 @@ static void forward(const struct orr_call *c)
 		norms->batchnorm_moments(c->device, rows, columns, x, orr_call_saved(c));
 	}
 	norms->batchnorm(c->device, rows, columns, c->is->values[EPSILON], x, gain, bias, moments,
-			 orr_call_output(c));
+			 least_of(c), orr_call_output(c));
 	/* what is kept is kept for each sample, and there is one mean for all of them */
 	if (c->n > 1)
 		c->kernels->elements->zero(c->device, (c->n - 1) * 2 * columns,
 					   orr_call_saved(c) + 2 * columns);
 }
 
-/* Gradients of gains and biases, to `slopes`; and that of the input, unless dx is NULL. */
+/* Gradients of gains and biases, to `slopes`; and that of the input, unless dx is NULL: then it was
+ * found before, and what a relu lets through lies in the place of dy. */
 static void find_slopes(const struct orr_call *c, float *slopes, float *dx)
 {
 	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
 	const struct orr_column_norm_kernels *norms = c->kernels->column_norms;
-	const float *x = orr_call_input(c, 0), *dy = orr_call_gradient(c);
+	const float *x = orr_call_input(c, 0);
+	const float *y = c->layer->relu && dx ? orr_call_output(c) : NULL;
+	float *dy = orr_call_gradient(c);
 	double epsilon = c->is->values[EPSILON];
 
-	norms->batchnorm_slopes(c->device, rows, columns, epsilon, x, orr_call_saved(c), dy,
+	norms->batchnorm_slopes(c->device, rows, columns, epsilon, x, orr_call_saved(c), y, dy,
 				slopes);
 	if (dx)
 		norms->batchnorm_input(c->device, rows, columns, epsilon, x, orr_call_saved(c),
@@ -121,6 +130,7 @@ const struct orr_op orr_op_batchnorm = {
 	.name = "batchnorm",
 	ORR_READS(1, 1),
 	.halves = true,
+	.takes_relu = true,
 	.attributes = attributes,
 	.backward_reads = ORR_READS_INPUTS,
 	.weight_reads = ORR_READS_INPUTS,

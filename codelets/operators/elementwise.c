@@ -24,6 +24,7 @@ static int64_t count(const struct orr_call *c)
 	const struct orr_op orr_op_##NAME = { \
 		.name = #NAME, \
 		.halves = true, \
+		.is_relu = ORR_ELEMENTWISE_##NAME == ORR_ELEMENTWISE_relu, \
 		ORR_READS(1, 1), \
 		.backward_reads = ORR_READS_##KEPT, \
 		.flops = {FORWARD, BACKWARD}, \

@@ -1,5 +1,6 @@
 #include "compile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,11 +242,12 @@ static void place_outputs(struct orr_compiler *c)
 	place_sent(c, false);
 	for (int k = 0; k < c->graph->n_operators; k++) {
 		const struct orr_operator *o = &c->graph->operators[k];
+		struct orr_tensor *value = &c->notes[result_of(c, k)].value;
 
-		if (!is_here(c, k) || orr_operator_is_input(o))
+		if (!is_here(c, k) || orr_operator_is_input(o) || is_taken(c, k))
 			continue;
-		if (!c->notes[k].value.storage && !orr_operator_is_loss(o))
-			c->notes[k].value = borrow(c, o->width, o->half);
+		if (!value->storage && !orr_operator_is_loss(o))
+			*value = borrow(c, o->width, o->half);
 		give_back_inputs(c, k);
 	}
 	p->forward_columns = c->places.most;
@@ -372,7 +374,8 @@ static struct orr_tensor place_gradient(struct orr_compiler *c, const struct orr
 static int64_t wide_columns(const struct orr_compiler *c, const struct orr_operator *o)
 {
 	const struct orr_op *op = o->instance->op;
-	bool both = (op->backward_reads | op->weight_reads) & ORR_READS_OUTPUT;
+	bool both = c->notes[o - c->graph->operators].relu ||
+		    (op->backward_reads | op->weight_reads) & ORR_READS_OUTPUT;
 	int64_t columns = o->half ? (both ? 2 : 1) * o->width : 0;
 
 	if (op->in_place)
@@ -418,10 +421,11 @@ static int add_layer(struct orr_compiler *c, int k, struct orr_error *err)
 	const struct orr_operator *o = &c->graph->operators[k];
 	struct orr_program *p = c->program;
 	struct orr_layer *layer = &p->layers[p->n_layers++];
-	struct orr_note *note = &c->notes[k];
+	struct orr_note *note = &c->notes[result_of(c, k)];
 	int code;
 
 	layer->number = k;
+	layer->relu = note != &c->notes[k];
 	layer->active = is_active(c, k);
 	if ((code = add_instance(c, layer, err)))
 		return code;
@@ -440,7 +444,7 @@ static int add_layer(struct orr_compiler *c, int k, struct orr_error *err)
 		layer->weight = (float)orr_operator_factor(o);
 		p->n_losses = layer->loss + 1;
 	}
-	note->layer = p->n_layers - 1;
+	c->notes[k].layer = p->n_layers - 1;
 	return 0;
 }
 
@@ -487,8 +491,9 @@ static void add_layer_backward(struct orr_compiler *c, struct orr_layer *layer)
 		apart += note->written ? orr_tensor_floats(&note->gradient) : 0;
 		note->written = layer->wanted = true;
 	}
-	layer->gradient = c->notes[layer->number].gradient;
-	give_back_gradient(c, &c->notes[layer->number]);
+	assert(layer->wanted || !layer->relu); /* by choose_relus() */
+	layer->gradient = c->notes[result_of(c, layer->number)].gradient;
+	give_back_gradient(c, &c->notes[result_of(c, layer->number)]);
 	if (!layer->wanted && !layer->trained)
 		return;
 	p->widest = larger(p->widest, apart);
@@ -544,7 +549,8 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 		goto out;
 	place_outputs(&c);
 	for (int k = 0; k < c.graph->n_operators; k++)
-		if (is_here(&c, k) && !orr_operator_is_input(&c.graph->operators[k]))
+		if (is_here(&c, k) && !orr_operator_is_input(&c.graph->operators[k]) &&
+		    !is_taken(&c, k))
 			if ((code = add_layer(&c, k, err)))
 				goto out;
 	place_parameters(&c);

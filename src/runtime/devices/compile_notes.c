@@ -59,6 +59,44 @@ static void choose_slopes(struct orr_compiler *c)
 	}
 }
 
+/* Is a gradient of one of k's inputs wanted, so that B has a turn? */
+static bool is_wanted(const struct orr_compiler *c, int k)
+{
+	const struct orr_operator *o = &c->graph->operators[k];
+
+	for (int i = 0; i < o->n_inputs; i++)
+		if (c->notes[o->inputs[i]].learns && !orr_operator_is_detached(o, i))
+			return true;
+	return false;
+}
+
+/* Is all that k reads, and the output of its reader r, of the type of its output? */
+static bool is_of_one_type(const struct orr_graph *g, int k, int r)
+{
+	const struct orr_operator *o = &g->operators[k];
+
+	for (int i = 0; i < o->n_inputs; i++)
+		if (g->operators[o->inputs[i]].half != o->half)
+			return false;
+	return g->operators[r].half == o->half;
+}
+
+/* Which operators compute the relu behind them, too: what lies between the two is never written.
+ * The relu's backward is in B, so B must have a turn where there is one. */
+static void choose_relus(struct orr_compiler *c)
+{
+	for (int r = 1; r < c->graph->n_operators; r++) {
+		const struct orr_operator *o = &c->graph->operators[r];
+		int k = o->n_inputs ? o->inputs[0] : r;
+
+		if (o->instance->op->is_relu && is_here(c, r) && is_here(c, k) &&
+		    c->graph->operators[k].instance->op->takes_relu &&
+		    (!is_active(c, k) || is_wanted(c, k)) && is_of_one_type(c->graph, k, r) &&
+		    is_only_reader(c->graph, r, k))
+			c->notes[k].relu = r;
+	}
+}
+
 int orr_compile_study(struct orr_compiler *c, struct orr_error *err)
 {
 	const struct orr_graph *g = c->graph;
@@ -91,6 +129,7 @@ int orr_compile_study(struct orr_compiler *c, struct orr_error *err)
 	}
 	choose_stashed(c);
 	choose_slopes(c);
+	choose_relus(c);
 	return 0;
 }
 

@@ -15,6 +15,7 @@ struct orr_note {
 	bool left;    /* W among it */
 	bool slope;   /* only a loss here reads it, which leaves its slope in its place, and there
 			 the gradient is, too */
+	int relu;     /* of an operator that computes the relu behind it, too: that one; else 0 */
 	bool returns; /* a gradient of it comes back over the edge at hand */
 	int reader;   /* the last operator there whose gradient comes back, or -1 */
 	int last;     /* the last operator of the stage that reads its value, while it is there */
@@ -59,6 +60,20 @@ static inline bool is_here(const struct orr_compiler *c, int k)
 static inline bool is_active(const struct orr_compiler *c, int k)
 {
 	return c->notes[k].learns && c->notes[k].matters;
+}
+
+/* The operator whose output is what k computes. */
+static inline int result_of(const struct orr_compiler *c, int k)
+{
+	return c->notes[k].relu ? c->notes[k].relu : k;
+}
+
+/* Does another operator compute it? */
+static inline bool is_taken(const struct orr_compiler *c, int k)
+{
+	const struct orr_operator *o = &c->graph->operators[k];
+
+	return o->n_inputs && c->notes[o->inputs[0]].relu == k;
 }
 
 static inline bool is_trained(const struct orr_operator *o)
