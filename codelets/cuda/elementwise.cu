@@ -31,7 +31,7 @@ static void start(struct orr_device *d, const char *name, int64_t count, F f, co
 
 	orr_each_item(d, name,
 		      orr_span_of(count, first, B ? apart | (first ^ orr_address(b)) : apart),
-		      orr_map<B, F, float, float, float>{f, a, b, y});
+		      orr_map<B, F, float>{f, a, b, y});
 }
 
 /* Activations: as floats or as bfloat16. */

@@ -31,7 +31,7 @@ static void start_halves(struct orr_device *d, const char *name, int64_t whole, 
 
 /* y = f(a, b), in float32; y may be a or b. HAS_B: it reads b, else zeros take its place. A, B, Y:
  * float, or uint16_t of bfloat16. */
-template <bool HAS_B, class F, class A, class B, class Y> struct orr_map {
+template <bool HAS_B, class F, class A, class B = A, class Y = A> struct orr_map {
 	F f;
 	const A *a;
 	const B *b;

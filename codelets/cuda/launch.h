@@ -36,9 +36,12 @@ __global__ void __launch_bounds__(ORR_BLOCK) orr_each_index(I n, const __grid_co
 
 template <class I, class F> static void orr_each(struct orr_device *d, const char *name, I n, F f)
 {
-	if (n)
-		orr_launch(d, name, orr_each_index<I, F>, orr_blocks(n, ORR_BLOCK), ORR_BLOCK, 0, n,
-			   f);
+	const auto kernel = orr_each_index<I, F>;
+
+	if (!n)
+		return;
+	ORR_LAUNCH(kernel, orr_blocks(n, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, n, f);
+	orr_cuda_ok(d, cudaGetLastError(), name);
 }
 
 /* f(i) for i below n, a block's threads all at once. */
