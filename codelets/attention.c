@@ -182,25 +182,22 @@ static void head_input(const struct orr_attention *a, const struct head *h, cons
 static const float *rounded(const struct orr_device *d, const struct orr_attention *a, int64_t s,
 			    int64_t count, const float *x, float *to)
 {
-	if (!a->rounded)
-		return x + s * count;
-	if (d->halves)
-		orr_from_bf16(count, (const uint16_t *)x + s * count, to);
-	else
-		orr_round_bf16(count, x + s * count, to);
+	if (!a->rounded || d->halves)
+		return orr_floats_at(d->halves, x, s * count, count, to);
+	orr_round_bf16(count, x + s * count, to);
 	return to;
 }
 
 /* Where what is written of sample s goes, which is then kept; x NULL: nowhere. */
 static float *place(const struct orr_device *d, int64_t s, int64_t count, float *x, float *wide)
 {
-	return !x ? NULL : d->halves ? wide : x + s * count;
+	return x ? orr_floats_to(d->halves, x, s * count, wide) : NULL;
 }
 
 static void keep(const struct orr_device *d, int64_t s, int64_t count, const float *wide, float *x)
 {
-	if (x && d->halves)
-		orr_to_bf16(count, wide, (uint16_t *)x + s * count);
+	if (x)
+		orr_floats_keep(d->halves, x, s * count, count, wide);
 }
 
 /* All heads of sample s at once: y as it is, and the rest as products read it. */
@@ -216,7 +213,7 @@ static struct head sample_of(const struct orr_device *d, const struct orr_attent
 	h.k = rounded(d, a, s, k_floats, k, r->k);
 	h.v = rounded(d, a, s, k_floats, v, r->v);
 	if (y)
-		h.y = d->halves ? rounded(d, a, s, q_floats, y, r->y) : y + s * q_floats;
+		h.y = orr_floats_at(d->halves, y, s * q_floats, q_floats, r->y);
 	if (dy)
 		h.dy = rounded(d, a, s, q_floats, dy, r->dy);
 	return h;

@@ -64,13 +64,6 @@ static bool begin(const struct orr_codelet_arg *arg)
 	return !atomic_load_explicit(&common->cancelled, memory_order_relaxed);
 }
 
-/* What is computed next, for what depends on it. */
-static void tell(struct orr_workspace *own, const struct orr_codelet_arg *arg)
-{
-	own->device.microbatch.seed = arg->common->seed;
-	own->device.microbatch.sample = arg->sample;
-}
-
 /* own->in has every microbatch of each in-edge; then that of the task. */
 static void gather(struct orr_workspace *own, const struct orr_codelet_arg *arg)
 {
@@ -139,7 +132,8 @@ static void run(void *buffers[], int n_buffers, const struct orr_codelet_arg *ar
 
 	if (!begin(arg))
 		return;
-	tell(own, arg);
+	device->microbatch.seed = arg->common->seed;
+	device->microbatch.sample = arg->sample;
 	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
 	if (!device->kernels->replay || orr_program_draws(arg->program)) {
 		start(device, &pass);

@@ -14,18 +14,11 @@ static float factor_of(float t)
 	return (float)exp((double)t);
 }
 
-ORR_VECTOR
-static void exps(int64_t n, float factor, float most, const float *scores, float *to)
-{
-	for (int64_t i = 0; i < n; i++)
-		to[i] = orr_exp_of(factor * scores[i] - most);
-}
-
 static void normalise_row(int64_t n, float factor, const float *scores, float *room, float *most,
 			  double *sum)
 {
 	*most = factor * scores[orr_row_best(n, scores)];
-	exps(n, factor, *most, scores, room);
+	orr_row_exps(n, factor, *most, scores, room);
 	*sum = 0;
 	for (int64_t i = 0; i < n; i++)
 		*sum += (double)room[i];

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/max.h"
 #include "device.h"
 #include "loops.h"
 #include "vector.h"
@@ -28,6 +29,20 @@ ORR_LOOP(from_bf16, y[i] = orr_bf16_float(x[i]), (int64_t count, const uint16_t 
 ORR_LOOP(add_from_bf16, sum[i] += orr_bf16_float(x[i]),
 	 (int64_t count, const uint16_t *x, float *sum), x, sum)
 ORR_LOOP(to_bf16, y[i] = orr_bf16_of(x[i]), (int64_t count, const float *x, uint16_t *y), x, y)
+
+const float *orr_floats_at(bool halves, const float *x, int64_t at, int64_t count, float *room)
+{
+	if (!halves)
+		return x + at;
+	from_bf16(count, (const uint16_t *)x + at, room);
+	return room;
+}
+
+void orr_floats_keep(bool halves, float *y, int64_t at, int64_t count, const float *room)
+{
+	if (halves)
+		to_bf16(count, room, (uint16_t *)y + at);
+}
 
 /* ---- as a table ---- */
 
@@ -71,27 +86,23 @@ static void narrow(struct orr_device *d, int64_t count, int64_t end, const float
 	memset(to + count, 0, (size_t)(end - count) * sizeof(*to));
 }
 
-ORR_VECTOR static void sum_bf16(int64_t count, const uint16_t *a, const uint16_t *b, uint16_t *y)
+ORR_VECTOR static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
+				  void *y)
 {
+	const uint16_t *half = a, *other = b;
+	uint16_t *to = y;
+
 	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_bf16_sum(a[i], b[i]);
+		to[i] = orr_bf16_sum(half[i], other[i]);
 }
 
-static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
+ORR_VECTOR static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b,
+				 float *y)
 {
-	sum_bf16(count, a, b, y);
-}
+	const uint16_t *half = b;
 
-ORR_VECTOR static void sum_float_and_bf16(int64_t count, const float *a, const uint16_t *b,
-					  float *y)
-{
 	for (int64_t i = 0; i < count; i++)
-		y[i] = a[i] + orr_bf16_float(b[i]);
-}
-
-static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b, float *y)
-{
-	sum_float_and_bf16(count, a, b, y);
+		y[i] = a[i] + orr_bf16_float(half[i]);
 }
 
 ORR_VECTOR static void sum_relu_float(int64_t count, const float *a, const float *b, float *y)
@@ -125,7 +136,8 @@ static void sum_activations(struct orr_device *d, int64_t count, const float *a,
 }
 
 #define ORR_LOOPS(NAME, KEPT, FORWARD, BACKWARD) \
-	ORR_VECTOR static void map_##NAME(int64_t count, const float *x, float *y) \
+	ORR_VECTOR static void map_##NAME(int64_t count, const float *x, const float *none, \
+					  float *y) \
 	{ \
 		for (int64_t i = 0; i < count; i++) \
 			y[i] = orr_##NAME##_of(x[i]); \
@@ -140,7 +152,7 @@ ORR_ELEMENTWISE(ORR_LOOPS)
 
 #define ORR_ENTRY(NAME, KEPT, FORWARD, BACKWARD) {map_##NAME, map_back_##NAME},
 static const struct {
-	void (*map)(int64_t count, const float *x, float *y);
+	void (*map)(int64_t count, const float *x, const float *none, float *y);
 	void (*back)(int64_t count, const float *kept, const float *dy, float *dx);
 } formulas[] = {ORR_ELEMENTWISE(ORR_ENTRY)};
 
@@ -151,56 +163,46 @@ enum { BLOCK = 1024 };
 static void scale_activations(struct orr_device *d, int64_t count, float factor, const float *x,
 			      float *y)
 {
-	const uint16_t *half = (const uint16_t *)x;
-	uint16_t *half_y = (uint16_t *)y;
+	int64_t most = d->halves ? BLOCK : count;
 	float room[BLOCK];
 
-	if (!d->halves)
-		scale(count, factor, x, y);
-	for (int64_t i = 0; i < count && d->halves; i += BLOCK) {
-		int64_t n = count - i < BLOCK ? count - i : BLOCK;
+	for (int64_t i = 0, n; i < count; i += n) {
+		float *to = orr_floats_to(d->halves, y, i, room);
 
-		from_bf16(n, half + i, room);
-		scale(n, factor, room, room);
-		to_bf16(n, room, half_y + i);
+		n = smaller(count - i, most);
+		scale(n, factor, orr_floats_at(d->halves, x, i, n, room), to);
+		orr_floats_keep(d->halves, y, i, n, to);
+	}
+}
+
+/* b: NULL where f reads none */
+static void apply(const struct orr_device *d, int64_t count,
+		  void (*f)(int64_t count, const float *a, const float *b, float *y),
+		  const float *a, const float *b, float *y)
+{
+	int64_t most = d->halves ? BLOCK : count;
+	float from[BLOCK], other[BLOCK], room[BLOCK];
+
+	for (int64_t i = 0, n; i < count; i += n) {
+		float *to = orr_floats_to(d->halves, y, i, room);
+
+		n = smaller(count - i, most);
+		f(n, orr_floats_at(d->halves, a, i, n, from),
+		  b ? orr_floats_at(d->halves, b, i, n, other) : NULL, to);
+		orr_floats_keep(d->halves, y, i, n, to);
 	}
 }
 
 static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
 		float *y)
 {
-	const uint16_t *half = (const uint16_t *)x;
-	uint16_t *half_y = (uint16_t *)y;
-	float from[BLOCK], to[BLOCK];
-
-	if (!d->halves)
-		formulas[f].map(count, x, y);
-	for (int64_t i = 0; i < count && d->halves; i += BLOCK) {
-		int64_t n = count - i < BLOCK ? count - i : BLOCK;
-
-		from_bf16(n, half + i, from);
-		formulas[f].map(n, from, to);
-		to_bf16(n, to, half_y + i);
-	}
+	apply(d, count, formulas[f].map, x, NULL, y);
 }
 
 static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *kept,
 		     const float *dy, float *dx)
 {
-	const uint16_t *half = (const uint16_t *)kept, *half_dy = (const uint16_t *)dy;
-	uint16_t *half_dx = (uint16_t *)dx;
-	float at[BLOCK], from[BLOCK], to[BLOCK];
-
-	if (!d->halves)
-		formulas[f].back(count, kept, dy, dx);
-	for (int64_t i = 0; i < count && d->halves; i += BLOCK) {
-		int64_t n = count - i < BLOCK ? count - i : BLOCK;
-
-		from_bf16(n, half + i, at);
-		from_bf16(n, half_dy + i, from);
-		formulas[f].back(n, at, from, to);
-		to_bf16(n, to, half_dx + i);
-	}
+	apply(d, count, formulas[f].back, kept, dy, dx);
 }
 
 ORR_VECTOR static int count_wild(int64_t count, const float *x)

@@ -32,15 +32,6 @@ static void route_input(struct orr_device *d, const struct orr_routing *r, const
 				   routed(slope) + i * r->top, dx + i * r->experts);
 }
 
-/* Where choice j of row i lies among the expert's rows of all samples; -1: nowhere. */
-static int64_t place_of(const struct orr_routing *r, int64_t expert, int64_t i, int64_t j,
-			const float *route)
-{
-	int64_t at = orr_routing_at(r, expert, i, routed(route) + i * r->top + j);
-
-	return at < 0 ? -1 : i / r->rows * r->groups * r->places + at;
-}
-
 static void dispatch(struct orr_device *d, const struct orr_routing *r, int64_t expert,
 		     int64_t width, const float *x, const float *route, float *y, float *at)
 {
@@ -51,7 +42,7 @@ static void dispatch(struct orr_device *d, const struct orr_routing *r, int64_t 
 	for (int64_t i = 0; i < r->n * r->rows; i++) {
 		at[i] = -1;
 		for (int64_t j = 0; j < r->top; j++) {
-			int64_t to = place_of(r, expert, i, j, route);
+			int64_t to = orr_routing_at(r, expert, i, j, routed(route));
 
 			if (to < 0)
 				continue;
@@ -81,7 +72,7 @@ static void combine(struct orr_device *d, const struct orr_routing *r, int64_t e
 {
 	for (int64_t i = 0; i < r->n * r->rows; i++)
 		for (int64_t j = 0; j < r->top; j++) {
-			int64_t from = place_of(r, expert, i, j, route);
+			int64_t from = orr_routing_at(r, expert, i, j, routed(route));
 
 			if (from >= 0)
 				orr_row_add(width, routed(route)[i * r->top + j].weight,
@@ -99,7 +90,7 @@ static void combine_input(struct orr_device *d, const struct orr_routing *r, int
 		memset(dx, 0, (size_t)(r->n * r->groups * r->places * width) * sizeof(*dx));
 	for (int64_t i = 0; i < r->n * r->rows; i++)
 		for (int64_t j = 0; j < r->top; j++) {
-			int64_t from = place_of(r, expert, i, j, route);
+			int64_t from = orr_routing_at(r, expert, i, j, routed(route));
 
 			if (from >= 0 && dx)
 				orr_row_add(width, routed(route)[i * r->top + j].weight,

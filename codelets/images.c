@@ -30,20 +30,18 @@ static inline void take_row(const struct orr_window *w, const struct orr_view *v
 static void unfold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *x,
 		   float *rows)
 {
-	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w);
-	int64_t row = w->side * w->count;
+	int64_t places = orr_window_places(w), row = w->side * w->count;
 
 	for (int64_t s = 0; s < n; s++, x += orr_window_image(w))
-		for (int64_t r = 0; r < n_rows; r++)
-			for (int64_t c = 0; c < n_columns; c++) {
-				struct orr_view v = orr_window_view(w, r, c);
+		for (int64_t p = 0; p < places; p++) {
+			struct orr_view v = orr_window_view(w, p);
 
-				for (int64_t y = v.y; y < v.y + w->side; y++, rows += row)
-					if (y >= v.row && y < v.row_end)
-						take_row(w, &v, y, x, rows);
-					else
-						memset(rows, 0, (size_t)row * sizeof(*rows));
-			}
+			for (int64_t y = v.y; y < v.y + w->side; y++, rows += row)
+				if (y >= v.row && y < v.row_end)
+					take_row(w, &v, y, x, rows);
+				else
+					memset(rows, 0, (size_t)row * sizeof(*rows));
+		}
 }
 
 static inline void add_run(int64_t count, const float *restrict from, float *restrict to)
@@ -84,27 +82,18 @@ static void clear(const struct orr_window *w, float *x)
 		memset(x + i * w->channels + w->first, 0, (size_t)w->count * sizeof(*x));
 }
 
-ORR_VECTOR static void fold_image(const struct orr_window *w, const float *restrict rows,
-				  float *restrict x)
+ORR_VECTOR static void fold(struct orr_device *d, int64_t n, const struct orr_window *w,
+			    const float *restrict rows, float *restrict x)
 {
-	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w);
+	int64_t places = orr_window_places(w), seen = orr_window_seen(w);
 
-	for (int64_t r = 0; r < n_rows; r++)
-		for (int64_t c = 0; c < n_columns; c++, rows += orr_window_seen(w)) {
-			struct orr_view v = orr_window_view(w, r, c);
+	for (int64_t s = 0; s < n; s++, x += orr_window_image(w)) {
+		clear(w, x);
+		for (int64_t p = 0; p < places; p++, rows += seen) {
+			struct orr_view v = orr_window_view(w, p);
 
 			add_view(w, &v, rows, x);
 		}
-}
-
-static void fold(struct orr_device *d, int64_t n, const struct orr_window *w, const float *rows,
-		 float *x)
-{
-	for (int64_t s = 0; s < n; s++) {
-		clear(w, x);
-		fold_image(w, rows, x);
-		rows += orr_window_places(w) * orr_window_seen(w);
-		x += orr_window_image(w);
 	}
 }
 
@@ -130,50 +119,43 @@ static inline void larger(int64_t count, float number, const float *restrict x, 
 	}
 }
 
-ORR_VECTOR static void max_pool(const struct orr_window *w, const float *restrict x,
-				float *restrict y, float *restrict at)
+ORR_VECTOR static void max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+					const float *restrict x, float *restrict y,
+					float *restrict at)
 {
-	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), n = w->channels;
+	int64_t places = orr_window_places(w), m = w->channels;
 
-	for (int64_t r = 0; r < n_rows; r++)
-		for (int64_t c = 0; c < n_columns; c++, y += n, at += n) {
-			struct orr_view v = orr_window_view(w, r, c);
+	for (int64_t s = 0; s < n; s++, x += orr_window_image(w))
+		for (int64_t p = 0; p < places; p++, y += m, at += m) {
+			struct orr_view v = orr_window_view(w, p);
 
-			for (int64_t i = 0; i < n; i++)
+			for (int64_t i = 0; i < m; i++)
 				y[i] = -INFINITY,
 				at[i] = (float)((v.row - v.y) * w->side + v.column - v.x);
 			for (int64_t i = v.row; i < v.row_end; i++)
 				for (int64_t j = v.column; j < v.column_end; j++)
-					larger(n, (float)((i - v.y) * w->side + j - v.x),
-					       x + (i * w->width + j) * n, y, at);
+					larger(m, (float)((i - v.y) * w->side + j - v.x),
+					       x + (i * w->width + j) * m, y, at);
 		}
-}
-
-static void max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
-			     const float *x, float *y, float *at)
-{
-	int64_t image = orr_window_image(w), out = orr_window_places(w) * w->channels;
-
-	for (int64_t s = 0; s < n; s++)
-		max_pool(w, x + s * image, y + s * out, at + s * out);
 }
 
 static void max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
 			      const float *at, const float *dy, float *dx)
 {
-	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), m = w->channels;
+	int64_t places = orr_window_places(w), m = w->channels;
 
 	memset(dx, 0, (size_t)(n * orr_window_image(w)) * sizeof(*dx));
 	for (int64_t s = 0; s < n; s++, dx += orr_window_image(w))
-		for (int64_t r = 0; r < n_rows; r++)
-			for (int64_t c = 0; c < n_columns; c++, at += m, dy += m)
-				for (int64_t i = 0; i < m; i++) {
-					int64_t k = (int64_t)at[i];
-					int64_t row = r * w->stride - w->padding + k / w->side;
-					int64_t column = c * w->stride - w->padding + k % w->side;
+		for (int64_t p = 0; p < places; p++, at += m, dy += m) {
+			struct orr_view v = orr_window_view(w, p);
 
-					dx[(row * w->width + column) * m + i] += dy[i];
-				}
+			for (int64_t i = 0; i < m; i++) {
+				int64_t k = (int64_t)at[i];
+				int64_t row = v.y + k / w->side, column = v.x + k % w->side;
+
+				dx[(row * w->width + column) * m + i] += dy[i];
+			}
+		}
 }
 
 static inline void add_share(int64_t count, float share, const float *restrict from,
@@ -188,57 +170,43 @@ static inline float share_of(const struct orr_window *w)
 	return 1.0f / (float)(w->side * w->side);
 }
 
-ORR_VECTOR static void mean_pool(const struct orr_window *w, const float *restrict x,
-				 float *restrict y)
+ORR_VECTOR static void mean_pool_forward(struct orr_device *d, int64_t n,
+					 const struct orr_window *w, const float *restrict x,
+					 float *restrict y)
 {
-	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), n = w->channels;
+	int64_t places = orr_window_places(w), m = w->channels;
 	float share = share_of(w);
 
-	for (int64_t r = 0; r < n_rows; r++)
-		for (int64_t c = 0; c < n_columns; c++, y += n) {
-			struct orr_view v = orr_window_view(w, r, c);
+	for (int64_t s = 0; s < n; s++, x += orr_window_image(w))
+		for (int64_t p = 0; p < places; p++, y += m) {
+			struct orr_view v = orr_window_view(w, p);
 
-			for (int64_t i = 0; i < n; i++)
+			for (int64_t i = 0; i < m; i++)
 				y[i] = 0;
 			for (int64_t i = v.row; i < v.row_end; i++)
 				for (int64_t j = v.column; j < v.column_end; j++)
-					add_run(n, x + (i * w->width + j) * n, y);
-			for (int64_t i = 0; i < n; i++)
+					add_run(m, x + (i * w->width + j) * m, y);
+			for (int64_t i = 0; i < m; i++)
 				y[i] *= share;
 		}
 }
 
-static void mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
-			      const float *x, float *y)
+ORR_VECTOR static void mean_pool_backward(struct orr_device *d, int64_t n,
+					  const struct orr_window *w, const float *restrict dy,
+					  float *restrict dx)
 {
-	for (int64_t s = 0; s < n; s++)
-		mean_pool(w, x + s * orr_window_image(w),
-			  y + s * orr_window_places(w) * w->channels);
-}
-
-ORR_VECTOR static void mean_pool_back(const struct orr_window *w, const float *restrict dy,
-				      float *restrict dx)
-{
-	int64_t n_rows = orr_window_rows(w), n_columns = orr_window_columns(w), n = w->channels;
+	int64_t places = orr_window_places(w), m = w->channels;
 	float share = share_of(w);
 
-	for (int64_t r = 0; r < n_rows; r++)
-		for (int64_t c = 0; c < n_columns; c++, dy += n) {
-			struct orr_view v = orr_window_view(w, r, c);
+	memset(dx, 0, (size_t)(n * orr_window_image(w)) * sizeof(*dx));
+	for (int64_t s = 0; s < n; s++, dx += orr_window_image(w))
+		for (int64_t p = 0; p < places; p++, dy += m) {
+			struct orr_view v = orr_window_view(w, p);
 
 			for (int64_t i = v.row; i < v.row_end; i++)
 				for (int64_t j = v.column; j < v.column_end; j++)
-					add_share(n, share, dy, dx + (i * w->width + j) * n);
+					add_share(m, share, dy, dx + (i * w->width + j) * m);
 		}
-}
-
-static void mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
-			       const float *dy, float *dx)
-{
-	memset(dx, 0, (size_t)(n * orr_window_image(w)) * sizeof(*dx));
-	for (int64_t s = 0; s < n; s++)
-		mean_pool_back(w, dy + s * orr_window_places(w) * w->channels,
-			       dx + s * orr_window_image(w));
 }
 
 const struct orr_image_kernels orr_images_cpu = {

@@ -88,32 +88,17 @@ ORR_VECTOR static void add_products(int64_t width, const float *restrict a, cons
 		sum[i] += a[i] * b[i];
 }
 
-/* Row r of what is read, and where that of what is written goes: floats, or those of bfloat16, for
- * two rows of which the workspace has room. */
-static const float *row_of(const struct orr_device *d, bool halves, int64_t width, const float *x,
-			   int64_t r)
-{
-	if (!halves)
-		return x + r * width;
-	orr_from_bf16(width, (const uint16_t *)x + r * width, d->workspace);
-	return d->workspace;
-}
-
-static float *place_of(const struct orr_device *d, bool halves, int64_t width, float *y, int64_t r)
-{
-	return halves ? (float *)d->workspace + width : y + r * width;
-}
-
-static void keep_row(const struct orr_device *d, bool halves, int64_t width, float *y, int64_t r)
-{
-	if (halves)
-		orr_to_bf16(width, (float *)d->workspace + width, (uint16_t *)y + r * width);
-}
-
 /* Are x and dx bfloat16? */
 static bool has_half_input(const struct orr_device *d)
 {
 	return d->halves && !d->floats;
+}
+
+/* Where of bfloat16 the workspace has room for the floats of two rows: one that is read, and one
+ * that is written. */
+static float *written_row(const struct orr_device *d, const struct orr_norm *norm)
+{
+	return (float *)d->workspace + norm->width;
 }
 
 static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm, const float *x,
@@ -123,8 +108,9 @@ static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
 	float *factors = normal + norm->n * width;
 
 	for (int64_t r = 0; r < norm->n; r++, normal += width) {
-		const float *from = row_of(d, has_half_input(d), width, x, r);
-		float *to = place_of(d, d->halves, width, y, r);
+		const float *from =
+			orr_floats_at(has_half_input(d), x, r * width, width, d->workspace);
+		float *to = orr_floats_to(d->halves, y, r * width, written_row(d, norm));
 		double mean = norm->centred ? sum_row(width, from) / (double)width : 0.0;
 		double variance = sum_squares(width, from, mean) / (double)width;
 		double factor = 1.0 / sqrt(variance + norm->epsilon);
@@ -134,7 +120,7 @@ static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
 			normalise(width, from, mean, factor, gain, bias, to, normal);
 		else
 			scale_row(width, from, factor, gain, to, normal);
-		keep_row(d, d->halves, width, y, r);
+		orr_floats_keep(d->halves, y, r * width, width, to);
 	}
 }
 
@@ -145,14 +131,14 @@ static void layernorm_input(struct orr_device *d, const struct orr_norm *norm, c
 	const float *factors = normal + norm->n * width;
 
 	for (int64_t r = 0; r < norm->n; r++, normal += width) {
-		const float *from = row_of(d, d->halves, width, dy, r);
+		const float *from = orr_floats_at(d->halves, dy, r * width, width, d->workspace);
+		float *to = orr_floats_to(has_half_input(d), dx, r * width, written_row(d, norm));
 		double sum, along;
 
 		sum_slopes(width, from, gain, normal, &sum, &along);
 		input_slopes(width, from, gain, normal, (double)factors[r],
-			     norm->centred ? sum / (double)width : 0.0, along / (double)width,
-			     place_of(d, has_half_input(d), width, dx, r));
-		keep_row(d, has_half_input(d), width, dx, r);
+			     norm->centred ? sum / (double)width : 0.0, along / (double)width, to);
+		orr_floats_keep(has_half_input(d), dx, r * width, width, to);
 	}
 }
 
@@ -161,14 +147,14 @@ static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, 
 {
 	int64_t width = norm->width;
 	float *gain = apart ? apart : dgain, *bias = apart ? apart + width : dbias;
-	const float *from = row_of(d, d->halves, width, dy, 0);
+	const float *from = orr_floats_at(d->halves, dy, 0, width, d->workspace);
 
 	for (int64_t i = 0; i < width; i++)
 		gain[i] = from[i] * normal[i];
 	if (norm->centred)
 		memcpy(bias, from, (size_t)width * sizeof(*bias));
 	for (int64_t r = 1; r < norm->n; r++) {
-		from = row_of(d, d->halves, width, dy, r);
+		from = orr_floats_at(d->halves, dy, r * width, width, d->workspace);
 		normal += width;
 		add_products(width, from, normal, gain);
 		if (norm->centred)

@@ -144,30 +144,22 @@ size_t orr_linear_bytes(enum orr_precision precision, int64_t n, int64_t in, int
 	return (size_t)(most > weight ? most : weight) * sizeof(float);
 }
 
-/* x, an activation, as a product reads it: itself, or its rounded copy at *at, which moves on. */
-static const float *rounded(const struct orr_device *d, int64_t count, const float *x, float **at)
+/* x, an activation, as a product reads it: itself, or a copy at *at, which moves on. */
+static const void *activations(const struct orr_device *d, int64_t count, const float *x,
+			       float **at)
 {
-	float *to = *at;
+	bool native = is_native(d->precision);
+	void *to = *at;
 
-	if (d->precision != ORR_PRECISION_BF16)
+	if (d->precision != ORR_PRECISION_BF16 || (native && d->halves))
 		return x;
-	if (d->halves)
+	if (native)
+		orr_to_bf16(count, x, to);
+	else if (d->halves)
 		orr_from_bf16(count, (const uint16_t *)x, to);
 	else
 		orr_round_bf16(count, x, to);
-	*at += count;
-	return to;
-}
-
-/* The same in bfloat16. */
-static const uint16_t *halved(const struct orr_device *d, int64_t count, const float *x, float **at)
-{
-	uint16_t *to = (uint16_t *)*at;
-
-	if (d->halves)
-		return (const uint16_t *)x;
-	orr_to_bf16(count, x, to);
-	*at += halves(count);
+	*at += native ? halves(count) : count;
 	return to;
 }
 
@@ -190,34 +182,31 @@ static void round_pieces(struct orr_device *d, const struct orr_rounding *pieces
 }
 
 /* Weights: kept is w rounded, or NULL. */
-static const float *weights(const struct orr_device *d, int64_t in, int64_t out, const float *w,
-			    const void *kept, float **at)
+static const void *weights(const struct orr_device *d, int64_t in, int64_t out, const float *w,
+			   const void *kept, float **at)
 {
 	int64_t columns = orr_rounded_columns(in);
-	const uint16_t *row = kept;
+	bool native = is_native(d->precision);
 	float *to = *at;
 
 	if (d->precision != ORR_PRECISION_BF16)
 		return w;
-	if (!kept)
+	if (native && kept)
+		return kept;
+	if (native)
+		round_piece(&(struct orr_rounding){w, to, out, in});
+	else if (!kept)
 		orr_round_bf16(in * out, w, to);
-	for (int64_t o = 0; o < out && kept; o++, to += in, row += columns)
-		orr_from_bf16(in, row, to);
-	to = *at;
-	*at += in * out;
+	for (int64_t o = 0; o < out && kept; o++)
+		orr_from_bf16(in, (const uint16_t *)kept + o * columns, to + o * in);
+	*at += native ? halves(out * columns) : in * out;
 	return to;
 }
 
-static const uint16_t *halved_weights(int64_t in, int64_t out, const float *w, const void *kept,
-				      float **at)
+/* From one row of them to the next. */
+static int64_t weights_row(const struct orr_device *d, int64_t in)
 {
-	void *to = *at;
-
-	if (kept)
-		return kept;
-	round_piece(&(struct orr_rounding){w, to, out, in});
-	*at += halves(out * orr_rounded_columns(in));
-	return to;
+	return is_native(d->precision) ? orr_rounded_columns(in) : in;
 }
 
 static void check(struct orr_device *d, bool computed)
@@ -226,58 +215,42 @@ static void check(struct orr_device *d, bool computed)
 		d->failure = "oneDNN has no memory for a product in bfloat16";
 }
 
-/* Where a product in floats writes y: there, or beside it what keep() then rounds. */
-static float *wide(const struct orr_device *d, float *y, float *at)
+/* Does a product write floats beside what is then rounded to bfloat16? */
+static bool is_apart(const struct orr_device *d)
 {
-	return d->halves ? at : y;
-}
-
-static void keep(const struct orr_device *d, int64_t count, const float *wide, float *y)
-{
-	if (d->halves)
-		orr_to_bf16(count, wide, (uint16_t *)y);
+	return d->halves && !is_native(d->precision);
 }
 
 static void forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 		    const float *w, const void *kept, const float *bias, float *y)
 {
+	bool native = is_native(d->precision), apart = is_apart(d);
 	float *at = d->workspace;
+	const void *from = activations(d, n * in, x, &at), *by = weights(d, in, out, w, kept, &at);
+	float *sums = apart ? at : y, *across = at + (apart ? n * out : 0);
 
-	if (is_native(d->precision)) {
-		const uint16_t *half = halved(d, n * in, x, &at);
-		const uint16_t *read = halved_weights(in, out, w, kept, &at);
-
-		check(d, multiply(true, n, in, out, half, read, orr_rounded_columns(in), bias,
-				  d->halves, y, at));
-		return;
-	}
-	x = rounded(d, n * in, x, &at);
-	w = weights(d, in, out, w, kept, &at);
-	float *sums = wide(d, y, at);
-	float *across = at + (d->halves ? n * out : 0);
-
-	(void)multiply(false, n, in, out, x, w, in, bias, false, sums, across);
-	keep(d, n * out, sums, y);
+	check(d, multiply(native, n, in, out, from, by, weights_row(d, in), bias,
+			  native && d->halves, sums, across));
+	if (apart)
+		orr_to_bf16(n * out, sums, (uint16_t *)y);
 }
 
 static void input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
 		  const float *w, const void *kept, float *dx)
 {
+	const struct orr_matmul product = {true, d->halves, false, 'N', 'N',
+					   n,    in,        out,   out, weights_row(d, in)};
+	bool apart = is_apart(d);
 	float *at = d->workspace;
+	const void *from = activations(d, n * out, dy, &at);
+	const void *by = weights(d, in, out, w, kept, &at);
 
-	if (is_native(d->precision)) {
-		const struct orr_matmul product = {
-			true, d->halves, false, 'N', 'N', n, in, out, out, orr_rounded_columns(in)};
-		const uint16_t *half = halved(d, n * out, dy, &at);
-
-		check(d,
-		      orr_matmul(&product, half, halved_weights(in, out, w, kept, &at), NULL, dx));
-		return;
-	}
-	dy = rounded(d, n * out, dy, &at);
-	w = weights(d, in, out, w, kept, &at);
-	orr_gemm('N', 'N', n, in, out, 1, dy, out, w, in, 0, wide(d, dx, at), in);
-	keep(d, n * in, at, dx);
+	if (is_native(d->precision))
+		check(d, orr_matmul(&product, from, by, NULL, dx));
+	else
+		orr_gemm('N', 'N', n, in, out, 1, from, out, by, in, 0, apart ? at : dx, in);
+	if (apart)
+		orr_to_bf16(n * in, at, (uint16_t *)dx);
 }
 
 /* dbias is no product: it adds up dy as it is. */
@@ -285,18 +258,11 @@ static void weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, con
 		   const float *dy, float *apart, float *dw, float *dbias)
 {
 	float *at = d->workspace;
+	const void *from = activations(d, n * in, x, &at), *by = activations(d, n * out, dy, &at);
 
 	if (dbias)
 		sum_bias(d, n, out, dy, apart, dbias);
-	if (is_native(d->precision)) {
-		const uint16_t *half = halved(d, n * in, x, &at);
-
-		check(d, multiply_slices(true, n, in, out, half, halved(d, n * out, dy, &at), apart,
-					 dw));
-		return;
-	}
-	x = rounded(d, n * in, x, &at);
-	(void)multiply_slices(false, n, in, out, x, rounded(d, n * out, dy, &at), apart, dw);
+	check(d, multiply_slices(is_native(d->precision), n, in, out, from, by, apart, dw));
 }
 
 const struct orr_linear_kernels orr_linear_cpu = {

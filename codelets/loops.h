@@ -1,6 +1,7 @@
 #pragma once
 /* (private to a CPU core's kernels) Loops over elements that several of them have; count: how
  * many. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
@@ -12,6 +13,15 @@ void orr_round_bf16(int64_t count, const float *x, float *y);          /* to bf1
 void orr_to_bf16(int64_t count, const float *x, uint16_t *y);          /* the same bits, in half */
 void orr_from_bf16(int64_t count, const uint16_t *x, float *y);
 void orr_add_from_bf16(int64_t count, const uint16_t *x, float *sum);
+
+/* Activations x from number `at` on as floats: where they are or, of bfloat16, in room. And where
+ * those of y are to be written, which are then kept. */
+const float *orr_floats_at(bool halves, const float *x, int64_t at, int64_t count, float *room);
+static inline float *orr_floats_to(bool halves, float *y, int64_t at, float *room)
+{
+	return halves ? room : y + at;
+}
+void orr_floats_keep(bool halves, float *y, int64_t at, int64_t count, const float *room);
 
 /* (linear.c) What its products ask of the workspace. */
 size_t orr_linear_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);

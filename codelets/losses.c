@@ -10,13 +10,6 @@
 #include "shapes.h"
 #include "vector.h"
 
-/* x becomes exp(x - top) */
-ORR_VECTOR static void class_exponentials(int64_t width, float top, float *x)
-{
-	for (int64_t i = 0; i < width; i++)
-		x[i] = orr_exp_of(x[i] - top);
-}
-
 /* p - target in double: near 1 a float keeps nothing of it. e: sum times p, and then the slope. */
 ORR_VECTOR static void class_slopes(int64_t width, double target, double sum, double share,
 				    float *e)
@@ -38,9 +31,7 @@ static double cross_entropy(const struct orr_classes *k, const float *scores, in
 
 	for (int64_t i = 0; i < k->width && rest > 0; i++)
 		others += i == own ? 0.0 : (double)scores[i] - top;
-	if (slope != scores)
-		memcpy(slope, scores, (size_t)k->width * sizeof(*slope));
-	class_exponentials(k->width, (float)top, slope);
+	orr_row_exps(k->width, 1, (float)top, scores, slope);
 	for (int64_t i = 0; i < k->width; i++)
 		sum += (double)slope[i];
 	hit = slope[own];
@@ -65,20 +56,6 @@ static double row_entropy(const struct orr_classes *k, const float *scores, floa
 	return NAN;
 }
 
-/* The same where both are bfloat16, by way of a row of floats. */
-static double half_entropy(struct orr_device *d, const struct orr_classes *k,
-			   const uint16_t *scores, float class, double share, uint16_t *slope,
-			   struct orr_metrics *seen)
-{
-	float *row = d->workspace;
-	double loss;
-
-	orr_from_bf16(k->width, scores, row);
-	loss = row_entropy(k, row, class, share, row, seen);
-	orr_to_bf16(k->width, row, slope);
-	return loss;
-}
-
 /* A sample, whose scores begin at value `at` of all. */
 static double sample_entropy(struct orr_device *d, const struct orr_classes *k, int64_t at,
 			     const float *scores, const float *classes, float *slope,
@@ -91,11 +68,13 @@ static double sample_entropy(struct orr_device *d, const struct orr_classes *k, 
 		counted += !(classes[r] >= k->ignored && classes[r] <= k->ignored);
 	seen->classified += counted;
 	share = 1.0 / (double)counted;
-	for (int64_t r = 0; r < k->rows; r++, at += k->width)
-		loss += d->halves
-				? half_entropy(d, k, (const uint16_t *)scores + at, classes[r],
-					       share, (uint16_t *)slope + at, seen)
-				: row_entropy(k, scores + at, classes[r], share, slope + at, seen);
+	for (int64_t r = 0; r < k->rows; r++, at += k->width) {
+		const float *row = orr_floats_at(d->halves, scores, at, k->width, d->workspace);
+		float *to = orr_floats_to(d->halves, slope, at, d->workspace);
+
+		loss += row_entropy(k, row, classes[r], share, to, seen);
+		orr_floats_keep(d->halves, slope, at, k->width, to);
+	}
 	return loss;
 }
 
@@ -125,8 +104,7 @@ static void class_part(struct orr_device *d, int64_t n, int64_t first, int64_t w
 			own = orr_class_at(first, width, classes[r]);
 		double sum = 0, total = 0;
 
-		memcpy(exponentials, scores, (size_t)width * sizeof(*scores));
-		class_exponentials(width, scores[best], exponentials);
+		orr_row_exps(width, 1, scores[best], scores, exponentials);
 		for (int64_t i = 0; i < width; i++) {
 			sum += (double)exponentials[i];
 			total += (double)scores[i] - (double)scores[best];

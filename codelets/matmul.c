@@ -49,7 +49,7 @@ enum { N_KEPT = 256, N_OPERANDS = 4 }; /* a, b, c and a bias */
 struct made {
 	struct orr_matmul shape;
 	dnnl_primitive_t primitive; /* NULL: there is none */
-	dnnl_memory_t a, b, bias, c;
+	dnnl_memory_t operands[N_OPERANDS];
 };
 
 /* A thread's; oneDNN wants a primitive to run where it was made. */
@@ -113,10 +113,8 @@ static void forget(dnnl_memory_desc_t d[N_OPERANDS])
 static void unmake(struct made *m)
 {
 	dnnl_primitive_destroy(m->primitive);
-	dnnl_memory_destroy(m->a);
-	dnnl_memory_destroy(m->b);
-	dnnl_memory_destroy(m->bias);
-	dnnl_memory_destroy(m->c);
+	for (int i = 0; i < N_OPERANDS; i++)
+		dnnl_memory_destroy(m->operands[i]);
 	*m = (struct made){.shape = m->shape};
 }
 
@@ -157,15 +155,6 @@ static bool begin_thread(void)
 	return false;
 }
 
-static void operand(dnnl_dims_t dims, dnnl_dims_t strides, char form, int64_t rows, int64_t columns,
-		    int64_t row)
-{
-	dims[0] = rows;
-	dims[1] = columns;
-	strides[0] = form == 'N' ? row : 1;
-	strides[1] = form == 'N' ? 1 : row;
-}
-
 /* The reference is a plain loop: in float32 orr_gemm is faster. */
 static bool is_wanted(const_dnnl_primitive_desc_t chosen, bool bf16)
 {
@@ -180,23 +169,29 @@ static void make(struct made *m)
 	const struct orr_matmul *s = &m->shape;
 	dnnl_data_type_t type = s->bf16 ? dnnl_bf16 : dnnl_f32;
 	dnnl_data_type_t sum_type = s->half ? dnnl_bf16 : dnnl_f32;
-	dnnl_dims_t dims[N_OPERANDS] = {{0}}, strides[N_OPERANDS] = {{0}};
+	const struct {
+		dnnl_data_type_t type;
+		char form;
+		int64_t rows, columns, row;
+	} all[N_OPERANDS] = {
+		{type, s->a_form, s->rows, s->inner, s->a_row},
+		{type, s->b_form, s->inner, s->columns, s->b_row},
+		{sum_type, 'N', s->rows, s->columns, s->columns},
+		{dnnl_f32, 'N', 1, s->columns, s->columns},
+	};
 	dnnl_memory_desc_t d[N_OPERANDS] = {0};
 	dnnl_primitive_desc_t chosen = NULL;
+	bool fails = false;
 
-	operand(dims[0], strides[0], s->a_form, s->rows, s->inner, s->a_row);
-	operand(dims[1], strides[1], s->b_form, s->inner, s->columns, s->b_row);
-	operand(dims[2], strides[2], 'N', s->rows, s->columns, s->columns);
-	operand(dims[3], strides[3], 'N', 1, s->columns, s->columns);
-	if (describe(&d[0], type, dims[0], strides[0]) ||
-	    describe(&d[1], type, dims[1], strides[1]) ||
-	    describe(&d[2], sum_type, dims[2], strides[2]) ||
-	    describe(&d[3], dnnl_f32, dims[3], strides[3]) || choose(&chosen, d, s->bias) ||
-	    !is_wanted(chosen, s->bf16) ||
-	    dnnl_memory_create(&m->a, GIVEN(d[0]), own->engine, DNNL_MEMORY_NONE) ||
-	    dnnl_memory_create(&m->b, GIVEN(d[1]), own->engine, DNNL_MEMORY_NONE) ||
-	    dnnl_memory_create(&m->c, GIVEN(d[2]), own->engine, DNNL_MEMORY_NONE) ||
-	    dnnl_memory_create(&m->bias, GIVEN(d[3]), own->engine, DNNL_MEMORY_NONE) ||
+	for (int i = 0; i < N_OPERANDS && !fails; i++) {
+		const dnnl_dims_t dims = {all[i].rows, all[i].columns};
+		const dnnl_dims_t rows = {all[i].row, 1}, turned = {1, all[i].row};
+
+		fails = describe(&d[i], all[i].type, dims, all[i].form == 'N' ? rows : turned) ||
+			dnnl_memory_create(&m->operands[i], GIVEN(d[i]), own->engine,
+					   DNNL_MEMORY_NONE);
+	}
+	if (fails || choose(&chosen, d, s->bias) || !is_wanted(chosen, s->bf16) ||
 	    dnnl_primitive_create(&m->primitive, chosen))
 		unmake(m);
 	dnnl_primitive_desc_destroy(chosen);
@@ -237,21 +232,20 @@ bool orr_matmul(const struct orr_matmul *shape, const void *a, const void *b, co
 {
 	int n_threads = begin();
 	struct made *m = find(shape);
-	bool computed = false;
+	const void *at[N_OPERANDS] = {a, b, c, bias};
+	bool computed = m && m->primitive;
 
-	if (m && m->primitive) {
-		/* oneDNN writes to none but c */
-		const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, m->a},
-						     {DNNL_ARG_WEIGHTS, m->b},
-						     {DNNL_ARG_DST, m->c},
-						     {DNNL_ARG_BIAS, m->bias}};
-		int n_given = shape->bias ? 4 : 3;
+	/* oneDNN writes to none but c */
+	for (int i = 0; i < N_OPERANDS && computed; i++)
+		computed = !dnnl_memory_set_data_handle(m->operands[i], (void *)(uintptr_t)at[i]);
+	if (computed) {
+		const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, m->operands[0]},
+						     {DNNL_ARG_WEIGHTS, m->operands[1]},
+						     {DNNL_ARG_DST, m->operands[2]},
+						     {DNNL_ARG_BIAS, m->operands[3]}};
 
-		computed = !dnnl_memory_set_data_handle(m->a, (void *)(uintptr_t)a) &&
-			   !dnnl_memory_set_data_handle(m->b, (void *)(uintptr_t)b) &&
-			   !dnnl_memory_set_data_handle(m->bias, (void *)(uintptr_t)bias) &&
-			   !dnnl_memory_set_data_handle(m->c, c) &&
-			   !dnnl_primitive_execute(m->primitive, own->stream, n_given, arguments) &&
+		computed = !dnnl_primitive_execute(m->primitive, own->stream, shape->bias ? 4 : 3,
+						   arguments) &&
 			   !dnnl_stream_wait(own->stream);
 	}
 	end(n_threads);

@@ -91,14 +91,14 @@ int64_t orr_instance_parameter_floats(const struct orr_instance *is)
 const struct orr_attribute orr_loss_attributes[] = {ORR_LOSS_WEIGHT, {0}};
 
 const struct orr_division orr_divisions_alike[3] = {
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+	{ORR_LIES(ORR_SHARDING_ROWS)},
+	{ORR_LIES(ORR_SHARDING_COLUMNS)},
+	{ORR_LIES(ORR_SHARDING_COPIED)},
 };
 
 const struct orr_division orr_divisions_rows[2] = {
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+	{ORR_LIES(ORR_SHARDING_ROWS)},
+	{ORR_LIES(ORR_SHARDING_COPIED)},
 };
 
 struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value)
@@ -135,29 +135,43 @@ bool orr_instance_counts(const struct orr_instance *is, double operations, char 
 			  is->op->name);
 }
 
+bool orr_instance_same_width(const struct orr_instance *is, int i, int j, const char *const *inputs,
+			     char *text, size_t size)
+{
+	const struct orr_shape *a = &is->inputs[i], *b = &is->inputs[j];
+
+	return a->columns == b->columns ||
+	       orr_refuse(text, size,
+			  "%s reads equal widths, and %.60s has %lld columns and %.60s %lld: make "
+			  "them equal",
+			  is->op->name, inputs[i], (long long)a->columns, inputs[j],
+			  (long long)b->columns);
+}
+
+bool orr_instance_same_shape(const struct orr_instance *is, int i, int j, const char *what,
+			     const char *const *inputs, char *text, size_t size)
+{
+	const struct orr_shape *a = &is->inputs[i], *b = &is->inputs[j];
+
+	return (a->rows == b->rows && a->columns == b->columns) ||
+	       orr_refuse(
+		       text, size,
+		       "%s reads %sequal shapes, and %.60s is %lld x %lld and %.60s %lld x %lld: "
+		       "make them equal",
+		       is->op->name, what, inputs[i], (long long)a->rows, (long long)a->columns,
+		       inputs[j], (long long)b->rows, (long long)b->columns);
+}
+
 static bool is_alike(const struct orr_instance *is, const char *const *inputs, char *text,
 		     size_t size)
 {
-	const struct orr_shape *a = &is->inputs[0];
+	bool alike = true;
 
-	for (int i = 1; i < is->n_inputs; i++) {
-		const struct orr_shape *b = &is->inputs[i];
-
-		if (a->rows != b->rows)
-			return orr_refuse(
-				text, size,
-				"%s reads equal shapes, and %.60s is %lld x %lld and %.60s %lld x "
-				"%lld: make them equal",
-				is->op->name, inputs[0], (long long)a->rows, (long long)a->columns,
-				inputs[i], (long long)b->rows, (long long)b->columns);
-		if (a->columns != b->columns)
-			return orr_refuse(text, size,
-					  "%s reads equal widths, and %.60s has %lld columns and "
-					  "%.60s %lld: make them equal",
-					  is->op->name, inputs[0], (long long)a->columns, inputs[i],
-					  (long long)b->columns);
-	}
-	return true;
+	for (int i = 1; i < is->n_inputs && alike; i++)
+		alike = is->inputs[0].rows == is->inputs[i].rows
+				? orr_instance_same_width(is, 0, i, inputs, text, size)
+				: orr_instance_same_shape(is, 0, i, "", inputs, text, size);
+	return alike;
 }
 
 bool orr_instance_infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)

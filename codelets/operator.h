@@ -277,6 +277,8 @@ bool orr_instance_infer(struct orr_instance *is, const char *const *inputs, char
 
 /* How many inputs a descriptor reads; most 0: no limit. */
 #define ORR_READS(least, most) .least_inputs = (least), .most_inputs = (most)
+/* Of a way: its first input, and those behind it, lie as its output does. */
+#define ORR_LIES(sharding) .n_inputs = 1, .inputs = {sharding}, .output = (sharding)
 /* The ways of a descriptor: all of an array. */
 #define ORR_DIVIDED(list) .divisions = (list), .n_divisions = sizeof(list) / sizeof(*(list))
 /* Of an operator that takes each float for itself. */
@@ -288,6 +290,11 @@ extern const struct orr_division orr_divisions_rows[2];
 /* A parameter of one dimension, spared by weight decay: a bias of 0, a gain of 1. */
 struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value);
 void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor parameter);
+/* Have inputs i and j one width, or one shape? what: "keys and values of ", or nothing. */
+bool orr_instance_same_width(const struct orr_instance *is, int i, int j, const char *const *inputs,
+			     char *text, size_t size);
+bool orr_instance_same_shape(const struct orr_instance *is, int i, int j, const char *what,
+			     const char *const *inputs, char *text, size_t size);
 /* Can its operations be counted? They are told as a double, which does not overflow. */
 bool orr_instance_counts(const struct orr_instance *is, double operations, char *text, size_t size);
 /* Writes the message; returns false. */

@@ -171,21 +171,19 @@ static void step(struct orr_device *d, const struct orr_rule *rule, int64_t numb
 
 /* ---- the norm of a gradient ---- */
 
-#define LANES 16
-
 /* Squares of n elements, the first of which is number `at` of its tensor. */
 ORR_VECTOR static void add_squares(int64_t at, int64_t n, const float *restrict x,
 				   double *restrict lanes)
 {
 	int64_t i = 0;
 
-	for (; i < n && (at + i) % LANES; i++)
-		lanes[(at + i) % LANES] += (double)x[i] * (double)x[i];
-	for (; i + LANES <= n; i += LANES)
-		for (int k = 0; k < LANES; k++)
+	for (; i < n && (at + i) % ORR_LANES; i++)
+		lanes[(at + i) % ORR_LANES] += (double)x[i] * (double)x[i];
+	for (; i + ORR_LANES <= n; i += ORR_LANES)
+		for (int k = 0; k < ORR_LANES; k++)
 			lanes[k] += (double)x[i + k] * (double)x[i + k];
 	for (; i < n; i++)
-		lanes[(at + i) % LANES] += (double)x[i] * (double)x[i];
+		lanes[(at + i) % ORR_LANES] += (double)x[i] * (double)x[i];
 }
 
 /* Their sum; they are zero afterwards. */
@@ -193,7 +191,7 @@ static double sum_lanes(double *lanes)
 {
 	double sum = 0;
 
-	for (int k = 0; k < LANES; k++) {
+	for (int k = 0; k < ORR_LANES; k++) {
 		sum += lanes[k];
 		lanes[k] = 0;
 	}
@@ -204,7 +202,7 @@ static void squares(struct orr_device *d, int64_t n, const float *const *blocks,
 		    bool summed, const struct orr_extent *tensors, int n_tensors, double *sums)
 {
 	const struct source from = {blocks, n_blocks, summed || n_blocks == 1};
-	double lanes[LANES] = {0};
+	double lanes[ORR_LANES] = {0};
 	float part[PART];
 	int t = 0;
 

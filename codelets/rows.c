@@ -30,6 +30,17 @@ float orr_row_largest(int64_t n, const float *x, float least)
 	return largest(n, x, least);
 }
 
+ORR_VECTOR static void row_exps(int64_t n, float factor, float most, const float *x, float *y)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = orr_exp_of(factor * x[i] - most);
+}
+
+void orr_row_exps(int64_t n, float factor, float most, const float *x, float *y)
+{
+	row_exps(n, factor, most, x, y);
+}
+
 ORR_VECTOR static float exponentials(int64_t n, float most, float *x)
 {
 	float lanes[ORR_LANES] = {0}, sum = 0;

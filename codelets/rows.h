@@ -5,6 +5,8 @@
 
 int64_t orr_row_best(int64_t n, const float *x);               /* the first of the largest */
 float orr_row_largest(int64_t n, const float *x, float least); /* or least, or NaN is skipped */
+/* y = exp(factor x - most) */
+void orr_row_exps(int64_t n, float factor, float most, const float *x, float *y);
 /* x becomes exp(x - most); returns their sum. */
 float orr_row_exponentials(int64_t n, float most, float *x);
 float orr_row_dot(int64_t n, const float *x, const float *y);

@@ -70,18 +70,16 @@ static void softmax_forward(struct orr_device *d, int64_t n, int64_t width, cons
 			  y);
 }
 
-ORR_VECTOR static void softmax_slopes(int64_t n, float along, const float *restrict y,
-				      const float *restrict dy, float *restrict dx)
+ORR_VECTOR static void softmax_input(struct orr_device *d, int64_t n, int64_t width,
+				     const float *restrict y, const float *restrict dy,
+				     float *restrict dx)
 {
-	for (int64_t i = 0; i < n; i++)
-		dx[i] = y[i] * (dy[i] - along);
-}
+	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width) {
+		float along = orr_row_dot(width, y, dy);
 
-static void softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
-			  const float *dy, float *dx)
-{
-	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width)
-		softmax_slopes(width, orr_row_dot(width, y, dy), y, dy, dx);
+		for (int64_t i = 0; i < width; i++)
+			dx[i] = y[i] * (dy[i] - along);
+	}
 }
 
 static void normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
@@ -95,21 +93,19 @@ static void normalise_forward(struct orr_device *d, int64_t n, int64_t width, fl
 	}
 }
 
-ORR_VECTOR static void length_slopes(int64_t n, float factor, float along, const float *restrict y,
-				     const float *restrict dy, float *restrict dx)
-{
-	for (int64_t i = 0; i < n; i++)
-		dx[i] = factor * (dy[i] - along * y[i]);
-}
-
 /* Shorter rows than epsilon are scaled by a constant, and keep what points along them. */
-static void normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
-			    const float *y, const float *factors, const float *dy, float *dx)
+ORR_VECTOR static void normalise_input(struct orr_device *d, int64_t n, int64_t width,
+				       float epsilon, const float *restrict y,
+				       const float *restrict factors, const float *restrict dy,
+				       float *restrict dx)
 {
-	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width)
-		length_slopes(width, factors[r],
-			      factors[r] < 1.0f / epsilon ? orr_row_dot(width, y, dy) : 0.0f, y, dy,
-			      dx);
+	for (int64_t r = 0; r < n; r++, y += width, dy += width, dx += width) {
+		float factor = factors[r];
+		float along = factor < 1.0f / epsilon ? orr_row_dot(width, y, dy) : 0.0f;
+
+		for (int64_t i = 0; i < width; i++)
+			dx[i] = factor * (dy[i] - along * y[i]);
+	}
 }
 
 /* ---- ids ---- */

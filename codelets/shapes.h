@@ -30,9 +30,11 @@ ORR_ELEMENT int64_t orr_window_places(const struct orr_window *w)
 struct orr_view {
 	int64_t y, x, row, row_end, column, column_end;
 };
-ORR_ELEMENT struct orr_view orr_window_view(const struct orr_window *w, int64_t row, int64_t column)
+ORR_ELEMENT struct orr_view orr_window_view(const struct orr_window *w, int64_t place)
 {
-	int64_t y = row * w->stride - w->padding, x = column * w->stride - w->padding;
+	int64_t columns = orr_window_columns(w);
+	int64_t y = place / columns * w->stride - w->padding;
+	int64_t x = place % columns * w->stride - w->padding;
 	struct orr_view v = {y, x, y < 0 ? 0 : y, y + w->side, x < 0 ? 0 : x, x + w->side};
 
 	v.row_end = v.row_end < w->height ? v.row_end : w->height;

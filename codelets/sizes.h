@@ -175,12 +175,13 @@ ORR_ELEMENT void orr_routing_slopes(const struct orr_routing *r, const float *sc
 						       : along * (1.0f - at[0].weight);
 }
 
-/* The row of the expert's, in its sample, that a choice of `row` of all has; -1: it is not of this
- * expert, or was dropped. */
-ORR_ELEMENT int64_t orr_routing_at(const struct orr_routing *r, int64_t expert, int64_t row,
-				   const struct orr_routed *c)
+/* Which of the expert's rows of all samples choice j of row i is; -1: it is not of this expert, or
+ * was dropped. */
+ORR_ELEMENT int64_t orr_routing_at(const struct orr_routing *r, int64_t expert, int64_t i,
+				   int64_t j, const struct orr_routed *route)
 {
-	int64_t group = row % r->rows / (r->rows / r->groups);
+	const struct orr_routed *c = &route[i * r->top + j];
+	int64_t group = i / (r->rows / r->groups);
 
 	if (!(c->expert >= (float)expert && c->expert <= (float)expert && c->place >= 0.0f &&
 	      c->place < (float)r->places))

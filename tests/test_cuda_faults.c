@@ -149,7 +149,7 @@ static void use_freed(bool planted)
 }
 
 /* The kernel of a sum; its argument 1 is what is done with each item, with all pointers. */
-#define SUM "orr_each <I = long int; F = orr_item<orr_map<true, plus, float> >>"
+#define SUM "orr_each <I = long int; F = orr_item<orr_map<true, plus, float, float, float> >>"
 
 static const struct {
 	void (*f)(bool planted);

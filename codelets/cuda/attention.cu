@@ -2,6 +2,7 @@
  * tiles of others pass by, a lane for each. Forward and dq: the rows are queries and keys pass by;
  * dk and dv: the other way round. A: float, or uint16_t of bfloat16. */
 #include "attention.h"
+#include "rows.h"
 
 #define ORR_EACH 4   /* rows of a warp */
 #define ORR_LANES 32 /* others at once, at most */
@@ -107,21 +108,9 @@ template <class A> __device__ inline void put(A *to, float v)
 	orr_store<1>(to, &v);
 }
 
-__device__ inline float warp_sum(float v)
-{
-	for (int offset = 16; offset; offset /= 2)
-		v += __shfl_xor_sync(ORR_ALL_LANES, v, offset);
-	return v;
-}
-
 __device__ inline float warp_most(float v)
 {
-	for (int offset = 16; offset; offset /= 2) {
-		float other = __shfl_xor_sync(ORR_ALL_LANES, v, offset);
-
-		v = other > v || isnan(other) ? other : v;
-	}
-	return v;
+	return row_fold<32>(v, [](float a, float b) { return b > a || isnan(b) ? b : a; });
 }
 
 /* ---- forward ---- */
@@ -139,7 +128,7 @@ __device__ inline float soften(float score, bool seen, float *most, float *total
 	}
 	p = seen ? orr_exp_of(score - now) : 0.0f;
 	*past = *most == -INFINITY ? 0.0f : orr_exp_of(*most - now);
-	*total = *total * *past + warp_sum(p);
+	*total = *total * *past + row_sum<32>(p);
 	*most = now;
 	return p;
 }
@@ -222,33 +211,6 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 /* ---- backward ---- */
 
-/* along[sample][head][query]: y times dy, both as rows of the head. */
-template <class A>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	slopes_along(struct orr_attention a, const A *y, const A *dy, float *along)
-{
-	int64_t rows = a.n * a.heads * a.queries, turn = (int64_t)gridDim.x * (ORR_BLOCK / 32);
-	int64_t r = (int64_t)blockIdx.x * (ORR_BLOCK / 32) + threadIdx.x / 32;
-
-	for (; r < rows; r += turn) {
-		int64_t i = r % a.queries, head = r / a.queries % a.heads;
-		int64_t s = r / a.queries / a.heads;
-		int64_t at = ((s * a.queries + i) * a.heads + head) * a.width;
-		float sum = 0;
-
-		for (int64_t e = threadIdx.x % 32; e < a.width; e += 32) {
-			float v, slope;
-
-			orr_load<1>(&v, y + at + e);
-			orr_load<1>(&slope, dy + at + e);
-			sum += v * as_read(a, slope);
-		}
-		sum = warp_sum(sum);
-		if (threadIdx.x % 32 == 0)
-			along[r] = sum;
-	}
-}
-
 /* A block's shared memory: rows and what is added up for them; the others; what ties them. */
 struct parts {
 	float *own, *own_slopes, *sum, *sum_v;
@@ -309,47 +271,34 @@ __device__ inline void leave(int64_t n, int64_t width, const float *from, int64_
 		put(to + e / width * row_floats + e % width, from[e]);
 }
 
-/* KEYS: the rows are keys, and queries of all heads that read them pass by. Else they are queries.
- */
 template <bool KEYS, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	backward(struct orr_attention a, struct tile t, float factor, struct pass<A> b)
 {
 	ORR_SHARED_FLOATS(shared);
 	const parts m(shared, t, t.rows * a.width, KEYS);
-	int64_t group = a.heads / a.kv_heads, heads = KEYS ? a.kv_heads : a.heads;
-	int64_t n_rows = KEYS ? a.keys : a.queries, n_others = KEYS ? a.queries : a.keys;
-	int64_t row = heads * a.width, other_row = (KEYS ? a.heads : a.kv_heads) * a.width;
-	int64_t n_tiles = orr_ceil(n_rows, t.rows), items = a.n * heads * n_tiles;
+	const back_item<KEYS> all(a);
+	int64_t n_tiles = orr_ceil(all.n_rows, t.rows), items = a.n * all.heads * n_tiles;
 
 	for (int64_t at = blockIdx.x; at < items; at += gridDim.x) {
-		const item i(at, heads, n_tiles, t.rows);
-		int64_t rest = n_rows - i.first, n = rest < t.rows ? rest : t.rows;
-		int64_t from = (i.sample * n_rows + i.first) * row + i.head * a.width;
+		const item i(at, all.heads, n_tiles, t.rows);
+		int64_t rest = all.n_rows - i.first, n = rest < t.rows ? rest : t.rows;
+		int64_t from = all.from(i);
 		int64_t keys = orr_attention_keys(&a, b.lengths ? b.lengths + i.sample : NULL);
-		int64_t begin = KEYS && a.causal ? i.first / t.lanes * t.lanes : 0;
-		int64_t end = KEYS ? (i.first < keys ? a.queries : 0) : keys;
 
-		if (!KEYS && a.causal && end > i.first + t.rows)
-			end = i.first + t.rows;
 		__syncthreads();
-		fetch(a, t, t.rows, n, (KEYS ? b.k : b.q) + from, row, a.width, m.own);
-		fetch(a, t, t.rows, n, (KEYS ? b.v : b.dy) + from, row, a.width, m.own_slopes);
+		fetch(a, t, t.rows, n, (KEYS ? b.k : b.q) + from, all.row, a.width, m.own);
+		fetch(a, t, t.rows, n, (KEYS ? b.v : b.dy) + from, all.row, a.width, m.own_slopes);
 		clear((KEYS ? 2 : 1) * t.rows * a.width, m.sum);
-		for (int64_t h = 0; h < (KEYS ? group : 1); h++) {
-			int64_t query_head = KEYS ? i.head * group + h : i.head;
-			int64_t other_head = KEYS ? query_head : i.head / group;
-
-			for (int64_t j = begin; j < end; j += t.lanes)
-				pass_by<KEYS>(a, t, factor, b, m, i.first, j, end - j,
-					      (i.sample * n_others + j) * other_row +
-						      other_head * a.width,
-					      (i.sample * a.heads + query_head) * a.queries, keys);
-		}
+		all.each_tile(i, keys, t.rows, t.lanes,
+			      [&](int64_t j, int64_t others, int64_t there, int64_t sums_at) {
+				      pass_by<KEYS>(a, t, factor, b, m, i.first, j, others, there,
+						    sums_at, keys);
+			      });
 		__syncthreads();
-		leave(n, a.width, m.sum, row, KEYS ? (b.dk ? b.dk + from : NULL) : b.dq + from);
+		leave(n, a.width, m.sum, all.row, KEYS ? (b.dk ? b.dk + from : NULL) : b.dq + from);
 		if (KEYS)
-			leave(n, a.width, m.sum_v, row, b.dv ? b.dv + from : NULL);
+			leave(n, a.width, m.sum_v, all.row, b.dv ? b.dv + from : NULL);
 	}
 }
 
@@ -381,29 +330,50 @@ template <class A>
 static void start_forward(struct orr_device *d, const struct orr_attention *a, const A *q,
 			  const A *k, const A *v, const float *lengths, A *y, float *sums)
 {
-	struct tile t =
-		tile_of(a->width, 2, 1, 1, orr_address(q) | orr_address(k) | orr_address(v));
-	const auto kernel = forward<A>;
+	struct tile t = tile_of(a->width, 2, 1, 1, orr_address(q, k, v));
 
 	if constexpr (std::is_same_v<A, uint16_t>)
 		if (orr_attention_is_wmma(a)) {
 			orr_attention_wmma_forward(d, a, factor_of(a), q, k, v, lengths, y, sums);
 			return;
 		}
-	ORR_LAUNCH(kernel, blocks_of(a, t, false), threads_of(t), t.bytes, d->cuda->stream, *a, t,
-		   factor_of(a), q, k, v, lengths, y, sums);
-	orr_cuda_ok(d, cudaGetLastError(), "attention");
+	orr_launch(d, "attention", forward<A>, blocks_of(a, t, false), threads_of(t), t.bytes, *a,
+		   t, factor_of(a), q, k, v, lengths, y, sums);
 }
 
-static void start_attention_forward(struct orr_device *d, const struct orr_attention *a,
-				    const float *q, const float *k, const float *v,
-				    const float *lengths, float *y, float *sums)
+static void attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
+			      const float *k, const float *v, const float *lengths, float *y,
+			      float *sums)
 {
-	if (d->halves)
-		start_forward(d, a, orr_halves_of(q), orr_halves_of(k), orr_halves_of(v), lengths,
-			      orr_halves_of(y), sums);
-	else
-		start_forward(d, a, q, k, v, lengths, y, sums);
+	orr_typed(d->halves, [=](auto n) {
+		start_forward(d, a, orr_as(n, q), orr_as(n, k), orr_as(n, v), lengths, orr_as(n, y),
+			      sums);
+	});
+}
+
+/* along[sample][head][query]: y times dy, both as rows of the head. */
+template <class A>
+static void find_along(struct orr_device *d, const struct orr_attention &a, const A *y, const A *dy,
+		       float *along)
+{
+	by_warp(d, "attention backward", a.n * a.heads * a.queries,
+		[=] __device__(auto t, int64_t r) {
+			int64_t i = r % a.queries, head = r / a.queries % a.heads;
+			int64_t s = r / a.queries / a.heads;
+			int64_t at = ((s * a.queries + i) * a.heads + head) * a.width;
+			float sum = 0;
+
+			t.each(a.width, [&](int64_t e) {
+				float v, slope;
+
+				orr_load<1>(&v, y + at + e);
+				orr_load<1>(&slope, dy + at + e);
+				sum += v * as_read(a, slope);
+			});
+			sum = t.sum(sum);
+			if (!t.x())
+				along[r] = sum;
+		});
 }
 
 template <class A>
@@ -411,52 +381,42 @@ static void start_backward(struct orr_device *d, const struct orr_attention *a, 
 			   struct pass<A> b)
 {
 	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
-	uintptr_t together =
-		orr_address(b.q) | orr_address(b.k) | orr_address(b.v) | orr_address(b.dy);
+	uintptr_t together = orr_address(b.q, b.k, b.v, b.dy);
 	struct tile t = tile_of(a->width, 3, 2, 1, together),
 		    keys = tile_of(a->width, 4, 2, 2, together);
-	const auto of_slopes = slopes_along<A>;
-	const auto of_queries = backward<false, A>, of_keys = backward<true, A>;
 
 	b.along = along;
-	ORR_LAUNCH(of_slopes, orr_blocks(a->n * a->heads * a->queries, ORR_BLOCK / 32), ORR_BLOCK,
-		   0, d->cuda->stream, *a, y, b.dy, along);
+	find_along(d, *a, y, b.dy, along);
 	if constexpr (std::is_same_v<A, uint16_t>)
 		if (orr_attention_is_wmma(a)) {
 			orr_attention_wmma_backward(d, a, factor_of(a), b);
 			return;
 		}
 	if (b.dq)
-		ORR_LAUNCH(of_queries, blocks_of(a, t, false), threads_of(t), t.bytes,
-			   d->cuda->stream, *a, t, factor_of(a), b);
+		orr_launch(d, "attention backward", backward<false, A>, blocks_of(a, t, false),
+			   threads_of(t), t.bytes, *a, t, factor_of(a), b);
 	if (b.dk || b.dv)
-		ORR_LAUNCH(of_keys, blocks_of(a, keys, true), threads_of(keys), keys.bytes,
-			   d->cuda->stream, *a, keys, factor_of(a), b);
-	orr_cuda_ok(d, cudaGetLastError(), "attention backward");
+		orr_launch(d, "attention backward", backward<true, A>, blocks_of(a, keys, true),
+			   threads_of(keys), keys.bytes, *a, keys, factor_of(a), b);
 }
 
-static void start_attention_input(struct orr_device *d, const struct orr_attention *a,
-				  const float *q, const float *k, const float *v,
-				  const float *lengths, const float *y, const float *sums,
-				  const float *dy, float *dq, float *dk, float *dv)
+static void attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
+			    const float *k, const float *v, const float *lengths, const float *y,
+			    const float *sums, const float *dy, float *dq, float *dk, float *dv)
 {
-	struct pass<float> b = {
-		q, k, v, dy, lengths, sums, NULL, dq, dk, dv
-	};
-	struct pass<uint16_t> h = {
-		orr_halves_of(q), orr_halves_of(k), orr_halves_of(v),
-			orr_halves_of(dy), lengths, sums, NULL, orr_halves_of(dq),
-			orr_halves_of(dk), orr_halves_of(dv)
-	};
+	orr_typed(d->halves, [=](auto n) {
+		const struct pass<decltype(n)> b = {
+			orr_as(n, q), orr_as(n, k), orr_as(n, v),
+				orr_as(n, dy), lengths, sums, NULL, orr_as(n, dq), orr_as(n, dk),
+				orr_as(n, dv)
+		};
 
-	if (d->halves)
-		start_backward(d, a, orr_halves_of(y), h);
-	else
-		start_backward(d, a, y, b);
+		start_backward(d, a, orr_as(n, y), b);
+	});
 }
 
 const struct orr_attention_kernels orr_attention_cuda = {
 	.bytes = bytes,
-	.forward = start_attention_forward,
-	.input = start_attention_input,
+	.forward = attention_forward,
+	.input = attention_input,
 };

@@ -13,6 +13,50 @@ struct item {
 	}
 };
 
+/* Rows of a backward, and the others that pass by them. KEYS: the rows are keys, and queries of all
+ * heads that read them pass by; else they are queries, and keys do. */
+template <bool KEYS> struct back_item {
+	const struct orr_attention &a;
+	int64_t n_rows, n_others, heads, row, other_row; /* row: floats of one of the matrices */
+
+	__device__ back_item(const struct orr_attention &of)
+	    : a(of), n_rows(KEYS ? a.keys : a.queries), n_others(KEYS ? a.queries : a.keys),
+	      heads(KEYS ? a.kv_heads : a.heads), row(heads * a.width),
+	      other_row((KEYS ? a.heads : a.kv_heads) * a.width)
+	{
+	}
+	/* Where the item's rows begin. */
+	__device__ int64_t from(const struct item &i) const
+	{
+		return (i.sample * n_rows + i.first) * row + i.head * a.width;
+	}
+	/* f(j, how many there are from j on, where other j begins, where its head's sums do) for
+	 * each tile of `lanes` others that a tile of `rows` sees. keys: those that count. */
+	template <class F>
+	__device__ void each_tile(const struct item &i, int64_t keys, int rows, int lanes,
+				  F f) const
+	{
+		int64_t group = a.heads / a.kv_heads, begin = 0, end = keys;
+
+		if (KEYS)
+			end = i.first < keys ? a.queries : 0;
+		else if (a.causal && end > i.first + rows)
+			end = i.first + rows;
+		if (KEYS && a.causal)
+			begin = i.first / lanes * lanes;
+		for (int64_t h = 0; h < (KEYS ? group : 1); h++) {
+			int64_t query_head = KEYS ? i.head * group + h : i.head;
+			int64_t other_head = KEYS ? query_head : i.head / group;
+			int64_t sums_at = (i.sample * a.heads + query_head) * a.queries;
+
+			for (int64_t j = begin; j < end; j += lanes)
+				f(j, end - j,
+				  (i.sample * n_others + j) * other_row + other_head * a.width,
+				  sums_at);
+		}
+	}
+};
+
 /* What a backward reads and writes. */
 template <class A> struct pass {
 	const A *q, *k, *v, *dy;

@@ -292,8 +292,6 @@ __device__ inline void weigh(const struct orr_attention &a, float factor,
 	}
 }
 
-/* KEYS: the rows are keys, and queries of all heads that read them pass by. Else they are queries.
- */
 template <bool KEYS, int E>
 __global__ void __launch_bounds__(BACK_WARPS * 32)
 	wmma_backward(struct orr_attention a, struct shape h, float factor, struct pass<uint16_t> b)
@@ -307,61 +305,46 @@ __global__ void __launch_bounds__(BACK_WARPS * 32)
 			warp * SIDE * (2 * SCORES + WEIGHTS);
 	uint16_t *halves = reinterpret_cast<uint16_t *>(floats + 2 * SIDE * SCORES);
 	const own w = {floats, floats + SIDE * SCORES, halves, halves + SIDE * WEIGHTS};
-	int64_t group = a.heads / a.kv_heads, heads = KEYS ? a.kv_heads : a.heads;
-	int64_t n_rows = KEYS ? a.keys : a.queries, n_others = KEYS ? a.queries : a.keys;
-	int64_t row = heads * a.width, other_row = (KEYS ? a.heads : a.kv_heads) * a.width;
-	int64_t n_tiles = orr_ceil(n_rows, rows), items = a.n * heads * n_tiles;
+	const back_item<KEYS> all(a);
+	int64_t n_tiles = orr_ceil(all.n_rows, rows), items = a.n * all.heads * n_tiles;
 
 	for (int64_t at = blockIdx.x; at < items; at += gridDim.x) {
-		const item i(at, heads, n_tiles, rows);
-		int64_t rest = n_rows - i.first;
-		int64_t from = (i.sample * n_rows + i.first) * row + i.head * a.width;
+		const item i(at, all.heads, n_tiles, rows);
+		int64_t rest = all.n_rows - i.first, from = all.from(i);
 		int64_t keys = orr_attention_keys(&a, b.lengths ? b.lengths + i.sample : NULL);
-		int64_t begin = KEYS && a.causal ? i.first / OTHERS * OTHERS : 0;
-		int64_t end = KEYS ? (i.first < keys ? a.queries : 0) : keys;
 		sum sums[E], values[KEYS ? E : 1];
 
-		if (!KEYS && a.causal && end > i.first + rows)
-			end = i.first + rows;
 		clear<E>(sums);
 		clear<KEYS ? E : 1>(values);
 		__syncthreads();
-		fetch(h, rows, rest, (KEYS ? b.k : b.q) + from, row, mine);
-		fetch(h, rows, rest, (KEYS ? b.v : b.dy) + from, row, my_slopes);
-		for (int64_t g = 0; g < (KEYS ? group : 1); g++) {
-			int64_t query_head = KEYS ? i.head * group + g : i.head;
-			int64_t other_head = KEYS ? query_head : i.head / group;
-			int64_t sums_at = (i.sample * a.heads + query_head) * a.queries;
-
-			for (int64_t j = begin; j < end; j += OTHERS) {
-				int64_t there = (i.sample * n_others + j) * other_row +
-						other_head * a.width;
-
-				__syncthreads();
-				fetch(h, OTHERS, end - j, (KEYS ? b.q : b.k) + there, other_row,
-				      others);
-				fetch(h, OTHERS, end - j, (KEYS ? b.dy : b.v) + there, other_row,
-				      other_slopes);
-				__syncthreads();
-				multiply(h, mine + warp * SIDE * h.pitch, others, w.scores);
-				multiply(h, my_slopes + warp * SIDE * h.pitch, other_slopes,
-					 w.slope_scores);
-				__syncwarp();
-				weigh<KEYS>(a, factor, b, w, i.first + r, j, sums_at, keys);
-				__syncwarp();
-				add_others<E>(h, w.slopes, others, sums);
-				if constexpr (KEYS)
-					add_others<E>(h, w.weights, other_slopes, values);
-			}
-		}
+		fetch(h, rows, rest, (KEYS ? b.k : b.q) + from, all.row, mine);
+		fetch(h, rows, rest, (KEYS ? b.v : b.dy) + from, all.row, my_slopes);
+		all.each_tile(i, keys, rows, OTHERS,
+			      [&](int64_t j, int64_t n, int64_t there, int64_t sums_at) {
+				      __syncthreads();
+				      fetch(h, OTHERS, n, (KEYS ? b.q : b.k) + there, all.other_row,
+					    others);
+				      fetch(h, OTHERS, n, (KEYS ? b.dy : b.v) + there,
+					    all.other_row, other_slopes);
+				      __syncthreads();
+				      multiply(h, mine + warp * SIDE * h.pitch, others, w.scores);
+				      multiply(h, my_slopes + warp * SIDE * h.pitch, other_slopes,
+					       w.slope_scores);
+				      __syncwarp();
+				      weigh<KEYS>(a, factor, b, w, i.first + r, j, sums_at, keys);
+				      __syncwarp();
+				      add_others<E>(h, w.slopes, others, sums);
+				      if constexpr (KEYS)
+					      add_others<E>(h, w.weights, other_slopes, values);
+			      });
 		uint16_t *to = KEYS ? b.dk : b.dq;
-		int64_t place = from + warp * SIDE * row;
+		int64_t place = from + warp * SIDE * all.row;
 
 		if (to)
-			leave<E>(h, rest - warp * SIDE, 1, sums, w.scores, row, to + place);
+			leave<E>(h, rest - warp * SIDE, 1, sums, w.scores, all.row, to + place);
 		if constexpr (KEYS)
 			if (b.dv)
-				leave<E>(h, rest - warp * SIDE, 1, values, w.scores, row,
+				leave<E>(h, rest - warp * SIDE, 1, values, w.scores, all.row,
 					 b.dv + place);
 	}
 }
@@ -383,55 +366,44 @@ static unsigned blocks_of(const struct orr_attention *a, int64_t heads, int64_t 
 	return orr_blocks(a->n * heads * orr_ceil(rows, warps * SIDE), 1);
 }
 
-template <int E>
-static void start_forward(struct orr_device *d, const struct orr_attention *a, float factor,
-			  const uint16_t *q, const uint16_t *k, const uint16_t *v,
-			  const float *lengths, uint16_t *y, float *sums)
+/* f(a tile's products beside each other) */
+template <class F> static void by_head(const struct orr_attention *a, F f)
 {
-	const auto kernel = wmma_forward<E>;
-	shape h = shape_of(a, orr_address(q) | orr_address(k) | orr_address(v) | orr_address(y));
-	int rows = QUERY_WARPS * SIDE + 2 * OTHERS;
-
-	ORR_LAUNCH(kernel, blocks_of(a, a->heads, a->queries, QUERY_WARPS), QUERY_WARPS * 32,
-		   shared_bytes(a->width, rows, QUERY_WARPS, 1, 1), d->cuda->stream, *a, h, factor,
-		   q, k, v, lengths, y, sums);
-	orr_cuda_ok(d, cudaGetLastError(), "attention");
+	if (a->width <= 64)
+		f(std::integral_constant<int, 4>());
+	else
+		f(std::integral_constant<int, 8>());
 }
 
 void orr_attention_wmma_forward(struct orr_device *d, const struct orr_attention *a, float factor,
 				const uint16_t *q, const uint16_t *k, const uint16_t *v,
 				const float *lengths, uint16_t *y, float *sums)
 {
-	if (a->width <= 64)
-		start_forward<4>(d, a, factor, q, k, v, lengths, y, sums);
-	else
-		start_forward<8>(d, a, factor, q, k, v, lengths, y, sums);
-}
+	shape h = shape_of(a, orr_address(q, k, v, y));
+	int rows = QUERY_WARPS * SIDE + 2 * OTHERS;
 
-template <int E>
-static void start_backward(struct orr_device *d, const struct orr_attention *a, float factor,
-			   const struct pass<uint16_t> &b)
-{
-	const auto of_queries = wmma_backward<false, E>, of_keys = wmma_backward<true, E>;
-	shape h = shape_of(a, orr_address(b.q) | orr_address(b.k) | orr_address(b.v) |
-				      orr_address(b.dy) | orr_address(b.dq) | orr_address(b.dk) |
-				      orr_address(b.dv));
-	size_t bytes = shared_bytes(a->width, 2 * (BACK_WARPS * SIDE + OTHERS), BACK_WARPS, 2, 2);
-
-	if (b.dq)
-		ORR_LAUNCH(of_queries, blocks_of(a, a->heads, a->queries, BACK_WARPS),
-			   BACK_WARPS * 32, bytes, d->cuda->stream, *a, h, factor, b);
-	if (b.dk || b.dv)
-		ORR_LAUNCH(of_keys, blocks_of(a, a->kv_heads, a->keys, BACK_WARPS), BACK_WARPS * 32,
-			   bytes, d->cuda->stream, *a, h, factor, b);
-	orr_cuda_ok(d, cudaGetLastError(), "attention backward");
+	by_head(a, [=](auto e) {
+		orr_launch(d, "attention", wmma_forward<e.value>,
+			   blocks_of(a, a->heads, a->queries, QUERY_WARPS), QUERY_WARPS * 32,
+			   shared_bytes(a->width, rows, QUERY_WARPS, 1, 1), *a, h, factor, q, k, v,
+			   lengths, y, sums);
+	});
 }
 
 void orr_attention_wmma_backward(struct orr_device *d, const struct orr_attention *a, float factor,
 				 struct pass<uint16_t> b)
 {
-	if (a->width <= 64)
-		start_backward<4>(d, a, factor, b);
-	else
-		start_backward<8>(d, a, factor, b);
+	shape h = shape_of(a, orr_address(b.q, b.k, b.v, b.dy, b.dq, b.dk, b.dv));
+	size_t bytes = shared_bytes(a->width, 2 * (BACK_WARPS * SIDE + OTHERS), BACK_WARPS, 2, 2);
+
+	by_head(a, [=](auto e) {
+		if (b.dq)
+			orr_launch(d, "attention backward", wmma_backward<false, e.value>,
+				   blocks_of(a, a->heads, a->queries, BACK_WARPS), BACK_WARPS * 32,
+				   bytes, *a, h, factor, b);
+		if (b.dk || b.dv)
+			orr_launch(d, "attention backward", wmma_backward<true, e.value>,
+				   blocks_of(a, a->kv_heads, a->keys, BACK_WARPS), BACK_WARPS * 32,
+				   bytes, *a, h, factor, b);
+	});
 }

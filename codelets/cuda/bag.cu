@@ -51,15 +51,13 @@ __device__ inline int64_t first_from(const int64_t *keys, int64_t first, int64_t
 }
 
 /* Runs of a block's keys: a key goes behind those that are less. */
-__global__ void __launch_bounds__(ORR_BLOCK)
-	sort_runs(int64_t n, const __grid_constant__ struct orr_bag b, const float *ids,
-		  int64_t *to)
+static void sort_runs(struct orr_device *d, const struct orr_bag &b, const float *ids, int64_t *to)
 {
-	__shared__ int64_t keys[ORR_BLOCK];
+	int64_t n = b.n * b.ids;
 
-	for (int64_t first = (int64_t)blockIdx.x * ORR_BLOCK; first < n;
-	     first += (int64_t)gridDim.x * ORR_BLOCK) {
-		int64_t i = first + threadIdx.x, before = 0;
+	orr_each_block(d, "sort ids", orr_ceil(n, ORR_BLOCK), [=] __device__(int64_t run) {
+		__shared__ int64_t keys[ORR_BLOCK];
+		int64_t first = run * ORR_BLOCK, i = first + threadIdx.x, before = 0;
 		int64_t row = i < n ? orr_id_of(&b, __ldg(ids + i)) : -1;
 		int64_t own = (row < 0 ? b.vocabulary : row) << PLACE_BITS | i;
 
@@ -70,7 +68,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		if (i < n)
 			to[first + before] = own;
 		__syncthreads();
-	}
+	});
 }
 
 /* WAYS runs become one: a key goes behind those that are less in each of them. */
@@ -97,9 +95,7 @@ static const int64_t *sort(struct orr_device *d, const struct orr_bag *bag, cons
 {
 	int64_t n = bag->n * bag->ids;
 
-	ORR_LAUNCH(sort_runs, orr_blocks(n, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, n, *bag, ids,
-		   a);
-	orr_cuda_ok(d, cudaGetLastError(), "sort ids");
+	sort_runs(d, *bag, ids, a);
 	for (int64_t run = ORR_BLOCK; run < n; run *= WAYS) {
 		int64_t *sorted = b;
 

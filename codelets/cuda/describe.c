@@ -33,20 +33,23 @@ cublasStatus_t orr_product_describe(struct described *l, const struct orr_device
 			    : p->sums ? CUBLASLT_EPILOGUE_BGRADB
 				      : CUBLASLT_EPILOGUE_DEFAULT;
 	const void *vector = p->bias ? p->bias : p->sums;
-	cublasLtMatmulDesc_t product = &l->product;
-	cublasStatus_t code = cublasLtMatmulDescInit(product, orr_product_sums_type(d), CUDA_R_32F);
+	const struct {
+		cublasLtMatmulDescAttributes_t name;
+		const void *value;
+		size_t size;
+	} said[] = {
+		{CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof(a)},
+		{CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof(b)},
+		{CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)},
+		{CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof(vector)},
+	};
+	cublasStatus_t code =
+		cublasLtMatmulDescInit(&l->product, orr_product_sums_type(d), CUDA_R_32F);
 
-	if (code ||
-	    (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &a,
-						   sizeof(a))) ||
-	    (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSB, &b,
-						   sizeof(b))) ||
-	    (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE,
-						   &epilogue, sizeof(epilogue))) ||
-	    (vector &&
-	     (code = cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-						    &vector, sizeof(vector)))) ||
-	    (code = layout(&l->a, d, &p->a)) || (code = layout(&l->b, d, &p->b)))
+	for (int i = 0; i < (vector ? 4 : 3) && !code; i++)
+		code = cublasLtMatmulDescSetAttribute(&l->product, said[i].name, said[i].value,
+						      said[i].size);
+	if (code || (code = layout(&l->a, d, &p->a)) || (code = layout(&l->b, d, &p->b)))
 		return code;
 	return cublasLtMatrixLayoutInit(&l->c, orr_product_result_type(p), (uint64_t)p->columns,
 					(uint64_t)p->rows, p->columns);

@@ -42,8 +42,11 @@ template <bool B, class F>
 static void start_activations(struct orr_device *d, const char *name, int64_t count, F f,
 			      const float *a, const float *b, float *y)
 {
+	const uint16_t half = 0;
+
 	if (d->halves)
-		orr_each_half<B>(d, name, count, f, a, b, y);
+		orr_each_half<B>(d, name, count, f, orr_as(half, a), orr_as(half, b),
+				 orr_as(half, y));
 	else
 		start<B>(d, name, count, f, a, b, y);
 }
@@ -79,36 +82,18 @@ static void start_sum_relu(struct orr_device *d, int64_t count, const float *a, 
 	start_activations<true>(d, "sum, relu", count, plus_relu{}, a, b, y);
 }
 
-static void start_sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
-			     void *y)
+static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
 {
-	orr_each_half<true>(d, "sum of halves", count, plus{}, a, b, y);
+	const uint16_t half = 0;
+
+	orr_each_half<true>(d, "sum of halves", count, plus{}, orr_as(half, a), orr_as(half, b),
+			    orr_as(half, y));
 }
 
-/* y = a + b, each with its type. */
-struct mixed_sum {
-	const float *a;
-	const uint16_t *b;
-	float *y;
-
-	template <int V> __device__ void operator()(int64_t at) const
-	{
-		float u[V], v[V];
-
-		orr_load<V>(u, a + at);
-		orr_load<V>(v, b + at);
-		for (int k = 0; k < V; k++)
-			u[k] += v[k];
-		orr_store<V>(y + at, u);
-	}
-};
-
-static void start_sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b,
-			    float *y)
+static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b, float *y)
 {
-	start_halves(d, "sum of floats and halves", count, count,
-		     mixed_sum{a, static_cast<const uint16_t *>(b), y},
-		     orr_address(a) | orr_address(b) | orr_address(y));
+	orr_each_half<true>(d, "sum of floats and halves", count, plus{}, a,
+			    static_cast<const uint16_t *>(b), y);
 }
 
 static void start_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
@@ -171,52 +156,37 @@ static void start_find_wild(struct orr_device *d, int64_t count, const float *x,
 
 /* ---- what is kept as bfloat16: to floats and back ---- */
 
-struct widened {
-	const uint16_t *x;
-	float *y;
-
-	template <int V> __device__ void operator()(int64_t at) const
+struct itself {
+	__device__ float operator()(float x, float) const { return x; }
+};
+struct rounded_plus {
+	__device__ float operator()(float x, float sum) const
 	{
-		float v[V];
-
-		orr_load<V>(v, x + at);
-		orr_store<V>(y + at, v);
+		return sum + orr_bf16_float(orr_bf16_of(x));
 	}
 };
 
-struct narrowed {
-	const float *x;
-	uint16_t *y;
-	int64_t count; /* zeros from there on */
-	bool add;
-
-	template <int V> __device__ void operator()(int64_t at) const
-	{
-		float v[V] = {}, sum[V];
-		bool there = V > 1 || at < count;
-
-		if (there)
-			orr_load<V>(v, x + at);
-		if (there && add) {
-			orr_load<V>(sum, y + at);
-			for (int k = 0; k < V; k++)
-				v[k] = sum[k] + orr_bf16_float(orr_bf16_of(v[k]));
-		}
-		orr_store<V>(y + at, v);
-	}
-};
-
-static void start_widen(struct orr_device *d, int64_t count, const void *x, float *y)
+static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
 {
-	start_halves(d, "widen", count, count, widened{static_cast<const uint16_t *>(x), y},
-		     orr_address(x) | orr_address(y));
+	const uint16_t *from = static_cast<const uint16_t *>(x);
+
+	orr_each_half<false>(d, "widen", count, itself{}, from, from, y);
 }
 
 void orr_cuda_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
 		     void *y)
 {
-	start_halves(d, "narrow", count, end, narrowed{x, static_cast<uint16_t *>(y), count, add},
-		     orr_address(x) | orr_address(y));
+	uint16_t *to = static_cast<uint16_t *>(y);
+
+	if (add)
+		orr_each_half<true>(d, "narrow", count, rounded_plus{}, x, to, to);
+	else
+		orr_each_half<false>(d, "narrow", count, itself{}, x, x, to);
+	if (end > count)
+		orr_cuda_ok(d,
+			    cudaMemsetAsync(to + count, 0, (size_t)(end - count) * sizeof(*to),
+					    d->cuda->stream),
+			    "narrow");
 }
 
 const struct orr_element_kernels orr_elements_cuda = {
@@ -225,10 +195,10 @@ const struct orr_element_kernels orr_elements_cuda = {
 	.scale = start_scale,
 	.sum = orr_cuda_sum,
 	.multiply = start_multiply,
-	.widen = start_widen,
+	.widen = widen,
 	.narrow = orr_cuda_narrow,
-	.sum_halves = start_sum_halves,
-	.sum_mixed = start_sum_mixed,
+	.sum_halves = sum_halves,
+	.sum_mixed = sum_mixed,
 	.sum_relu = start_sum_relu,
 	.map = start_map,
 	.map_back = start_map_back,

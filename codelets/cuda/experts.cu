@@ -8,20 +8,11 @@ static const struct orr_routed *routed(const float *route)
 	return reinterpret_cast<const struct orr_routed *>(route);
 }
 
-/* Where choice j of row i lies among the expert's rows of all samples; -1: nowhere. */
-__device__ inline int64_t place_of(const struct orr_routing &r, int64_t expert, int64_t i,
-				   int64_t j, const struct orr_routed *route)
-{
-	int64_t at = orr_routing_at(&r, expert, i, route + i * r.top + j);
-
-	return at < 0 ? -1 : i / r.rows * r.groups * r.places + at;
-}
-
 /* ---- to experts ---- */
 
 /* Places go by the order of rows: one thread an expert and group. */
-static void start_route(struct orr_device *d, const struct orr_routing *routing,
-			const float *scores, float *route)
+static void route(struct orr_device *d, const struct orr_routing *routing, const float *scores,
+		  float *route)
 {
 	const struct orr_routing r = *routing;
 	struct orr_routed *to = reinterpret_cast<struct orr_routed *>(route);
@@ -34,9 +25,8 @@ static void start_route(struct orr_device *d, const struct orr_routing *routing,
 	});
 }
 
-static void start_route_input(struct orr_device *d, const struct orr_routing *routing,
-			      const float *scores, const float *route, const float *slope,
-			      float *dx)
+static void route_input(struct orr_device *d, const struct orr_routing *routing,
+			const float *scores, const float *route, const float *slope, float *dx)
 {
 	const struct orr_routing r = *routing;
 	const struct orr_routed *at = routed(route), *slopes = routed(slope);
@@ -47,8 +37,8 @@ static void start_route_input(struct orr_device *d, const struct orr_routing *ro
 	});
 }
 
-static void start_dispatch(struct orr_device *d, const struct orr_routing *routing, int64_t expert,
-			   int64_t width, const float *x, const float *route, float *y, float *at)
+static void dispatch(struct orr_device *d, const struct orr_routing *routing, int64_t expert,
+		     int64_t width, const float *x, const float *route, float *y, float *at)
 {
 	const struct orr_routing r = *routing;
 	const struct orr_routed *choices = routed(route);
@@ -59,7 +49,7 @@ static void start_dispatch(struct orr_device *d, const struct orr_routing *routi
 		int64_t found = -1;
 
 		for (int64_t j = 0; j < r.top; j++) {
-			int64_t to = place_of(r, expert, i, j, choices);
+			int64_t to = orr_routing_at(&r, expert, i, j, choices);
 
 			if (to < 0)
 				continue;
@@ -71,8 +61,8 @@ static void start_dispatch(struct orr_device *d, const struct orr_routing *routi
 	});
 }
 
-static void start_dispatch_input(struct orr_device *d, const struct orr_routing *routing,
-				 int64_t width, const float *at, const float *dy, float *dx)
+static void dispatch_input(struct orr_device *d, const struct orr_routing *routing, int64_t width,
+			   const float *at, const float *dy, float *dx)
 {
 	const struct orr_routing r = *routing;
 
@@ -85,15 +75,15 @@ static void start_dispatch_input(struct orr_device *d, const struct orr_routing 
 
 /* ---- from experts ---- */
 
-static void start_combine(struct orr_device *d, const struct orr_routing *routing, int64_t expert,
-			  int64_t width, const float *route, const float *x, float *y)
+static void combine(struct orr_device *d, const struct orr_routing *routing, int64_t expert,
+		    int64_t width, const float *route, const float *x, float *y)
 {
 	const struct orr_routing r = *routing;
 	const struct orr_routed *choices = routed(route);
 
 	start(d, "combine", r.n * r.rows, width, [=] __device__(int64_t i, int64_t c) {
 		for (int64_t j = 0; j < r.top; j++) {
-			int64_t from = place_of(r, expert, i, j, choices);
+			int64_t from = orr_routing_at(&r, expert, i, j, choices);
 
 			if (from >= 0)
 				y[i * width + c] +=
@@ -102,43 +92,20 @@ static void start_combine(struct orr_device *d, const struct orr_routing *routin
 	});
 }
 
-/* The slopes of weights: products of rows, a warp a row. */
-__global__ void __launch_bounds__(ORR_BLOCK)
-	weight_slopes(const __grid_constant__ struct orr_routing r, int64_t expert, int64_t width,
-		      const struct orr_routed *route, const float *x, const float *dy,
-		      struct orr_routed *slope)
-{
-	each_row<32>(r.n * r.rows, [=](int64_t i) {
-		for (int64_t j = 0; j < r.top; j++) {
-			int64_t from = place_of(r, expert, i, j, route);
-			double sum = 0;
-
-			if (from < 0)
-				continue;
-			each_of<32, 1>(width, [&](int64_t c) {
-				sum += (double)dy[i * width + c] * (double)x[from * width + c];
-			});
-			sum = row_sum<32>(sum);
-			if (!place<32>::x())
-				slope[i * r.top + j].weight = (float)sum;
-		}
-	});
-}
-
-static void start_combine_input(struct orr_device *d, const struct orr_routing *routing,
-				int64_t expert, int64_t width, const float *route, const float *x,
-				const float *dy, float *dx, float *slope)
+static void combine_input(struct orr_device *d, const struct orr_routing *routing, int64_t expert,
+			  int64_t width, const float *route, const float *x, const float *dy,
+			  float *dx, float *slope)
 {
 	const struct orr_routing r = *routing;
 	const struct orr_routed *choices = routed(route);
-	struct shape s = shape_of(r.n * r.rows, 1, 0);
+	struct orr_routed *slopes = reinterpret_cast<struct orr_routed *>(slope);
 
 	if (dx) {
 		orr_cuda_zero(d, r.n * r.groups * r.places * width, dx);
 		start(d, "combine backward", r.n * r.rows, width,
 		      [=] __device__(int64_t i, int64_t c) {
 			      for (int64_t j = 0; j < r.top; j++) {
-				      int64_t to = place_of(r, expert, i, j, choices);
+				      int64_t to = orr_routing_at(&r, expert, i, j, choices);
 
 				      if (to >= 0)
 					      dx[to * width + c] = choices[i * r.top + j].weight *
@@ -148,17 +115,29 @@ static void start_combine_input(struct orr_device *d, const struct orr_routing *
 	}
 	if (!slope)
 		return;
-	ORR_LAUNCH(weight_slopes, s.grid, ORR_BLOCK, 0, d->cuda->stream, r, expert, width, choices,
-		   x, dy, reinterpret_cast<struct orr_routed *>(slope));
-	orr_cuda_ok(d, cudaGetLastError(), "combine backward");
+	by_warp(d, "combine backward", r.n * r.rows, [=] __device__(auto t, int64_t i) {
+		for (int64_t j = 0; j < r.top; j++) {
+			int64_t from = orr_routing_at(&r, expert, i, j, choices);
+			double sum = 0;
+
+			if (from < 0)
+				continue;
+			t.each(width, [&](int64_t c) {
+				sum += (double)dy[i * width + c] * (double)x[from * width + c];
+			});
+			sum = t.sum(sum);
+			if (!t.x())
+				slopes[i * r.top + j].weight = (float)sum;
+		}
+	});
 }
 
 const struct orr_expert_kernels orr_experts_cuda = {
-	.route = start_route,
-	.route_input = start_route_input,
-	.dispatch = start_dispatch,
-	.dispatch_input = start_dispatch_input,
-	.combine = start_combine,
-	.combine_input = start_combine_input,
+	.route = route,
+	.route_input = route_input,
+	.dispatch = dispatch,
+	.dispatch_input = dispatch_input,
+	.combine = combine,
+	.combine_input = combine_input,
 	.balance = orr_cuda_balance,
 };

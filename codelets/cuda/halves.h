@@ -29,19 +29,20 @@ static void start_halves(struct orr_device *d, const char *name, int64_t whole, 
 	orr_each(d, name, count - 7 * eights, each_half<F>{eights, f});
 }
 
-/* y = f(a, b), in float32; y may be a or b. B: it reads b, else zeros take its place. A: float, or
- * uint16_t of bfloat16. */
-template <bool B, class F, class A> struct orr_map {
+/* y = f(a, b), in float32; y may be a or b. HAS_B: it reads b, else zeros take its place. A, B, Y:
+ * float, or uint16_t of bfloat16. */
+template <bool HAS_B, class F, class A, class B = A, class Y = A> struct orr_map {
 	F f;
-	const A *a, *b;
-	A *y;
+	const A *a;
+	const B *b;
+	Y *y;
 
 	template <int V> __device__ void operator()(int64_t at) const
 	{
 		float u[V], v[V] = {};
 
 		orr_load<V>(u, a + at);
-		if constexpr (B)
+		if constexpr (HAS_B)
 			orr_load<V>(v, b + at);
 		for (int k = 0; k < V; k++)
 			u[k] = f(u[k], v[k]);
@@ -49,14 +50,11 @@ template <bool B, class F, class A> struct orr_map {
 	}
 };
 
-template <bool B, class F>
-static void orr_each_half(struct orr_device *d, const char *name, int64_t count, F f, const void *a,
-			  const void *b, void *y)
+/* Where not all of them are floats. */
+template <bool HAS_B, class F, class A, class B, class Y>
+static void orr_each_half(struct orr_device *d, const char *name, int64_t count, F f, const A *a,
+			  const B *b, Y *y)
 {
-	orr_map<B, F, uint16_t> each = {f, static_cast<const uint16_t *>(a),
-					static_cast<const uint16_t *>(b),
-					static_cast<uint16_t *>(y)};
-
-	start_halves(d, name, count, count, each,
-		     orr_address(a) | (B ? orr_address(b) : 0) | orr_address(y));
+	start_halves(d, name, count, count, orr_map<HAS_B, F, A, B, Y>{f, a, b, y},
+		     orr_address(a) | (HAS_B ? orr_address(b) : 0) | orr_address(y));
 }

@@ -4,16 +4,6 @@
 
 #include "../shapes.h"
 
-/* Starts kind<I> for n cells; `most` is the largest index that it computes. Indices have 32 bits
- * where that is enough: they are divided a lot. */
-#define START(d, n, most, kind, ...) \
-	do { \
-		if ((n) > INT32_MAX - ORR_MOST_BLOCKS * ORR_BLOCK || (most) > INT32_MAX) \
-			kind<int64_t>(d, n, __VA_ARGS__); \
-		else \
-			kind<int32_t>(d, (int32_t)(n), __VA_ARGS__); \
-	} while (0)
-
 template <class I> struct window {
 	I height, width, channels, side, stride, padding, first, count, rows, columns;
 
@@ -60,180 +50,157 @@ template <class I, class F> __device__ inline void each_seen(const window<I> &w,
 			f(y * w.side + x, (top + y) * w.width + left + x);
 }
 
-template <class I>
-static void unfold(struct orr_device *d, I n, window<I> w, const float *x, float *to)
-{
-	orr_each<I>(d, "unfold", n, [=] __device__(I i) {
-		I c = i % w.count, k = i / w.count % (w.side * w.side);
-		I place = i / w.count / (w.side * w.side);
-		I column = place % w.columns, r = place / w.columns;
-		I y = r % w.rows * w.stride - w.padding + k / w.side;
-		I at = column * w.stride - w.padding + k % w.side;
-		bool inside = y >= 0 && y < w.height && at >= 0 && at < w.width;
-		I pixel = (r / w.rows * w.height + y) * w.width + at;
+/* f(w, i) for i below n, which computes indices up to `most`: in 32 bits where that is enough,
+ * since they are divided a lot. */
+template <class I, class F> struct in_window {
+	window<I> w;
+	F f;
+	__device__ void operator()(I i) const { f(w, i); }
+};
 
-		to[i] = inside ? x[pixel * w.channels + w.first + c] : 0.0f;
-	});
+template <class F>
+static void each_cell(struct orr_device *d, const char *name, int64_t n, int64_t most,
+		      const struct orr_window *w, F f)
+{
+	if (n > INT32_MAX - ORR_MOST_BLOCKS * ORR_BLOCK || most > INT32_MAX)
+		orr_each(d, name, n, in_window<int64_t, F>{*w, f});
+	else
+		orr_each(d, name, (int32_t)n, in_window<int32_t, F>{*w, f});
 }
 
-template <class I>
-static void fold(struct orr_device *d, I n, window<I> w, const float *from, float *x)
+static void unfold(struct orr_device *d, int64_t n, const struct orr_window *of, const float *x,
+		   float *rows)
 {
-	orr_each<I>(d, "fold", n, [=] __device__(I i) {
-		cell<I> at(i, w.height, w.width, w.count);
-		I first = at.s * w.rows * w.columns, area = w.side * w.side;
-		float sum = 0;
+	int64_t cells = n * orr_window_places(of) * orr_window_seen(of);
 
-		each_seer(w, at.y, at.x, [&](I place, I k) {
-			sum += from[((first + place) * area + k) * w.count + at.c];
-		});
-		x[((at.s * w.height + at.y) * w.width + at.x) * w.channels + w.first + at.c] = sum;
-	});
+	each_cell(d, "unfold", cells, n * orr_window_image(of), of,
+		  [=] __device__(const auto &w, auto i) {
+			  auto c = i % w.count, k = i / w.count % (w.side * w.side);
+			  auto place = i / w.count / (w.side * w.side);
+			  auto column = place % w.columns, r = place / w.columns;
+			  auto y = r % w.rows * w.stride - w.padding + k / w.side;
+			  auto at = column * w.stride - w.padding + k % w.side;
+			  bool inside = y >= 0 && y < w.height && at >= 0 && at < w.width;
+			  auto pixel = (r / w.rows * w.height + y) * w.width + at;
+
+			  rows[i] = inside ? x[pixel * w.channels + w.first + c] : 0.0f;
+		  });
 }
 
-template <class I>
-static void turn(struct orr_device *d, I n, int64_t n_rows, int64_t n_columns, const float *x,
+static void fold(struct orr_device *d, int64_t n, const struct orr_window *of, const float *rows,
+		 float *x)
+{
+	int64_t read = n * orr_window_places(of) * orr_window_seen(of);
+	int64_t written = n * orr_window_image(of);
+
+	each_cell(d, "fold", n * of->height * of->width * of->count,
+		  read > written ? read : written, of, [=] __device__(const auto &w, auto i) {
+			  cell at(i, w.height, w.width, w.count);
+			  auto first = at.s * w.rows * w.columns, area = w.side * w.side;
+			  float sum = 0;
+
+			  each_seer(w, at.y, at.x, [&](auto place, auto k) {
+				  sum += rows[((first + place) * area + k) * w.count + at.c];
+			  });
+			  x[((at.s * w.height + at.y) * w.width + at.x) * w.channels + w.first +
+			    at.c] = sum;
+		  });
+}
+
+/* As windows of a pixel: each matrix is an image. */
+static void turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
 		 float *y)
 {
-	I rows = (I)n_rows, columns = (I)n_columns;
+	const struct orr_window matrix = {rows, columns, 1, 1, 1, 0, 0, 1};
 
-	orr_each<I>(d, "turn", n, [=] __device__(I i) {
-		I r = i % rows, c = i / rows % columns, k = i / rows / columns;
+	each_cell(d, "turn", n * rows * columns, n * rows * columns, &matrix,
+		  [=] __device__(const auto &w, auto i) {
+			  auto r = i % w.height, c = i / w.height % w.width;
+			  auto k = i / w.height / w.width;
 
-		y[i] = x[(k * rows + r) * columns + c];
-	});
+			  y[i] = x[(k * w.height + r) * w.width + c];
+		  });
 }
 
-template <class I>
-static void max_pool(struct orr_device *d, I n, window<I> w, const float *x, float *y, float *at)
+static void max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *of,
+			     const float *x, float *y, float *at)
 {
-	orr_each<I>(d, "max_pool", n, [=] __device__(I i) {
-		cell<I> to(i, w.rows, w.columns, w.channels);
-		const float *image = x + to.s * w.height * w.width * w.channels + to.c;
-		float most = -INFINITY;
-		I best = -1;
+	each_cell(d, "max_pool", n * orr_window_places(of) * of->channels, n * orr_window_image(of),
+		  of, [=] __device__(const auto &w, auto i) {
+			  cell to(i, w.rows, w.columns, w.channels);
+			  const float *image = x + to.s * w.height * w.width * w.channels + to.c;
+			  float most = -INFINITY;
+			  decltype(i) best = -1;
 
-		each_seen(w, to.y, to.x, [&](I k, I pixel) {
-			float v = image[pixel * w.channels];
+			  each_seen(w, to.y, to.x, [&](auto k, auto pixel) {
+				  float v = image[pixel * w.channels];
 
-			if (best < 0 || v > most || v != v)
-				most = v, best = k;
-		});
-		y[i] = most;
-		at[i] = (float)best;
-	});
+				  if (best < 0 || v > most || v != v)
+					  most = v, best = k;
+			  });
+			  y[i] = most;
+			  at[i] = (float)best;
+		  });
 }
 
-template <class I>
-static void max_pool_back(struct orr_device *d, I n, window<I> w, const float *at, const float *dy,
-			  float *dx)
+static void max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *of,
+			      const float *at, const float *dy, float *dx)
 {
-	orr_each<I>(d, "max_pool backward", n, [=] __device__(I i) {
-		cell<I> to(i, w.height, w.width, w.channels);
-		I first = to.s * w.rows * w.columns;
-		float sum = 0;
+	each_cell(d, "max_pool backward", n * orr_window_image(of),
+		  n * orr_window_places(of) * of->channels, of,
+		  [=] __device__(const auto &w, auto i) {
+			  cell to(i, w.height, w.width, w.channels);
+			  auto first = to.s * w.rows * w.columns;
+			  float sum = 0;
 
-		each_seer(w, to.y, to.x, [&](I place, I k) {
-			I j = (first + place) * w.channels + to.c;
+			  each_seer(w, to.y, to.x, [&](auto place, auto k) {
+				  auto j = (first + place) * w.channels + to.c;
 
-			if ((I)at[j] == k)
-				sum += dy[j];
-		});
-		dx[i] = sum;
-	});
+				  if ((decltype(k))at[j] == k)
+					  sum += dy[j];
+			  });
+			  dx[i] = sum;
+		  });
 }
 
-template <class I>
-static void mean_pool(struct orr_device *d, I n, window<I> w, const float *x, float *y)
+static void mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *of,
+			      const float *x, float *y)
 {
-	orr_each<I>(d, "mean_pool", n, [=] __device__(I i) {
-		cell<I> to(i, w.rows, w.columns, w.channels);
-		const float *image = x + to.s * w.height * w.width * w.channels + to.c;
-		float sum = 0;
+	each_cell(d, "mean_pool", n * orr_window_places(of) * of->channels,
+		  n * orr_window_image(of), of, [=] __device__(const auto &w, auto i) {
+			  cell to(i, w.rows, w.columns, w.channels);
+			  const float *image = x + to.s * w.height * w.width * w.channels + to.c;
+			  float sum = 0;
 
-		each_seen(w, to.y, to.x, [&](I, I pixel) { sum += image[pixel * w.channels]; });
-		y[i] = sum * (1.0f / (float)(w.side * w.side));
-	});
+			  each_seen(w, to.y, to.x,
+				    [&](auto, auto pixel) { sum += image[pixel * w.channels]; });
+			  y[i] = sum * (1.0f / (float)(w.side * w.side));
+		  });
 }
 
-template <class I>
-static void mean_pool_back(struct orr_device *d, I n, window<I> w, const float *dy, float *dx)
+static void mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *of,
+			       const float *dy, float *dx)
 {
-	orr_each<I>(d, "mean_pool backward", n, [=] __device__(I i) {
-		cell<I> to(i, w.height, w.width, w.channels);
-		I first = to.s * w.rows * w.columns;
-		float sum = 0, share = 1.0f / (float)(w.side * w.side);
+	each_cell(d, "mean_pool backward", n * orr_window_image(of),
+		  n * orr_window_places(of) * of->channels, of,
+		  [=] __device__(const auto &w, auto i) {
+			  cell to(i, w.height, w.width, w.channels);
+			  auto first = to.s * w.rows * w.columns;
+			  float sum = 0, share = 1.0f / (float)(w.side * w.side);
 
-		each_seer(w, to.y, to.x, [&](I place, I) {
-			sum += share * dy[(first + place) * w.channels + to.c];
-		});
-		dx[i] = sum;
-	});
-}
-
-static void start_unfold(struct orr_device *d, int64_t n, const struct orr_window *w,
-			 const float *x, float *rows)
-{
-	int64_t cells = n * orr_window_places(w) * orr_window_seen(w);
-
-	START(d, cells, n * orr_window_image(w), unfold, *w, x, rows);
-}
-
-static void start_fold(struct orr_device *d, int64_t n, const struct orr_window *w,
-		       const float *rows, float *x)
-{
-	int64_t most = n * orr_window_places(w) * orr_window_seen(w), pixels = w->height * w->width;
-
-	most = most > n * orr_window_image(w) ? most : n * orr_window_image(w);
-	START(d, n * pixels * w->count, most, fold, *w, rows, x);
-}
-
-static void start_turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns,
-		       const float *x, float *y)
-{
-	int64_t cells = n * rows * columns;
-
-	START(d, cells, cells, turn, rows, columns, x, y);
-}
-
-static void start_max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
-				   const float *x, float *y, float *at)
-{
-	int64_t cells = n * orr_window_places(w) * w->channels;
-
-	START(d, cells, n * orr_window_image(w), max_pool, *w, x, y, at);
-}
-
-static void start_max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
-				    const float *at, const float *dy, float *dx)
-{
-	int64_t most = n * orr_window_places(w) * w->channels;
-
-	START(d, n * orr_window_image(w), most, max_pool_back, *w, at, dy, dx);
-}
-
-static void start_mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
-				    const float *x, float *y)
-{
-	int64_t cells = n * orr_window_places(w) * w->channels;
-
-	START(d, cells, n * orr_window_image(w), mean_pool, *w, x, y);
-}
-
-static void start_mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
-				     const float *dy, float *dx)
-{
-	int64_t most = n * orr_window_places(w) * w->channels;
-
-	START(d, n * orr_window_image(w), most, mean_pool_back, *w, dy, dx);
+			  each_seer(w, to.y, to.x, [&](auto place, auto) {
+				  sum += share * dy[(first + place) * w.channels + to.c];
+			  });
+			  dx[i] = sum;
+		  });
 }
 
 const struct orr_image_kernels orr_images_cuda = {
-	.unfold = start_unfold,
-	.fold = start_fold,
-	.turn = start_turn,
-	.max_pool_forward = start_max_pool_forward,
-	.max_pool_backward = start_max_pool_backward,
-	.mean_pool_forward = start_mean_pool_forward,
-	.mean_pool_backward = start_mean_pool_backward,
+	.unfold = unfold,
+	.fold = fold,
+	.turn = turn,
+	.max_pool_forward = max_pool_forward,
+	.max_pool_backward = max_pool_backward,
+	.mean_pool_forward = mean_pool_forward,
+	.mean_pool_backward = mean_pool_backward,
 };

@@ -15,6 +15,15 @@
 
 #define ORR_ALL_LANES 0xffffffffu
 
+/* Starts a kernel; a failure to is noted by that name. */
+template <class... P, class... A>
+static void orr_launch(struct orr_device *d, const char *name, void (*kernel)(P...), dim3 grid,
+		       dim3 block, size_t shared, A... arguments)
+{
+	ORR_LAUNCH(kernel, grid, block, shared, d->cuda->stream, arguments...);
+	orr_cuda_ok(d, cudaGetLastError(), name);
+}
+
 /* f(i) for i below n, in turn to the threads of a grid. */
 template <class I, class F>
 __global__ void __launch_bounds__(ORR_BLOCK) orr_each_index(I n, const __grid_constant__ F f)
@@ -33,6 +42,20 @@ template <class I, class F> static void orr_each(struct orr_device *d, const cha
 		return;
 	ORR_LAUNCH(kernel, orr_blocks(n, ORR_BLOCK), ORR_BLOCK, 0, d->cuda->stream, n, f);
 	orr_cuda_ok(d, cudaGetLastError(), name);
+}
+
+/* f(i) for i below n, a block's threads all at once. */
+template <class F>
+__global__ void __launch_bounds__(ORR_BLOCK) orr_in_blocks(int64_t n, const __grid_constant__ F f)
+{
+	for (int64_t i = blockIdx.x; i < n; i += gridDim.x)
+		f(i);
+}
+
+template <class F>
+static void orr_each_block(struct orr_device *d, const char *name, int64_t n, F f)
+{
+	orr_launch(d, name, orr_in_blocks<F>, orr_blocks(n, 1), ORR_BLOCK, 0, n, f);
 }
 
 /* f is asked for V floats from a place on: all of a span, item by item. */
@@ -110,17 +133,27 @@ template <int V> __device__ inline void orr_store(uint16_t *to, const float *v)
 	}
 }
 
-/* Activations, where the device is told that they are bfloat16. */
-static inline const uint16_t *orr_halves_of(const float *x)
+/* f(a number of the type that activations have) */
+template <class F> static void orr_typed(bool halves, F f)
 {
-	return reinterpret_cast<const uint16_t *>(x);
-}
-static inline uint16_t *orr_halves_of(float *x)
-{
-	return reinterpret_cast<uint16_t *>(x);
+	if (halves)
+		f(uint16_t());
+	else
+		f(float());
 }
 
-static inline uintptr_t orr_address(const void *p)
+/* x as numbers of that type */
+template <class A> __host__ __device__ static inline const A *orr_as(A, const void *x)
 {
-	return reinterpret_cast<uintptr_t>(p);
+	return static_cast<const A *>(x);
+}
+template <class A> __host__ __device__ static inline A *orr_as(A, void *x)
+{
+	return static_cast<A *>(x);
+}
+
+/* Addresses, or-ed: a multiple of what all of them are. */
+template <class... P> static inline uintptr_t orr_address(P *...p)
+{
+	return (reinterpret_cast<uintptr_t>(p) | ...);
 }

@@ -44,32 +44,27 @@ void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int
 		all.pieces[i] = pieces[i];
 		most = fours > most ? fours : most;
 	}
-	ORR_LAUNCH(round_pieces, dim3(orr_blocks(most, ORR_BLOCK), (unsigned)n_pieces), ORR_BLOCK,
-		   0, d->cuda->stream, all);
-	orr_cuda_ok(d, cudaGetLastError(), "round");
+	orr_launch(d, "round", round_pieces, dim3(orr_blocks(most, ORR_BLOCK), (unsigned)n_pieces),
+		   ORR_BLOCK, 0, all);
 }
 
-/* T: float or bfloat16 */
-template <class T>
-static void add_bias_of(struct orr_device *d, int64_t n, int64_t width, const void *bias, void *y)
+template <class A>
+static void add_bias(struct orr_device *d, int64_t n, int64_t width, const A *bias, A *y)
 {
-	const T *from = static_cast<const T *>(bias);
-	T *to = static_cast<T *>(y);
-
 	start(d, "bias", n, width, [=] __device__(int64_t r, int64_t c) {
 		float v, b;
 
-		orr_load<1>(&v, to + r * width + c);
-		orr_load<1>(&b, from + c);
+		orr_load<1>(&v, y + r * width + c);
+		orr_load<1>(&b, bias + c);
 		v += b;
-		orr_store<1>(to + r * width + c, &v);
+		orr_store<1>(y + r * width + c, &v);
 	});
 }
 
 void orr_cuda_add_bias(struct orr_device *d, int64_t n, int64_t width, bool halves,
 		       const void *bias, void *y)
 {
-	(halves ? add_bias_of<uint16_t> : add_bias_of<float>)(d, n, width, bias, y);
+	orr_typed(halves, [=](auto a) { add_bias(d, n, width, orr_as(a, bias), orr_as(a, y)); });
 }
 
 /* ---- sums down the columns ---- */
@@ -131,20 +126,17 @@ static void column_sums(struct orr_device *d, int64_t n, int64_t width, const A 
 	float *sums = reinterpret_cast<float *>(room);
 	float *gains = reinterpret_cast<float *>(room + orr_cuda_sums_bytes(n, width) / 2);
 	dim3 grid(orr_blocks(width, wide ? ORR_BLOCK : ORR_TILE_X), (unsigned)orr_strips(n));
-	const auto kernel =
-		gain ? (wide ? sum_strips<true, 1, A> : sum_strips<true, ORR_TILE_Y, A>)
-		     : (wide ? sum_strips<false, 1, A> : sum_strips<false, ORR_TILE_Y, A>);
 
-	ORR_LAUNCH(kernel, grid, ORR_BLOCK, 0, d->cuda->stream, n, width, orr_strip_rows(n), dy,
-		   normal, gains, sums, d->cuda->tickets, add, gain, sum);
-	orr_cuda_ok(d, cudaGetLastError(), "column sums");
+	orr_launch(d, "column sums",
+		   gain ? (wide ? sum_strips<true, 1, A> : sum_strips<true, ORR_TILE_Y, A>)
+			: (wide ? sum_strips<false, 1, A> : sum_strips<false, ORR_TILE_Y, A>),
+		   grid, ORR_BLOCK, 0, n, width, orr_strip_rows(n), dy, normal, gains, sums,
+		   d->cuda->tickets, add, gain, sum);
 }
 
 void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
 			  const float *normal, bool add, float *gain, float *sum)
 {
-	if (d->halves)
-		column_sums(d, n, width, orr_halves_of(dy), normal, add, gain, sum);
-	else
-		column_sums(d, n, width, dy, normal, add, gain, sum);
+	orr_typed(d->halves,
+		  [=](auto a) { column_sums(d, n, width, orr_as(a, dy), normal, add, gain, sum); });
 }

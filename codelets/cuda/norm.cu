@@ -3,57 +3,50 @@
 #include "rows.h"
 #include "sums.h"
 
-/* A: the type of x and dx, B: of y and dy. */
-template <int T, int V, class A, class B>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	layernorm_forward(struct orr_norm norm, int64_t room, const A *x, const float *gain,
-			  const float *bias, B *y, float *normal, float *factors)
+/* a: a number of the type of x and dx, b: of y and dy. */
+static void layernorm_forward(struct orr_device *d, const struct orr_norm *of, const float *x,
+			      const float *gain, const float *bias, float *y, float *normal)
 {
-	ORR_SHARED_FLOATS(shared);
-	float *kept = room ? shared + room * place<T>::y() : NULL;
+	const struct orr_norm norm = *of;
 	const int64_t width = norm.width;
+	float *factors = normal + norm.n * width;
+	uintptr_t all = orr_address(x, gain, y, normal) | (norm.centred ? orr_address(bias) : 0);
 
-	each_row<T>(norm.n, [=](int64_t r) {
-		const A *row = x + r * width;
-		float mean = 0, variance, factor;
-		struct pair rest = {0, 0}; /* of differences from the mean, and of their squares */
+	by_typed_row(d, "layernorm", norm.n, width, whole(width), all,
+		     [=] __device__(auto t, auto a, auto b, int64_t r, float *room) {
+			     constexpr int V = t.V;
+			     const kept_row<decltype(a)> row = {room, orr_as(a, x) + r * width};
+			     float mean = 0, variance, factor;
+			     /* of differences from the mean, and of their squares */
+			     struct pair rest = {0, 0};
 
-		each_of<T, V>(width, row, [&](int64_t i, float *v) {
-			if (kept)
-				orr_store<V>(kept + i, v);
-			for (int k = 0; k < V; k++)
-				mean += v[k];
-		});
-		mean = norm.centred ? row_sum<T>(mean) / (float)width : 0.0f;
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V];
+			     t.keep(width, row, [&](int64_t, float v) { mean += v; });
+			     mean = norm.centred ? t.sum(mean) / (float)width : 0.0f;
+			     t.each(width, row, [&](int64_t, float v) {
+				     rest += {v - mean, (v - mean) * (v - mean)};
+			     });
+			     rest = t.sum(rest);
+			     rest.a = norm.centred ? rest.a / (float)width : 0.0f;
+			     variance = rest.b / (float)width - rest.a * rest.a;
+			     variance = variance < 0.0f ? 0.0f : variance; /* NaN stays */
+			     factor = 1.0f / sqrtf(variance + (float)norm.epsilon);
+			     if (!t.x())
+				     factors[r] = factor;
+			     t.each(width, [&](int64_t i) {
+				     float v[V], g[V], u[V] = {};
 
-			again<V>(v, kept, row, i);
-			for (int k = 0; k < V; k++)
-				rest += {v[k] - mean, (v[k] - mean) * (v[k] - mean)};
-		});
-		rest = row_sum<T>(rest);
-		rest.a = norm.centred ? rest.a / (float)width : 0.0f;
-		variance = rest.b / (float)width - rest.a * rest.a;
-		variance = variance < 0.0f ? 0.0f : variance; /* NaN stays */
-		factor = 1.0f / sqrtf(variance + (float)norm.epsilon);
-		if (!place<T>::x())
-			factors[r] = factor;
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], g[V], b[V] = {};
-
-			again<V>(v, kept, row, i);
-			orr_load<V>(g, gain + i);
-			if (norm.centred)
-				orr_load<V>(b, bias + i);
-			for (int k = 0; k < V; k++) {
-				v[k] = (v[k] - mean - rest.a) * factor;
-				b[k] = norm.centred ? v[k] * g[k] + b[k] : v[k] * g[k];
-			}
-			orr_store<V>(normal + r * width + i, v);
-			orr_store<V>(y + r * width + i, b);
-		});
-	});
+				     load<V>(v, row, i);
+				     orr_load<V>(g, gain + i);
+				     if (norm.centred)
+					     orr_load<V>(u, bias + i);
+				     for (int k = 0; k < V; k++) {
+					     v[k] = (v[k] - mean - rest.a) * factor;
+					     u[k] = norm.centred ? v[k] * g[k] + u[k] : v[k] * g[k];
+				     }
+				     orr_store<V>(normal + r * width + i, v);
+				     orr_store<V>(orr_as(b, y) + r * width + i, u);
+			     });
+		     });
 }
 
 /* ---- backward ---- */
@@ -82,47 +75,56 @@ __device__ inline struct pair row_means(const struct orr_norm &norm, struct pair
 	return {norm.centred ? sums.a / (float)norm.width : 0.0f, sums.b / (float)norm.width};
 }
 
-template <int T, int V, class A, class B>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	layernorm_input(struct orr_norm norm, int64_t room, const float *normal,
-			const float *factors, const float *gain, const B *dy, A *dx)
+static void layernorm_input(struct orr_device *d, const struct orr_norm *of, const float *normal,
+			    const float *gain, const float *dy, float *dx)
 {
-	ORR_SHARED_FLOATS(shared);
-	float *kept = room ? shared + room * place<T>::y() : NULL;
-	float *kept_dy = room ? kept + room / 2 : NULL;
+	const struct orr_norm norm = *of;
 	const int64_t width = norm.width;
+	const float *factors = normal + norm.n * width;
 
-	each_row<T>(norm.n, [=](int64_t r) {
-		const float *row = normal + r * width;
-		const B *row_dy = dy + r * width;
-		float factor = factors[r];
-		struct pair sums = {0, 0};
+	by_typed_row(d, "layernorm backward", norm.n, width, 2 * whole(width),
+		     orr_address(normal, gain, dy, dx),
+		     [=] __device__(auto t, auto a, auto b, int64_t r, float *room) {
+			     constexpr int V = t.V;
+			     const kept_row<float> row = {room, normal + r * width};
+			     const kept_row<decltype(b)> slopes = {
+				     room ? room + whole(width) : NULL, orr_as(b, dy) + r * width};
+			     float factor = factors[r];
+			     struct pair sums = {0, 0};
 
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], g[V], w[V];
+			     t.each(width, [&](int64_t i) {
+				     float v[V], g[V], w[V];
 
-			orr_load<V>(v, row + i);
-			orr_load<V>(g, row_dy + i);
-			orr_load<V>(w, gain + i);
-			if (kept) {
-				orr_store<V>(kept + i, v);
-				orr_store<V>(kept_dy + i, g);
-			}
-			for (int k = 0; k < V; k++)
-				(void)slope_of(g[k], w[k], v[k], &sums);
-		});
-		sums = row_means<T>(norm, sums);
-		each_of<T, V>(width, [&](int64_t i) {
-			float v[V], g[V], w[V];
+				     orr_load<V>(v, row.row + i);
+				     orr_load<V>(g, slopes.row + i);
+				     orr_load<V>(w, gain + i);
+				     if (room) {
+					     orr_store<V>(row.kept + i, v);
+					     orr_store<V>(slopes.kept + i, g);
+				     }
+				     for (int k = 0; k < V; k++)
+					     (void)slope_of(g[k], w[k], v[k], &sums);
+			     });
+			     sums = row_means<t.T>(norm, sums);
+			     t.each(width, [&](int64_t i) {
+				     float v[V], g[V], w[V];
 
-			again<V>(v, kept, row, i);
-			again<V>(g, kept_dy, row_dy, i);
-			orr_load<V>(w, gain + i);
-			for (int k = 0; k < V; k++)
-				g[k] = dx_of(factor, __fmul_rn(g[k], w[k]), v[k], sums.a, sums.b);
-			orr_store<V>(dx + r * width + i, g);
-		});
-	});
+				     load<V>(v, row, i);
+				     load<V>(g, slopes, i);
+				     orr_load<V>(w, gain + i);
+				     for (int k = 0; k < V; k++)
+					     g[k] = dx_of(factor, __fmul_rn(g[k], w[k]), v[k],
+							  sums.a, sums.b);
+				     orr_store<V>(orr_as(a, dx) + r * width + i, g);
+			     });
+		     });
+}
+
+static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+			     const float *dy, float *apart, float *dgain, float *dbias)
+{
+	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
+			     norm->centred ? dbias : NULL);
 }
 
 /* Elements of a row that a thread has in registers. */
@@ -140,14 +142,15 @@ struct gradients {
 template <int T, int V>
 __device__ inline void put_strip(int64_t width, const float (&own)[OWN], float *to)
 {
+	row_threads<T, V> t;
+
 	if constexpr (T == 32) {
 		__shared__ float all[ORR_TILE_Y][32 * OWN];
 
 		__syncthreads();
 		for (int e = 0; e < OWN / V; e++)
 			for (int k = 0; k < V; k++)
-				all[place<T>::y()][V * (place<T>::x() + T * e) + k] =
-					own[V * e + k];
+				all[t.y()][V * (t.x() + T * e) + k] = own[V * e + k];
 		__syncthreads();
 		for (int64_t c = threadIdx.x; c < width; c += ORR_BLOCK) {
 			float s = all[0][c];
@@ -159,7 +162,7 @@ __device__ inline void put_strip(int64_t width, const float (&own)[OWN], float *
 	} else {
 		for (int e = 0; e < OWN / V; e++)
 			for (int k = 0; k < V; k++) {
-				int64_t i = V * (int64_t)(place<T>::x() + T * e) + k;
+				int64_t i = V * (int64_t)(t.x() + T * e) + k;
 
 				if (i < width)
 					to[i] = own[V * e + k];
@@ -199,14 +202,15 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 {
 	const int64_t width = norm.width, begin = blockIdx.x * rows;
 	const int64_t end = begin + rows < norm.n ? begin + rows : norm.n;
+	row_threads<T, V> t;
 	float gains[OWN] = {}, sums[OWN] = {};
 
-	for (int64_t r = begin + place<T>::y(); r < end; r += place<T>::rows()) {
+	for (int64_t r = begin + t.y(); r < end; r += t.rows) {
 		float v[OWN], slope[OWN], factor = factors[r];
 		struct pair means = {0, 0};
 
 		for (int e = 0; e < OWN / V; e++) {
-			int64_t i = V * (int64_t)(place<T>::x() + T * e);
+			int64_t i = V * (int64_t)(t.x() + T * e);
 			float g[V], w[V];
 
 			if (i >= width)
@@ -224,7 +228,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		}
 		means = row_means<T>(norm, means);
 		for (int e = 0; e < OWN / V; e++) {
-			int64_t i = V * (int64_t)(place<T>::x() + T * e);
+			int64_t i = V * (int64_t)(t.x() + T * e);
 
 			if (i >= width)
 				continue;
@@ -238,87 +242,11 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	sum_blocks(width, to);
 }
 
-/* ---- A and B: float, or uint16_t of bfloat16 ---- */
-
-#define TYPES A, B
-
-template <class A, class B>
-static void forward(struct orr_device *d, const struct orr_norm *norm, const A *x,
-		    const float *gain, const float *bias, B *y, float *normal)
+static void layernorm_both(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+			   const float *gain, const float *dy, float *apart, float *dx,
+			   float *dgain, float *dbias)
 {
 	int64_t width = norm->width;
-	struct shape s = shape_of(norm->n, width, whole(width));
-	uintptr_t all = orr_address(x) | orr_address(gain) |
-			(norm->centred ? orr_address(bias) : 0) | orr_address(y) |
-			orr_address(normal);
-
-	START_AS(d, "layernorm", s, all, width, layernorm_forward, TYPES, *norm, s.kept, x, gain,
-		 bias, y, normal, normal + norm->n * width);
-}
-
-static void start_layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
-				    const float *x, const float *gain, const float *bias, float *y,
-				    float *normal)
-{
-	if (d->halves && d->floats)
-		forward(d, norm, x, gain, bias, orr_halves_of(y), normal);
-	else if (d->halves)
-		forward(d, norm, orr_halves_of(x), gain, bias, orr_halves_of(y), normal);
-	else
-		forward(d, norm, x, gain, bias, y, normal);
-}
-
-template <class A, class B>
-static void input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
-		  const float *gain, const B *dy, A *dx)
-{
-	int64_t width = norm->width;
-	struct shape s = shape_of(norm->n, width, 2 * whole(width));
-	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
-
-	START_AS(d, "layernorm backward", s, all, width, layernorm_input, TYPES, *norm, s.kept,
-		 normal, normal + norm->n * width, gain, dy, dx);
-}
-
-static void start_layernorm_input(struct orr_device *d, const struct orr_norm *norm,
-				  const float *normal, const float *gain, const float *dy,
-				  float *dx)
-{
-	if (d->halves && d->floats)
-		input(d, norm, normal, gain, orr_halves_of(dy), dx);
-	else if (d->halves)
-		input(d, norm, normal, gain, orr_halves_of(dy), orr_halves_of(dx));
-	else
-		input(d, norm, normal, gain, dy, dx);
-}
-
-static void start_layernorm_weight(struct orr_device *d, const struct orr_norm *norm,
-				   const float *normal, const float *dy, float *apart, float *dgain,
-				   float *dbias)
-{
-	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
-			     norm->centred ? dbias : NULL);
-}
-
-template <class A, class B>
-static void backward(struct orr_device *d, const struct orr_norm *norm, const struct shape *of,
-		     const float *normal, const float *gain, const B *dy, A *dx,
-		     const struct gradients &to)
-{
-	struct shape s = *of;
-	uintptr_t all = orr_address(normal) | orr_address(gain) | orr_address(dy) | orr_address(dx);
-
-	s.grid = (unsigned)orr_strips(norm->n);
-	START_AS(d, "layernorm backward", s, all, norm->width, layernorm_backward, TYPES, *norm,
-		 orr_strip_rows(norm->n), normal, normal + norm->n * norm->width, gain, dy, dx, to);
-}
-
-static void start_layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
-				     const float *normal, const float *gain, const float *dy,
-				     float *apart, float *dx, float *dgain, float *dbias)
-{
-	int64_t width = norm->width;
-	struct shape s = shape_of(norm->n, width, 0);
 	char *room = orr_cuda_workspace(d);
 	const struct gradients to = {
 		.gains = reinterpret_cast<float *>(room + orr_cuda_sums_bytes(norm->n, width) / 2),
@@ -329,21 +257,23 @@ static void start_layernorm_backward(struct orr_device *d, const struct orr_norm
 		.bias = norm->centred ? dbias : NULL,
 	};
 
-	if (width > (int64_t)OWN * s.threads) {
-		start_layernorm_input(d, norm, normal, gain, dy, dx);
-		start_layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
-	} else if (d->halves && d->floats) {
-		backward(d, norm, &s, normal, gain, orr_halves_of(dy), dx, to);
-	} else if (d->halves) {
-		backward(d, norm, &s, normal, gain, orr_halves_of(dy), orr_halves_of(dx), to);
-	} else {
-		backward(d, norm, &s, normal, gain, dy, dx, to);
+	if (width > OWN * (width > ORR_NARROW ? ORR_BLOCK : 32)) {
+		layernorm_input(d, norm, normal, gain, dy, dx);
+		layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+		return;
 	}
+	by_type(d, width, orr_address(normal, gain, dy, dx), [=](auto t, auto a, auto b) {
+		orr_launch(d, "layernorm backward",
+			   layernorm_backward<t.T, t.V, decltype(a), decltype(b)>,
+			   (unsigned)orr_strips(norm->n), ORR_BLOCK, 0, *norm,
+			   orr_strip_rows(norm->n), normal, normal + norm->n * width, gain,
+			   orr_as(b, dy), orr_as(a, dx), to);
+	});
 }
 
 const struct orr_norm_kernels orr_norms_cuda = {
-	.layernorm_forward = start_layernorm_forward,
-	.layernorm_input = start_layernorm_input,
-	.layernorm_weight = start_layernorm_weight,
-	.layernorm_backward = start_layernorm_backward,
+	.layernorm_forward = layernorm_forward,
+	.layernorm_input = layernorm_input,
+	.layernorm_weight = layernorm_weight,
+	.layernorm_backward = layernorm_both,
 };

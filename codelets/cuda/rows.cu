@@ -3,147 +3,87 @@
 #include "rows.h"
 #include "../sequence.h"
 
-template <int T> __device__ inline float row_most(float v)
+static void softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			    float *y)
 {
-	return row_best<T>(best{v, 0}).score;
-}
-
-template <int T, int V>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	softmax_forward(int64_t n, int64_t width, const float *x, float *y)
-{
-	each_row<T>(n, [=](int64_t r) {
+	by_row(d, "softmax", n, width, orr_address(x, y), [=] __device__(auto t, int64_t r) {
 		const float *row = x + r * width;
-		float most = row[0], *to = y + r * width;
-		float sum = 0;
+		float *to = y + r * width, most = row[0], sum = 0;
 
-		each_of<T, V>(width, row, [&](int64_t, float *v) {
-			for (int k = 0; k < V; k++)
-				most = v[k] > most ? v[k] : most;
+		t.each(width, row, [&](int64_t, float v) { most = v > most ? v : most; });
+		most = row_fold<t.T>(best{most, 0}, better).score;
+		t.map(width, row, to, [&](int64_t, float v) {
+			float e = orr_exp_of(v - most);
+
+			sum += e;
+			return e;
 		});
-		most = row_most<T>(most);
-		each_of<T, V>(width, row, [&](int64_t i, float *v) {
-			for (int k = 0; k < V; k++) {
-				v[k] = orr_exp_of(v[k] - most);
-				sum += v[k];
-			}
-			orr_store<V>(to + i, v);
-		});
-		sum = 1.0f / row_sum<T>(sum);
-		each_of<T, V>(width, to, [&](int64_t i, float *v) {
-			for (int k = 0; k < V; k++)
-				v[k] *= sum;
-			orr_store<V>(to + i, v);
-		});
+		sum = 1.0f / t.sum(sum);
+		t.map(width, to, to, [&](int64_t, float v) { return v * sum; });
 	});
 }
 
 /* The product of two rows, in all threads of the row. */
 template <int T, int V>
-__device__ inline float row_dot(int64_t width, const float *a, const float *b)
+__device__ inline float row_dot(row_threads<T, V> t, int64_t width, const float *a, const float *b)
 {
 	float sum = 0;
 
-	each_of<T, V>(width, a, b, [&](int64_t, float *v, float *w) {
+	t.each(width, [&](int64_t i) {
+		float v[V], w[V];
+
+		orr_load<V>(v, a + i);
+		orr_load<V>(w, b + i);
 		for (int k = 0; k < V; k++)
 			sum = fmaf(v[k], w[k], sum);
 	});
-	return row_sum<T>(sum);
+	return t.sum(sum);
 }
 
-template <int T, int V>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	softmax_input(int64_t n, int64_t width, const float *y, const float *dy, float *dx)
+static void softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
+			  const float *dy, float *dx)
 {
-	each_row<T>(n, [=](int64_t r) {
-		const float *row = y + r * width, *row_dy = dy + r * width;
-		float along = row_dot<T, V>(width, row, row_dy);
+	by_row(d, "softmax backward", n, width, orr_address(y, dy, dx),
+	       [=] __device__(auto t, int64_t r) {
+		       const float *row = y + r * width, *row_dy = dy + r * width;
+		       float along = row_dot(t, width, row, row_dy);
 
-		each_of<T, V>(width, row, row_dy, [&](int64_t i, float *v, float *g) {
-			for (int k = 0; k < V; k++)
-				g[k] = v[k] * (g[k] - along);
-			orr_store<V>(dx + r * width + i, g);
-		});
-	});
+		       t.map(width, row, row_dy, dx + r * width,
+			     [&](int64_t, float v, float g) { return v * (g - along); });
+	       });
 }
 
-template <int T, int V>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	normalise_forward(int64_t n, int64_t width, float epsilon, const float *x, float *y,
-			  float *factors)
+static void normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+			      const float *x, float *y, float *factors)
 {
-	each_row<T>(n, [=](int64_t r) {
+	by_row(d, "normalise", n, width, orr_address(x, y), [=] __device__(auto t, int64_t r) {
 		const float *row = x + r * width;
-		float length = sqrtf(row_dot<T, V>(width, row, row));
+		float length = sqrtf(row_dot(t, width, row, row));
 		float factor = 1.0f / (length < epsilon ? epsilon : length);
 
-		if (!place<T>::x())
+		if (!t.x())
 			factors[r] = factor;
-		each_of<T, V>(width, row, [&](int64_t i, float *v) {
-			for (int k = 0; k < V; k++)
-				v[k] *= factor;
-			orr_store<V>(y + r * width + i, v);
-		});
+		t.map(width, row, y + r * width, [&](int64_t, float v) { return v * factor; });
 	});
 }
 
-template <int T, int V>
-__global__ void __launch_bounds__(ORR_BLOCK)
-	normalise_input(int64_t n, int64_t width, float epsilon, const float *y,
-			const float *factors, const float *dy, float *dx)
+static void normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
+			    const float *y, const float *factors, const float *dy, float *dx)
 {
-	each_row<T>(n, [=](int64_t r) {
-		const float *row = y + r * width, *row_dy = dy + r * width;
-		float along = row_dot<T, V>(width, row, row_dy), factor = factors[r];
+	by_row(d, "normalise backward", n, width, orr_address(y, dy, dx),
+	       [=] __device__(auto t, int64_t r) {
+		       const float *row = y + r * width, *row_dy = dy + r * width;
+		       float along = row_dot(t, width, row, row_dy), factor = factors[r];
 
-		along = factor < 1.0f / epsilon ? along : 0.0f;
-		each_of<T, V>(width, row, row_dy, [&](int64_t i, float *v, float *g) {
-			for (int k = 0; k < V; k++)
-				g[k] = factor * (g[k] - along * v[k]);
-			orr_store<V>(dx + r * width + i, g);
-		});
-	});
-}
-
-static void start_softmax_forward(struct orr_device *d, int64_t n, int64_t width, const float *x,
-				  float *y)
-{
-	struct shape s = shape_of(n, width, 0);
-
-	START(d, "softmax", s, orr_address(x) | orr_address(y), width, softmax_forward, n, width, x,
-	      y);
-}
-
-static void start_softmax_input(struct orr_device *d, int64_t n, int64_t width, const float *y,
-				const float *dy, float *dx)
-{
-	struct shape s = shape_of(n, width, 0);
-
-	START(d, "softmax backward", s, orr_address(y) | orr_address(dy) | orr_address(dx), width,
-	      softmax_input, n, width, y, dy, dx);
-}
-
-static void start_normalise_forward(struct orr_device *d, int64_t n, int64_t width, float epsilon,
-				    const float *x, float *y, float *factors)
-{
-	struct shape s = shape_of(n, width, 0);
-
-	START(d, "normalise", s, orr_address(x) | orr_address(y), width, normalise_forward, n,
-	      width, epsilon, x, y, factors);
-}
-
-static void start_normalise_input(struct orr_device *d, int64_t n, int64_t width, float epsilon,
-				  const float *y, const float *factors, const float *dy, float *dx)
-{
-	struct shape s = shape_of(n, width, 0);
-
-	START(d, "normalise backward", s, orr_address(y) | orr_address(dy) | orr_address(dx), width,
-	      normalise_input, n, width, epsilon, y, factors, dy, dx);
+		       along = factor < 1.0f / epsilon ? along : 0.0f;
+		       t.map(width, row, row_dy, dx + r * width,
+			     [&](int64_t, float v, float g) { return factor * (g - along * v); });
+	       });
 }
 
 const struct orr_row_kernels orr_rows_cuda = {
-	.softmax_forward = start_softmax_forward,
-	.softmax_input = start_softmax_input,
-	.normalise_forward = start_normalise_forward,
-	.normalise_input = start_normalise_input,
+	.softmax_forward = softmax_forward,
+	.softmax_input = softmax_input,
+	.normalise_forward = normalise_forward,
+	.normalise_input = normalise_input,
 };

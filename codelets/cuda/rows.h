@@ -3,13 +3,6 @@
  * kernels that go row by row. */
 #include "launch.h"
 
-/* A thread's place: element V * x of a row, and every T V from there; row y of the block. */
-template <int T> struct place {
-	__device__ static unsigned rows() { return ORR_BLOCK / T; }
-	__device__ static unsigned x() { return threadIdx.x % T; }
-	__device__ static unsigned y() { return threadIdx.x / T; }
-};
-
 /* Two sums at once. */
 struct pair {
 	float a, b;
@@ -49,29 +42,6 @@ template <int T, class N> __device__ inline N row_sum(N v)
 	return row_fold<T>(v, [](N a, N b) { return a += b, a; });
 }
 
-/* ---- kernels that go row by row: a narrow row is a warp's, a wide one a block's ---- */
-
-/* How a kernel is started: T threads a row, rows a block, floats kept of each. */
-struct shape {
-	unsigned threads, rows, grid;
-	int64_t kept;
-	size_t shared;
-};
-
-/* kept: floats that a kernel would like to keep of a row */
-static inline struct shape shape_of(int64_t n, int64_t width, int64_t kept)
-{
-	struct shape s = {32, ORR_BLOCK / 32, 0, kept, 0};
-
-	if (width > ORR_NARROW)
-		s.threads = ORR_BLOCK, s.rows = 1;
-	s.grid = orr_blocks(n, s.rows);
-	s.shared = (size_t)s.rows * (size_t)kept * sizeof(float);
-	if (s.shared > ORR_SHARED - 1024) /* the sums have some, too */
-		s.kept = 0, s.shared = 0;
-	return s;
-}
-
 /* A score and where it is. */
 struct best {
 	float score;
@@ -88,78 +58,181 @@ template <> __device__ inline best of_lane(best v, int offset)
 	return {of_lane(v.score, offset), of_lane(v.at, offset)};
 }
 
-template <int T> __device__ inline best row_best(best b)
+/* ---- kernels that go row by row: a narrow row is a warp's, a wide one a block's ---- */
+
+/* A row in memory, and in shared memory what is kept of it as floats: NULL where there is no room.
+ */
+template <class A> struct kept_row {
+	float *kept;
+	const A *row;
+};
+
+/* V of its elements, from i on. */
+template <int V, class A> __device__ inline void load(float *v, const A *row, int64_t i)
 {
-	return row_fold<T>(b, better);
+	orr_load<V>(v, row + i);
 }
 
-/* f(i) for the thread's elements i, i + 1, ..., i + V - 1 of a row. */
-template <int T, int V, class F> __device__ inline void each_of(int64_t width, F f)
+template <int V, class A> __device__ inline void load(float *v, kept_row<A> from, int64_t i)
 {
-	for (int64_t i = (int64_t)V * place<T>::x(); i < width; i += T * V)
-		f(i);
-}
-
-/* f(i, v) with these elements v of a row, or with those of two. */
-template <int T, int V, class A, class F>
-__device__ inline void each_of(int64_t width, const A *row, F f)
-{
-	each_of<T, V>(width, [&](int64_t i) {
-		float v[V];
-
-		orr_load<V>(v, row + i);
-		f(i, v);
-	});
-}
-
-template <int T, int V, class A, class F>
-__device__ inline void each_of(int64_t width, const A *row, const A *other, F f)
-{
-	each_of<T, V>(width, row, [&](int64_t i, float *v) {
-		float w[V];
-
-		orr_load<V>(w, other + i);
-		f(i, v, w);
-	});
-}
-
-/* f(r) for the rows of the thread; all threads of a row are in step. */
-template <int T, class F> __device__ inline void each_row(int64_t n, F f)
-{
-	for (int64_t r = (int64_t)blockIdx.x * place<T>::rows() + place<T>::y(); r < n;
-	     r += (int64_t)gridDim.x * place<T>::rows())
-		f(r);
-}
-
-/* V elements from i on: kept ones, if any, else those in memory. */
-template <int V, class A>
-__device__ inline void again(float *v, const float *kept, const A *row, int64_t i)
-{
-	if (kept)
-		orr_load<V>(v, kept + i);
+	if (from.kept)
+		orr_load<V>(v, from.kept + i);
 	else
-		orr_load<V>(v, row + i);
+		orr_load<V>(v, from.row + i);
 }
 
-/* Starts kernel<T, V> for the rows of a shape, four columns at once if every row of every pointer
- * is at a multiple of 16 bytes: `all` is all of them or'ed. */
-#define START(d, name, s, all, width, kernel, ...) \
-	START_ONE(d, name, s, all, width, (kernel<32, 4>), (kernel<32, 1>), \
-		  (kernel<ORR_BLOCK, 4>), (kernel<ORR_BLOCK, 1>), __VA_ARGS__)
-/* The same of kernel<T, V, A>, whose activations are A. */
-#define START_AS(d, name, s, all, width, kernel, A, ...) \
-	START_ONE(d, name, s, all, width, (kernel<32, 4, A>), (kernel<32, 1, A>), \
-		  (kernel<ORR_BLOCK, 4, A>), (kernel<ORR_BLOCK, 1, A>), __VA_ARGS__)
-#define START_ONE(d, name, s, all, width, warp4, warp1, block4, block1, ...) \
-	do { \
-		bool quads_ = (width) % 4 == 0 && (all) % 16 == 0; \
-		const auto start_ = \
-			(s).threads == 32 ? (quads_ ? warp4 : warp1) : (quads_ ? block4 : block1); \
-\
-		ORR_LAUNCH(start_, (s).grid, ORR_BLOCK, (s).shared, (d)->cuda->stream, \
-			   __VA_ARGS__); \
-		orr_cuda_ok(d, cudaGetLastError(), name); \
-	} while (0)
+/* The threads of a row. Each takes VALUES elements at once, from V * x() on, and every T V from
+ * there; the row is number y() of its block's. */
+template <int THREADS, int VALUES> struct row_threads {
+	static constexpr int T = THREADS, V = VALUES, rows = ORR_BLOCK / THREADS;
+
+	__device__ static unsigned x() { return threadIdx.x % T; }
+	__device__ static unsigned y() { return threadIdx.x / T; }
+	template <class N> __device__ static N sum(N v) { return row_sum<T>(v); }
+
+	/* f(i) for the thread's elements i, i + 1, ..., i + V - 1. */
+	template <class F> __device__ static void each(int64_t width, F f)
+	{
+		for (int64_t i = (int64_t)V * x(); i < width; i += T * V)
+			f(i);
+	}
+	/* f(i, element i), of a row that may be kept */
+	template <class R, class F> __device__ static void each(int64_t width, R from, F f)
+	{
+		each(width, [&](int64_t i) {
+			float v[V];
+
+			load<V>(v, from, i);
+			for (int k = 0; k < V; k++)
+				f(i + k, v[k]);
+		});
+	}
+	/* to[i] = f(i, element i), or of two rows' */
+	template <class R, class A, class F>
+	__device__ static void map(int64_t width, R from, A *to, F f)
+	{
+		each(width, [&](int64_t i) {
+			float v[V];
+
+			load<V>(v, from, i);
+			for (int k = 0; k < V; k++)
+				v[k] = f(i + k, v[k]);
+			orr_store<V>(to + i, v);
+		});
+	}
+	template <class A, class F>
+	__device__ static void map(int64_t width, const A *a, const A *b, A *to, F f)
+	{
+		each(width, [&](int64_t i) {
+			float v[V], w[V];
+
+			orr_load<V>(v, a + i);
+			orr_load<V>(w, b + i);
+			for (int k = 0; k < V; k++)
+				v[k] = f(i + k, v[k], w[k]);
+			orr_store<V>(to + i, v);
+		});
+	}
+	/* each(), of a row that is kept from now on where there is room */
+	template <class A, class F>
+	__device__ static void keep(int64_t width, kept_row<A> from, F f)
+	{
+		auto read = [&](int64_t i, float v) { return f(i, v), v; };
+
+		if (from.kept)
+			map(width, from.row, from.kept, read);
+		else
+			each(width, from.row, read);
+	}
+};
+
+/* f(threads, a number of type A, of type B, r, room of the row) for each row, whose threads are in
+ * step. */
+template <class R, class A, class B, class F>
+__global__ void __launch_bounds__(ORR_BLOCK)
+	at_each_row(int64_t n, int64_t room, const __grid_constant__ F f)
+{
+	ORR_SHARED_FLOATS(shared);
+	R t;
+	float *kept = room ? shared + room * t.y() : NULL;
+
+	for (int64_t r = (int64_t)blockIdx.x * t.rows + t.y(); r < n;
+	     r += (int64_t)gridDim.x * t.rows)
+		f(t, A(), B(), r, kept);
+}
+
+/* room: floats that f would like to keep of a row */
+template <class R, class A, class B, class F>
+static void start_rows(struct orr_device *d, const char *name, int64_t n, int64_t room, F f)
+{
+	size_t shared = (size_t)R::rows * (size_t)room * sizeof(float);
+
+	if (shared > ORR_SHARED - 1024) /* the sums have some, too */
+		room = 0, shared = 0;
+	orr_launch(d, name, at_each_row<R, A, B, F>, orr_blocks(n, R::rows), ORR_BLOCK, shared, n,
+		   room, f);
+}
+
+/* f(the threads of a row of this width): four columns at once if every row of every pointer is at a
+ * multiple of 16 bytes; all: the pointers, or-ed. */
+template <class F> static void by_width(int64_t width, uintptr_t all, F f)
+{
+	bool quads = width % 4 == 0 && all % 16 == 0;
+
+	if (width <= ORR_NARROW && quads)
+		f(row_threads<32, 4>());
+	else if (width <= ORR_NARROW)
+		f(row_threads<32, 1>());
+	else if (quads)
+		f(row_threads<ORR_BLOCK, 4>());
+	else
+		f(row_threads<ORR_BLOCK, 1>());
+}
+
+/* A row of floats: f(threads, r). */
+template <class F> struct of_floats {
+	F f;
+	template <class R> __device__ void operator()(R t, float, float, int64_t r, float *) const
+	{
+		f(t, r);
+	}
+};
+
+template <class F>
+static void by_row(struct orr_device *d, const char *name, int64_t n, int64_t width, uintptr_t all,
+		   F f)
+{
+	by_width(width, all, [=](auto t) {
+		start_rows<decltype(t), float, float>(d, name, n, 0, of_floats<F>{f});
+	});
+}
+
+template <class F> static void by_warp(struct orr_device *d, const char *name, int64_t n, F f)
+{
+	start_rows<row_threads<32, 1>, float, float>(d, name, n, 0, of_floats<F>{f});
+}
+
+/* f(threads, a number of type A, of type B): of what activations are; x and dx of a norm are A. */
+template <class F> static void by_type(struct orr_device *d, int64_t width, uintptr_t all, F f)
+{
+	by_width(width, all, [=](auto t) {
+		if (d->halves && d->floats)
+			f(t, float(), uint16_t());
+		else if (d->halves)
+			f(t, uint16_t(), uint16_t());
+		else
+			f(t, float(), float());
+	});
+}
+
+template <class F>
+static void by_typed_row(struct orr_device *d, const char *name, int64_t n, int64_t width,
+			 int64_t room, uintptr_t all, F f)
+{
+	by_type(d, width, all, [=](auto t, auto a, auto b) {
+		start_rows<decltype(t), decltype(a), decltype(b)>(d, name, n, room, f);
+	});
+}
 
 /* So many floats of a row that the next one is at a multiple of 16 bytes, too. */
 static inline int64_t whole(int64_t width)

@@ -17,25 +17,25 @@ template <int V> struct move {
 	}
 };
 
-static void start_move(struct orr_device *d, const struct orr_box *b, const float *x, float *y)
+static void move_box(struct orr_device *d, const struct orr_box *b, const float *x, float *y)
 {
 	int64_t all = b->width | b->from_sample | b->from_row | b->to_sample | b->to_row;
 
-	if (all % 4 == 0 && (orr_address(x) | orr_address(y)) % 16 == 0)
+	if (all % 4 == 0 && (orr_address(x, y)) % 16 == 0)
 		start(d, "move", b->n * b->rows, b->width / 4, move<4>{*b, x, y});
 	else
 		start(d, "move", b->n * b->rows, b->width, move<1>{*b, x, y});
 }
 
-static void start_add_row(struct orr_device *d, int64_t n, int64_t width, const float *x,
-			  const float *w, float *y)
+static void add_row(struct orr_device *d, int64_t n, int64_t width, const float *x, const float *w,
+		    float *y)
 {
 	start(d, "add a row", n, width,
 	      [=] __device__(int64_t r, int64_t c) { y[r * width + c] = x[r * width + c] + w[c]; });
 }
 
-static void start_sum_rows(struct orr_device *d, int64_t n, int64_t width, const float *dy,
-			   float *apart, float *dw)
+static void sum_rows(struct orr_device *d, int64_t n, int64_t width, const float *dy, float *apart,
+		     float *dw)
 {
 	start(d, "sum of rows", 1, width, [=] __device__(int64_t, int64_t c) {
 		float sum = dy[c];
@@ -46,8 +46,8 @@ static void start_sum_rows(struct orr_device *d, int64_t n, int64_t width, const
 	});
 }
 
-static void start_mean_forward(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
-			       const float *x, float *y)
+static void mean_forward(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+			 const float *x, float *y)
 {
 	start(d, "mean", n, width, [=] __device__(int64_t s, int64_t c) {
 		const float *from = x + s * rows * width + c;
@@ -59,8 +59,8 @@ static void start_mean_forward(struct orr_device *d, int64_t n, int64_t rows, in
 	});
 }
 
-static void start_mean_input(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
-			     const float *dy, float *dx)
+static void mean_input(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
+		       const float *dy, float *dx)
 {
 	start(d, "mean backward", n * rows, width, [=] __device__(int64_t r, int64_t c) {
 		dx[r * width + c] = 1.0f / (float)rows * dy[r / rows * width + c];
@@ -72,8 +72,7 @@ static size_t rotary_bytes(const struct orr_rotary *)
 	return 0;
 }
 
-static void start_rotary(struct orr_device *d, const struct orr_rotary *turn, const float *x,
-			 float *y)
+static void rotary(struct orr_device *d, const struct orr_rotary *turn, const float *x, float *y)
 {
 	const struct orr_rotary t = *turn;
 	const int64_t apart = t.width / 2;
@@ -90,8 +89,8 @@ static void start_rotary(struct orr_device *d, const struct orr_rotary *turn, co
 }
 
 /* The dot products of all pairs: (i, j), i > j, is number i (i - 1) / 2 + j. */
-static void start_interaction_forward(struct orr_device *d, int64_t n, int64_t count, int64_t width,
-				      const float *x, float *y)
+static void interaction_forward(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+				const float *x, float *y)
 {
 	const int64_t pairs = count * (count - 1) / 2;
 
@@ -110,9 +109,9 @@ static void start_interaction_forward(struct orr_device *d, int64_t n, int64_t c
 	});
 }
 
-static void start_interaction_input(struct orr_device *d, int64_t n, int64_t count, int64_t width,
-				    int64_t first, int64_t rows, const float *x, const float *dy,
-				    float *dx)
+static void interaction_input(struct orr_device *d, int64_t n, int64_t count, int64_t width,
+			      int64_t first, int64_t rows, const float *x, const float *dy,
+			      float *dx)
 {
 	start(d, "interaction backward", n * rows, width, [=] __device__(int64_t r, int64_t c) {
 		int64_t s = r / rows, i = first + r % rows;
@@ -127,8 +126,8 @@ static void start_interaction_input(struct orr_device *d, int64_t n, int64_t cou
 	});
 }
 
-static void start_dropout(struct orr_device *d, const struct orr_drop *dropped, int64_t n,
-			  int64_t count, const float *x, float *y)
+static void dropout(struct orr_device *d, const struct orr_drop *dropped, int64_t n, int64_t count,
+		    const float *x, float *y)
 {
 	const struct orr_drop drop = *dropped;
 
@@ -139,17 +138,17 @@ static void start_dropout(struct orr_device *d, const struct orr_drop *dropped, 
 }
 
 const struct orr_sequence_kernels orr_sequence_cuda = {
-	.move = start_move,
-	.add_row = start_add_row,
-	.sum_rows = start_sum_rows,
-	.mean_forward = start_mean_forward,
-	.mean_input = start_mean_input,
+	.move = move_box,
+	.add_row = add_row,
+	.sum_rows = sum_rows,
+	.mean_forward = mean_forward,
+	.mean_input = mean_input,
 	.bag_forward = orr_cuda_bag,
 	.bag_bytes = orr_cuda_bag_bytes,
 	.bag_weight = orr_cuda_bag_weight,
 	.rotary_bytes = rotary_bytes,
-	.rotary = start_rotary,
-	.interaction_forward = start_interaction_forward,
-	.interaction_input = start_interaction_input,
-	.dropout = start_dropout,
+	.rotary = rotary,
+	.interaction_forward = interaction_forward,
+	.interaction_input = interaction_input,
+	.dropout = dropout,
 };

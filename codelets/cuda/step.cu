@@ -193,15 +193,6 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	partial[blockIdx.x] = sum;
 }
 
-__global__ void add_slices(int n, const double *partial, bool first, double *to)
-{
-	double sum = first ? 0 : *to;
-
-	for (int k = 0; k < n; k++)
-		sum += partial[k];
-	*to = sum;
-}
-
 /* What chunk c, from `begin` on, has of a tensor. */
 static void add_squares(struct orr_device *d, int64_t begin, int64_t end, struct blocks from,
 			const struct orr_extent *tensor, double *sum)
@@ -210,14 +201,19 @@ static void add_squares(struct orr_device *d, int64_t begin, int64_t end, struct
 	int64_t count = (tensor->end < end ? tensor->end : end) - at;
 	int64_t slices = orr_ceil(count, ORR_BLOCK);
 	unsigned grid = (unsigned)(slices < ORR_SLICES ? slices : ORR_SLICES);
+	double *partial = d->cuda->partial;
+	bool first = at == tensor->first;
 
 	if (count <= 0)
 		return;
-	ORR_LAUNCH(squares, grid, ORR_BLOCK, 0, d->cuda->stream, at - begin, count, from,
-		   d->cuda->partial);
-	ORR_LAUNCH(add_slices, 1, 1, 0, d->cuda->stream, (int)grid, d->cuda->partial,
-		   at == tensor->first, sum);
-	orr_cuda_ok(d, cudaGetLastError(), "norm");
+	orr_launch(d, "norm", squares, grid, ORR_BLOCK, 0, at - begin, count, from, partial);
+	orr_each(d, "norm", 1, [=] __device__(int) {
+		double all = first ? 0 : *sum;
+
+		for (unsigned k = 0; k < grid; k++)
+			all += partial[k];
+		*sum = all;
+	});
 }
 
 static void start_squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,

@@ -52,33 +52,28 @@ int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision
 			 char *why, size_t size)
 {
 	struct orr_cuda *cuda = calloc(1, sizeof(*cuda));
-	cublasStatus_t code;
+	cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
+	const char *missing = NULL;
 
 	*device = (struct orr_device){
 		.kernels = &orr_kernels_cuda, .precision = precision, .cuda = cuda};
-	if (!cuda) {
-		snprintf(why, size, "no memory");
-		return -1;
-	}
-	cuda->stream = stream;
-	if (cudaMalloc((void **)&cuda->partial, ORR_SLICES * sizeof(*cuda->partial)) ||
-	    cudaMalloc((void **)&cuda->tickets, ORR_TICKETS * sizeof(*cuda->tickets)) ||
-	    cudaMemsetAsync(cuda->tickets, 0, ORR_TICKETS * sizeof(*cuda->tickets), stream)) {
-		snprintf(why, size, "no memory on the device");
-		orr_cuda_stream_fini(device);
-		return -1;
-	}
-	if (!(cuda->graphs = orr_cuda_graphs_create())) {
-		snprintf(why, size, "no memory, or no second stream");
-		orr_cuda_stream_fini(device);
-		return -1;
-	}
-	if ((code = cublasLtCreate(&cuda->lt)) || (code = cublasCreate(&cuda->blas))) {
-		snprintf(why, size, "cuBLAS does not start: %s", cublasGetStatusString(code));
-		orr_cuda_stream_fini(device);
-		return -1;
-	}
-	return 0;
+	if (cuda)
+		cuda->stream = stream;
+	if (!cuda)
+		missing = "no memory";
+	else if (cudaMalloc((void **)&cuda->partial, ORR_SLICES * sizeof(*cuda->partial)) ||
+		 cudaMalloc((void **)&cuda->tickets, ORR_TICKETS * sizeof(*cuda->tickets)) ||
+		 cudaMemsetAsync(cuda->tickets, 0, ORR_TICKETS * sizeof(*cuda->tickets), stream))
+		missing = "no memory on the device";
+	else if (!(cuda->graphs = orr_cuda_graphs_create()))
+		missing = "no memory, or no second stream";
+	else if ((code = cublasLtCreate(&cuda->lt)) || (code = cublasCreate(&cuda->blas)))
+		missing = "cuBLAS does not start: ";
+	if (!missing)
+		return 0;
+	snprintf(why, size, "%s%s", missing, code ? cublasGetStatusString(code) : "");
+	orr_cuda_stream_fini(device);
+	return -1;
 }
 
 void orr_cuda_stream_fini(struct orr_device *device)

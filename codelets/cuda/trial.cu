@@ -22,10 +22,7 @@ template <class T> static void fill(struct orr_device *d, int64_t count, unsigne
 
 void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halves, void *to)
 {
-	if (halves)
-		fill(d, count, seed, static_cast<uint16_t *>(to));
-	else
-		fill(d, count, seed, static_cast<float *>(to));
+	orr_typed(halves, [=](auto a) { fill(d, count, seed, orr_as(a, to)); });
 }
 
 void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *a, const float *b,

@@ -1,7 +1,5 @@
 /* attention: softmax(q k^T / sqrt(width of a head)) v in each head, by tiles. A fourth input is how
  * many keys of each sample count. It keeps the logarithm of the sum of each row's exponentials. */
-#include <stdio.h>
-
 #include "list.h"
 
 enum { Q, K, V, LENGTHS };
@@ -66,7 +64,7 @@ static bool is_split(const struct orr_instance *is, const char *const *inputs, c
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	const struct orr_shape *k = &is->inputs[K], *v = &is->inputs[V];
+	const struct orr_shape *k = &is->inputs[K];
 	int64_t products;
 
 	if (!orr_instance_counts(is,
@@ -79,12 +77,8 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	is->backward_flops = is->forward_flops / 2 * 5; /* scores again, and four gradients */
 	if (!is_split(is, inputs, text, size))
 		return false;
-	if (k->rows != v->rows || k->columns != v->columns)
-		return orr_refuse(text, size,
-				  "attention reads keys and values of equal shapes, and %.60s is "
-				  "%lld x %lld and %.60s %lld x %lld: make them equal",
-				  inputs[K], (long long)k->rows, (long long)k->columns, inputs[V],
-				  (long long)v->rows, (long long)v->columns);
+	if (!orr_instance_same_shape(is, K, V, "keys and values of ", inputs, text, size))
+		return false;
 	return is->n_inputs <= LENGTHS || orr_shape_floats(is->inputs[LENGTHS]) == 1 ||
 	       orr_refuse(text, size,
 			  "attention's fourth input is the number of keys, and %.60s has %lld "

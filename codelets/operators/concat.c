@@ -74,17 +74,9 @@ static void backward(const struct orr_call *c)
 }
 
 static const struct orr_division divisions[] = {
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_COLUMNS},
-	 .output = ORR_SHARDING_COLUMNS,
-	 .where = "axis",
-	 .is = true},
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_ROWS},
-	 .output = ORR_SHARDING_ROWS,
-	 .where = "axis",
-	 .is = false},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+	{ORR_LIES(ORR_SHARDING_COLUMNS), .where = "axis", .is = true},
+	{ORR_LIES(ORR_SHARDING_ROWS), .where = "axis", .is = false},
+	{ORR_LIES(ORR_SHARDING_COPIED)},
 };
 
 const struct orr_op orr_op_concat = {

@@ -141,13 +141,8 @@ static void backward(const struct orr_call *c)
 {
 	int64_t count = c->n * c->is->inputs[0].columns;
 
-	for (int i = 0; i < 2; i++) {
-		float *dx = orr_call_input_gradient(c, i);
-
-		if (dx)
-			c->kernels->elements->scale(c->device, count, c->loss_scale,
-						    orr_call_saved(c) + i * count, dx);
-	}
+	for (int i = 0; i < 2; i++)
+		orr_call_scale_gradient(c, i, c->loss_scale, orr_call_saved(c) + i * count);
 }
 
 static void weight(const struct orr_call *c, float *gradient, float *apart)

@@ -50,10 +50,9 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	const double *v = is->values;
 	int64_t channels = is->inputs[0].columns, features = (int64_t)v[FEATURES];
 	int64_t groups = (int64_t)v[GROUPS], kernel = (int64_t)v[KERNEL];
-	struct shape s;
+	struct shape s = shape_of(is);
 
-	if (!orr_image_check(is, v[HEIGHT], v[KERNEL], v[STRIDE], v[PADDING], inputs[0], text,
-			     size))
+	if (!orr_image_check(is, &s.window, inputs[0], text, size))
 		return false;
 	if (channels % groups || features % groups)
 		return orr_refuse(
@@ -61,7 +60,6 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 			"conv2d: groups=%lld must divide the %lld channels of %.60s and the "
 			"%lld features",
 			(long long)groups, (long long)channels, inputs[0], (long long)features);
-	s = shape_of(is);
 	if (2.0 * (double)s.places * (double)s.seen * (double)features > MOST_OPERATIONS)
 		return orr_refuse(
 			text, size,
@@ -94,10 +92,13 @@ static int64_t share_of(const struct shape *s, const struct orr_device *d, int64
 	return most > 1 ? most : 1;
 }
 
-/* The workspace: that of the products, then these, each at a multiple of 16 bytes. */
+/* The workspace: that of the products, then these from `unfolded` on, each at a multiple of 16
+ * bytes. */
 struct room {
+	int64_t share;        /* samples that are unfolded at a time */
 	const float *x, *dy;  /* what is read of them */
 	const float *weights; /* as products read them */
+	float *sum, *bias;    /* gradients: of the weights, and of the bias if there is one */
 	float *unfolded;      /* of a share of the samples */
 	float *features;      /* of a group, and of a share */
 	float *turned;        /* weights, or their gradient */
@@ -130,10 +131,11 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 	return product_bytes(&s, d, share) + (size_t)floats * sizeof(float);
 }
 
-static struct room room_of(const struct orr_call *c, const struct shape *s, int64_t share)
+static struct room room_of(const struct orr_call *c, const struct shape *s)
 {
+	int64_t share = share_of(s, c->device, c->n);
 	char *at = (char *)c->device->workspace + product_bytes(s, c->device, share);
-	struct room room = {.unfolded = (float *)(void *)at};
+	struct room room = {.share = share, .unfolded = (float *)(void *)at};
 
 	room.features = room.unfolded + quads(share * s->places * s->seen);
 	room.turned = room.features + quads(share * s->places * s->features);
@@ -265,65 +267,72 @@ static void turn(const struct orr_call *c, const struct shape *s, bool back, con
 				 back ? channels : pixels, from, to);
 }
 
-static void each_part(const struct orr_call *c, const struct shape *s, const struct room *room,
-		      int64_t share,
-		      void (*f)(const struct orr_call *, const struct shape *, struct part,
-				const struct room *))
+static void turn_weights(const struct orr_call *c, const struct shape *s, const struct room *room)
 {
 	if (room->weights == room->turned)
 		turn(c, s, false, c->parameters, room->turned);
-	for (int64_t first = 0; first < c->n; first += share)
-		for (int64_t g = 0; g < s->groups; g++)
-			f(c, s,
-			  (struct part){first, c->n - first < share ? c->n - first : share, g},
-			  room);
+}
+
+static void part_weight(const struct orr_call *c, const struct shape *s, struct part p,
+			const struct room *room)
+{
+	const float *x = unfold(c, s, p, room);
+
+	c->kernels->linear->weight(c->device, p.n * s->places, s->seen, s->features, x,
+				   gradient_of(c, s, p, room), p.first ? room->apart : NULL,
+				   room->sum + p.g * s->features * s->seen,
+				   room->bias ? room->bias + p.g * s->features : NULL);
+}
+
+static void each_part(const struct orr_call *c, const struct shape *s, const struct room *room,
+		      void (*f)(const struct orr_call *, const struct shape *, struct part,
+				const struct room *))
+{
+	for (int64_t first = 0; first < c->n; first += room->share)
+		for (int64_t g = 0; g < s->groups; g++) {
+			int64_t rest = c->n - first, n = rest < room->share ? rest : room->share;
+
+			f(c, s, (struct part){first, n, g}, room);
+		}
 }
 
 static void forward(const struct orr_call *c)
 {
 	struct shape s = shape_of(c->is);
-	int64_t share = share_of(&s, c->device, c->n);
-	struct room room = room_of(c, &s, share);
+	struct room room = room_of(c, &s);
 
 	room.x = orr_call_input(c, 0);
-	each_part(c, &s, &room, share, part_forward);
+	turn_weights(c, &s, &room);
+	each_part(c, &s, &room, part_forward);
 }
 
 static void backward(const struct orr_call *c)
 {
 	struct shape s = shape_of(c->is);
-	int64_t share = share_of(&s, c->device, c->n);
-	struct room room = room_of(c, &s, share);
+	struct room room = room_of(c, &s);
 
 	room.dy = orr_call_gradient(c);
-	each_part(c, &s, &room, share, part_backward);
+	turn_weights(c, &s, &room);
+	each_part(c, &s, &room, part_backward);
 }
 
 /* The shares' gradients are added up in their order, and then turned. */
 static void weight(const struct orr_call *c, float *gradient, float *apart)
 {
 	struct shape s = shape_of(c->is);
-	int64_t share = share_of(&s, c->device, c->n), weights = s.groups * s.features * s.seen;
+	int64_t weights = s.groups * s.features * s.seen;
 	int64_t all = orr_instance_parameter_floats(c->is);
-	struct room room = room_of(c, &s, share);
-	float *to = apart ? apart : gradient, *sum = s.window.side > 1 ? room.turned : to;
+	struct room room = room_of(c, &s);
+	float *to = apart ? apart : gradient;
 
 	room.x = orr_call_input(c, 0);
 	room.dy = orr_call_gradient(c);
-	for (int64_t first = 0; first < c->n; first += share)
-		for (int64_t g = 0; g < s.groups; g++) {
-			struct part p = {first, c->n - first < share ? c->n - first : share, g};
-			const float *x = unfold(c, &s, p, &room);
-			float *bias = all > weights ? to + weights + g * s.features : NULL;
-
-			c->kernels->linear->weight(c->device, p.n * s.places, s.seen, s.features, x,
-						   gradient_of(c, &s, p, &room),
-						   first ? room.apart : NULL,
-						   sum + g * s.features * s.seen, bias);
-		}
+	room.sum = s.window.side > 1 ? room.turned : to;
+	room.bias = all > weights ? to + weights : NULL;
+	each_part(c, &s, &room, part_weight);
 	c->device->halves = false; /* these are no activations */
-	if (sum != to)
-		turn(c, &s, true, sum, to);
+	if (room.sum != to)
+		turn(c, &s, true, room.sum, to);
 	if (apart)
 		c->kernels->elements->sum(c->device, all, gradient, apart, gradient);
 }

@@ -2,30 +2,16 @@
  * columns are ids, the sum or the mean of those rows; ids below 0 are none. A table may be a part
  * of a larger one: what it gives for ids of the other parts is zero, so that the parts' outputs add
  * up to the whole's [Shoeybi19]. */
-#include <stdio.h>
-
 #include "list.h"
 
 enum { VOCABULARY, FEATURES, DEVIATION, FIRST, OF, MODE };
 #define ORR_TABLE_OF_ROWS \
-	[VOCABULARY] = {.name = "vocabulary", \
-			.form = ORR_ATTRIBUTE_COUNT, \
-			.least = 1, \
-			.most = 1 << 24, \
-			.missing = "vocabulary is missing: say how many ids there are, " \
-				   "vocabulary=1000 for 0 to 999"}, \
-	[FEATURES] = {.name = "features", \
-		      .form = ORR_ATTRIBUTE_COUNT, \
-		      .least = 1, \
-		      .most = ORR_MOST_COLUMNS, \
-		      .missing = "features is missing: say how many columns an id becomes, " \
-				 "features=64"}, \
-	[DEVIATION] = {.name = "deviation", \
-		       .form = ORR_ATTRIBUTE_REAL, \
-		       .most = 1e9, \
-		       .otherwise = 0.02}, \
-	[FIRST] = {.name = "first", .form = ORR_ATTRIBUTE_COUNT, .most = 1 << 24}, \
-	[OF] = {.name = "of", .form = ORR_ATTRIBUTE_COUNT, .most = 1 << 24}
+	[VOCABULARY] = ORR_NEEDED("vocabulary", 1 << 24, \
+				  "how many ids there are, vocabulary=1000 for 0 to 999"), \
+	[FEATURES] = ORR_NEEDED("features", ORR_MOST_COLUMNS, \
+				"how many columns an id becomes, features=64"), \
+	[DEVIATION] = ORR_REAL("deviation", 0, 1e9, 0.02), \
+	[FIRST] = ORR_COUNT("first", 0, 1 << 24, 0), [OF] = ORR_COUNT("of", 0, 1 << 24, 0)
 
 static const struct orr_attribute attributes[] = {
 	ORR_TABLE_OF_ROWS,
@@ -37,8 +23,6 @@ static const struct orr_attribute bag_attributes[] = {
 	{0},
 };
 
-extern const struct orr_op orr_op_bag;
-
 static struct orr_bag sizes(const struct orr_instance *is, int64_t n)
 {
 	bool bag = is->op == &orr_op_bag;
@@ -46,7 +30,6 @@ static struct orr_bag sizes(const struct orr_instance *is, int64_t n)
 
 	if (!of && is->n_parameters)
 		of = is->parameters[0].portion.of;
-
 	return (struct orr_bag){.n = n * is->inputs[0].rows,
 				.ids = is->inputs[0].columns,
 				.vocabulary = (int64_t)is->values[VOCABULARY],
@@ -78,22 +61,18 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 							   .n_dims = 2,
 							   .dims = {b.vocabulary, b.features}});
 	is->forward_flops = is->weight_flops = orr_shape_floats(*ids) * b.features;
-	if (b.of && b.first + b.vocabulary > b.of) {
-		(void)snprintf(text, size,
-			       "%s has rows for ids from %lld on, %lld of them, and there are %lld "
-			       "in all: correct first=, vocabulary= or of=",
-			       is->op->name, (long long)b.first, (long long)b.vocabulary,
-			       (long long)b.of);
-		return false;
-	}
-	if (b.padding ? ids->rows == 1 : ids->columns == 1)
-		return true;
-	(void)snprintf(text, size,
-		       "%s reads %s, and %.60s has %lld rows of %lld columns: split the input's "
-		       "columns into rows by rows=",
-		       is->op->name, b.padding ? "ids in one row" : "one id a row", inputs[0],
-		       (long long)ids->rows, (long long)ids->columns);
-	return false;
+	if (b.of && b.first + b.vocabulary > b.of)
+		return orr_refuse(text, size,
+				  "%s has rows for ids from %lld on, %lld of them, and there are "
+				  "%lld in all: correct first=, vocabulary= or of=",
+				  is->op->name, (long long)b.first, (long long)b.vocabulary,
+				  (long long)b.of);
+	return (b.padding ? ids->rows == 1 : ids->columns == 1) ||
+	       orr_refuse(text, size,
+			  "%s reads %s, and %.60s has %lld rows of %lld columns: split the input's "
+			  "columns into rows by rows=",
+			  is->op->name, b.padding ? "ids in one row" : "one id a row", inputs[0],
+			  (long long)ids->rows, (long long)ids->columns);
 }
 
 static int64_t n_ids(const struct orr_instance *is, int i)
@@ -143,37 +122,21 @@ static bool is_none(const struct orr_instance *is, int i, double id)
 	return id < 0;
 }
 
-const struct orr_op orr_op_embedding = {
-	.name = "embedding",
-	.kept = ORR_OUTPUT_FLOAT,
-	.least_inputs = 1,
-	.most_inputs = 1,
-	.attributes = attributes,
-	.weight_reads = ORR_READS_INPUTS,
-	.infer = infer,
-	.n_ids = n_ids,
-	.forward = forward,
-	.backward = backward,
-	.weight = weight,
-	.apart = apart,
-	.workspace = workspace,
-	ORR_DIVIDED(divisions),
-};
-const struct orr_op orr_op_bag = {
-	.name = "bag",
-	.kept = ORR_OUTPUT_FLOAT,
-	.least_inputs = 1,
-	.most_inputs = 1,
-	.attributes = bag_attributes,
-	.weight_reads = ORR_READS_INPUTS,
-	.infer = infer,
-	.n_ids = n_ids,
-	.is_none = is_none,
-	.none = "any below 0",
-	.forward = forward,
-	.backward = backward,
-	.weight = weight,
-	.apart = apart,
-	.workspace = workspace,
-	ORR_DIVIDED(divisions),
-};
+#define ORR_TABLE(NAME, ...) \
+	const struct orr_op orr_op_##NAME = { \
+		.name = #NAME, \
+		.kept = ORR_OUTPUT_FLOAT, \
+		ORR_READS(1, 1), \
+		.weight_reads = ORR_READS_INPUTS, \
+		.infer = infer, \
+		.n_ids = n_ids, \
+		.forward = forward, \
+		.backward = backward, \
+		.weight = weight, \
+		.apart = apart, \
+		.workspace = workspace, \
+		ORR_DIVIDED(divisions), \
+		__VA_ARGS__, \
+	};
+ORR_TABLE(embedding, .attributes = attributes)
+ORR_TABLE(bag, .attributes = bag_attributes, .is_none = is_none, .none = "any below 0")

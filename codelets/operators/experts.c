@@ -33,11 +33,7 @@ static const struct orr_attribute combine_attributes[] = {
 };
 
 static const struct orr_division route_divisions[] = {
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_ROWS},
-	 .output = ORR_SHARDING_ROWS,
-	 .divided = {"groups"},
-	 .evenly = true},
+	{ORR_LIES(ORR_SHARDING_ROWS), .divided = {"groups"}, .evenly = true},
 };
 /* also of combine, whose last inputs are the experts' */
 static const struct orr_division divisions[] = {
@@ -201,14 +197,8 @@ static bool infer_combine(struct orr_instance *is, const char *const *inputs, ch
 	    !groups_fit(is, first->rows, inputs[1], text, size))
 		return false;
 	for (int i = 2; i < is->n_inputs; i++)
-		if (is->inputs[i].rows != first->rows || is->inputs[i].columns != first->columns)
-			return orr_refuse(
-				text, size,
-				"combine reads experts of equal shapes, and %.60s is %lld x "
-				"%lld and %.60s %lld x %lld: make them equal",
-				inputs[1], (long long)first->rows, (long long)first->columns,
-				inputs[i], (long long)is->inputs[i].rows,
-				(long long)is->inputs[i].columns);
+		if (!orr_instance_same_shape(is, 1, i, "experts of ", inputs, text, size))
+			return false;
 	return true;
 }
 

@@ -29,13 +29,8 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 				  "edges, or an input of several rows",
 				  inputs[0]);
 	for (int i = 1; i < is->n_inputs; i++)
-		if (is->inputs[i].columns != columns)
-			return orr_refuse(
-				text, size,
-				"interaction reads equal widths, and %.60s has %lld columns "
-				"and %.60s %lld: make them equal",
-				inputs[0], (long long)columns, inputs[i],
-				(long long)is->inputs[i].columns);
+		if (!orr_instance_same_width(is, 0, i, inputs, text, size))
+			return false;
 	return true;
 }
 

@@ -8,8 +8,6 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
-extern const struct orr_op orr_op_layernorm;
-
 static struct orr_norm sizes(const struct orr_call *c)
 {
 	return (struct orr_norm){.n = orr_call_rows(c, 0),
@@ -63,14 +61,8 @@ static void both(const struct orr_call *c, float *gradient, float *apart)
 }
 
 static const struct orr_division divisions[] = {
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_ROWS},
-	 .output = ORR_SHARDING_ROWS,
-	 .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_COPIED},
-	 .output = ORR_SHARDING_COPIED,
-	 .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
+	{ORR_LIES(ORR_SHARDING_ROWS), .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
+	{ORR_LIES(ORR_SHARDING_COPIED), .axes = {ORR_DIVISION_COPIED, ORR_DIVISION_COPIED}},
 };
 
 #define ORR_NORM(NAME, ...) \

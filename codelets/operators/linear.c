@@ -6,12 +6,9 @@
 
 enum { FEATURES, BIAS };
 static const struct orr_attribute attributes[] = {
-	[FEATURES] = {.name = "features",
-		      .form = ORR_ATTRIBUTE_COUNT,
-		      .least = 1,
-		      .most = ORR_MOST_COLUMNS,
-		      .missing = "features is missing: say how many columns its output has, "
-				 "features=128 (width is how wide Graphviz draws the box)"},
+	[FEATURES] = ORR_NEEDED("features", ORR_MOST_COLUMNS,
+				"how many columns its output has, features=128 (width is how wide "
+				"Graphviz draws the box)"),
 	[BIAS] = {.name = "bias", .form = ORR_ATTRIBUTE_TRUTH, .otherwise = 1},
 	{0},
 };
@@ -119,8 +116,7 @@ const struct orr_op orr_op_linear = {
 	.name = "linear",
 	.kept = ORR_OUTPUT_HALF,
 	.halves = true,
-	.least_inputs = 1,
-	.most_inputs = 1,
+	ORR_READS(1, 1),
 	.attributes = attributes,
 	.weight_reads = ORR_READS_INPUTS,
 	.infer = infer,

@@ -22,8 +22,8 @@ static void backward(const struct orr_call *c)
 }
 
 static const struct orr_division divisions[] = {
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COLUMNS}, .output = ORR_SHARDING_COLUMNS},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+	{ORR_LIES(ORR_SHARDING_COLUMNS)},
+	{ORR_LIES(ORR_SHARDING_COPIED)},
 };
 
 const struct orr_op orr_op_mean = {

@@ -19,12 +19,10 @@ static struct orr_window window(const struct orr_instance *is)
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	const double *v = is->values;
-	struct orr_window w;
+	struct orr_window w = window(is);
 
-	if (!orr_image_check(is, v[HEIGHT], v[SIZE], v[SIZE], 0, inputs[0], text, size))
+	if (!orr_image_check(is, &w, inputs[0], text, size))
 		return false;
-	w = window(is);
 	if (w.height % w.side || w.width % w.side)
 		return orr_refuse(text, size,
 				  "patches: size=%lld must divide the image's %lld x %lld pixels",

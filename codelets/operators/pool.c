@@ -17,27 +17,20 @@ static const struct orr_attribute attributes[] = {
 };
 
 /* The stride is the window's side where nothing is said. */
-static double stride_of(const double *v)
-{
-	return v[STRIDE] > 0 ? v[STRIDE] : v[KERNEL];
-}
-
 static struct orr_window window(const struct orr_instance *is)
 {
 	const double *v = is->values;
+	double stride = v[STRIDE] > 0 ? v[STRIDE] : v[KERNEL];
 
-	return orr_image_window(is, v[HEIGHT], v[KERNEL], stride_of(v), v[PADDING]);
+	return orr_image_window(is, v[HEIGHT], v[KERNEL], stride, v[PADDING]);
 }
 
 static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
 {
-	const double *v = is->values;
-	struct orr_window w;
+	struct orr_window w = window(is);
 
-	if (!orr_image_check(is, v[HEIGHT], v[KERNEL], stride_of(v), v[PADDING], inputs[0], text,
-			     size))
+	if (!orr_image_check(is, &w, inputs[0], text, size))
 		return false;
-	w = window(is);
 	if (2 * w.padding > w.side)
 		return orr_refuse(text, size, "%s: padding must be at most half of kernel=%lld",
 				  is->op->name, (long long)w.side);

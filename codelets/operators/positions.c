@@ -37,15 +37,9 @@ static void weight(const struct orr_call *c, float *gradient, float *apart)
 }
 
 static const struct orr_division divisions[] = {
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_ROWS}, .output = ORR_SHARDING_ROWS},
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_COLUMNS},
-	 .output = ORR_SHARDING_COLUMNS,
-	 .axes = {1}},
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_COPIED},
-	 .output = ORR_SHARDING_COPIED,
-	 .axes = {ORR_DIVISION_COPIED}},
+	{ORR_LIES(ORR_SHARDING_ROWS)},
+	{ORR_LIES(ORR_SHARDING_COLUMNS), .axes = {1}},
+	{ORR_LIES(ORR_SHARDING_COPIED), .axes = {ORR_DIVISION_COPIED}},
 };
 
 const struct orr_op orr_op_positions = {

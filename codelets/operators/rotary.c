@@ -33,19 +33,21 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 			  2 * (long long)heads);
 }
 
+static void turn(const struct orr_call *c, bool back, const float *x, float *y)
+{
+	struct orr_rotary t = sizes(c->is, c->n, back);
+
+	c->kernels->sequence->rotary(c->device, &t, x, y);
+}
+
 static void forward(const struct orr_call *c)
 {
-	struct orr_rotary t = sizes(c->is, c->n, false);
-
-	c->kernels->sequence->rotary(c->device, &t, orr_call_input(c, 0), orr_call_output(c));
+	turn(c, false, orr_call_input(c, 0), orr_call_output(c));
 }
 
 static void backward(const struct orr_call *c)
 {
-	struct orr_rotary t = sizes(c->is, c->n, true);
-
-	c->kernels->sequence->rotary(c->device, &t, orr_call_gradient(c),
-				     orr_call_input_gradient(c, 0));
+	turn(c, true, orr_call_gradient(c), orr_call_input_gradient(c, 0));
 }
 
 static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
@@ -56,12 +58,8 @@ static size_t workspace(const struct orr_instance *is, const struct orr_device *
 }
 
 static const struct orr_division divisions[] = {
-	{.n_inputs = 1,
-	 .inputs = {ORR_SHARDING_COLUMNS},
-	 .output = ORR_SHARDING_COLUMNS,
-	 .divided = {"heads"},
-	 .evenly = true},
-	{.n_inputs = 1, .inputs = {ORR_SHARDING_COPIED}, .output = ORR_SHARDING_COPIED},
+	{ORR_LIES(ORR_SHARDING_COLUMNS), .divided = {"heads"}, .evenly = true},
+	{ORR_LIES(ORR_SHARDING_COPIED)},
 };
 
 const struct orr_op orr_op_rotary = {

@@ -37,8 +37,6 @@ static bool infer_row(struct orr_instance *is, const char *const *inputs, char *
 	return true;
 }
 
-extern const struct orr_op orr_op_last;
-
 /* How the part moves out; *at: where it begins. */
 static struct orr_box box(const struct orr_call *c, int64_t *at)
 {
