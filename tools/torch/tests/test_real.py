@@ -22,7 +22,7 @@ REAL = Path(published.__file__).parent / "real"
 
 
 @pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
-@pytest.mark.parametrize("name", ["gpt2", "resnet50", "vit_b16", "llava", "whisper"])
+@pytest.mark.parametrize("name", ["gpt2", "resnet50", "vit_b16", "llava", "whisper", "moe"])
 def test_losses_are_those_of_pytorch(name: str, tmp_path: Path) -> None:
     beside = Beside(published.made(name, 2, True), published.drawn(name, ROWS, True), tmp_path)
     microbatches = 1 if name == "resnet50" else 4  # a batch norm is of a microbatch
@@ -61,7 +61,7 @@ class Towers(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
-@pytest.mark.parametrize("name", ["gpt2", "vit_b16", "llava", "whisper", "towers"])
+@pytest.mark.parametrize("name", ["gpt2", "vit_b16", "llava", "whisper", "moe", "towers"])
 def test_gradients_in_bf16_are_as_near_to_float64_as_those_of_autocast(name: str, tmp_path: Path) -> None:
     if name == "towers":
         model: nn.Module = Towers()
