@@ -52,9 +52,7 @@ def looks_at(trace: Trace, node: fx.Node) -> fx.Node | None:
         return shared[0] if shared else None
     made = schema_of(node.args[0]) if node.target is operator.getitem else None
     if made and len(made.returns) > 1 and not any(r.alias_info for r in made.returns):
-        # of several tensors, each has memory of its own
-        same = [n for n in node.args[0].users if n.args == node.args and n.target is node.target]
-        return same[0] if same[0] is not node else None
+        return None  # of several tensors, each has memory of its own
     if node.op.startswith("call_") and (
         trace.only_looks(node) or node.target is operator.getitem or written(trace, node)
     ):
