@@ -1,5 +1,5 @@
-"""Mixtures of experts, as transformers writes them: choices are sorted by their expert, rows go there
-in that order, and what comes back is summed over the choices of a row."""
+"""Mixtures of experts, as transformers writes them: choices are sorted by their expert, rows go
+there in that order, and what comes back is summed over the choices of a row."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from torch import fx
 from .emitter import Emitter
 from .layers import linear
 from .layout import Unlike, sizes
-from .values import Held, Like, Matrices, Rows, range_of, require, shape_of
+from .values import Like, Matrices, Rows, range_of, require, shape_of
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,22 @@ class AtExperts:
         return replace(self, parts=tuple(made))
 
 
+def is_choice(x: Any, what: str) -> bool:
+    return isinstance(x, Choices) and x.what == what
+
+
 ALONE = "of the choices of experts, where Orrery has mixtures of experts alone"
 
 
 def topk(
-    c: Emitter, node: fx.Node, x: Any, top: int, dim: int = -1, largest: bool = True, *_: Any
+    c: Emitter,
+    node: fx.Node,
+    x: Any,
+    top: int,
+    dim: int = -1,
+    largest: bool = True,
+    *_: Any,
+    **__: Any,
 ) -> list[Choices]:
     require(isinstance(x, Rows) and largest, "choices of this kind")
     require(dim in (-1, len(x.axes) - 1), "choices of other than columns")
@@ -70,73 +81,76 @@ def topk(
 
 def seen(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
     """As other numbers, or in another shape, in which a row's choices lie beside each other."""
-    top = x.top if isinstance(x, Choices) else x.choices.top
-    rows = x.rows if isinstance(x, Choices) else x.choices.rows
-    width = [] if isinstance(x, Choices) else [x.parts[0].columns]
+    require(not isinstance(x, Matrices), "an operation on a parameter")
+    by, width = (x, []) if isinstance(x, Choices) else (x.choices, [x.parts[0].columns])
     single = [n for n in shape_of(node) if n != 1]
-    shapes = ([rows, top, *width], [rows * top, *width])
+    shapes = ([by.rows, by.top, *width], [by.rows * by.top, *width])
     require(any(single == [n for n in shape if n != 1] for shape in shapes), ALONE)
     return x
 
 
-def weights(c: Emitter, node: fx.Node, x: Choices, dim: int, *_: Any) -> Choices:
-    require(x.what == "scores" and dim in (-1, len(shape_of(node)) - 1), ALONE)
+def weights(c: Emitter, node: fx.Node, x: Any, dim: int, *_: Any, **__: Any) -> Choices:
+    require(is_choice(x, "scores") and dim in (-1, len(shape_of(node)) - 1), ALONE)
     require(x.top > 1, "the weight of one choice, which is 1 whatever its score")
     return replace(x, what="weights")
 
 
-def total(c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any) -> Any:
+def total(
+    c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any
+) -> Any:
     if isinstance(x, AtExperts):
         return combine(c, node, x, dims, keep)
-    require(x.what == "probabilities" and dims == [-1] and keep, ALONE)
+    require(is_choice(x, "probabilities") and dims == [-1] and keep, ALONE)
     return replace(x, what="total")
 
 
 def divide(c: Emitter, node: fx.Node, x: Any, y: Any, **how: Any) -> Any:
-    if isinstance(x, Choices) and x.what == "order":
+    if is_choice(x, "order"):
         require(y == x.top and how.get("rounding_mode", "floor") == "floor", ALONE)
         return replace(x, what="rows")
-    if isinstance(y, Choices):
-        require(y.what == "total" and x == replace(y, what="probabilities"), ALONE)
+    if is_choice(y, "total"):
+        require(x == replace(y, what="probabilities"), ALONE)
         require(y.top > 1, "the weight of one choice, which is 1 whatever its score")
         return replace(y, what="weights")
     raise Unlike(ALONE)
 
 
-def in_order(c: Emitter, node: fx.Node, x: Choices, dim: int = -1, down: bool = False) -> Any:
-    flat = list(node.meta["val"][0].shape) == [x.rows * x.top]
-    require(x.what == "experts" and not x.sorted and flat and not down, ALONE)
+def in_order(
+    c: Emitter, node: fx.Node, x: Any, dim: int = -1, descending: bool = False, **_: Any
+) -> Any:
+    require(is_choice(x, "experts") and not x.sorted and not descending, ALONE)
+    require(list(node.meta["val"][0].shape) == [x.rows * x.top], ALONE)
     return [replace(x, what=what, sorted=True) for what in ("experts", "order")]
 
 
-def numbers(c: Emitter, node: fx.Node, x: Choices, *bins: Any) -> Choices:
-    n = x.scores.columns
-    alike = x.what == "experts" and bins == (n, 0, n - 1)
-    require(alike and x.sorted, "how evenly experts are chosen, which Orrery's balance has otherwise")
+def numbers(c: Emitter, node: fx.Node, x: Any, *bins: Any, **_: Any) -> Choices:
+    require(is_choice(x, "experts"), ALONE)
+    alike = x.sorted and bins == (x.scores.columns, 0, x.scores.columns - 1)
+    require(alike, "how evenly experts are chosen, which Orrery's balance has otherwise")
     return replace(x, what="numbers")
 
 
-def ends(c: Emitter, node: fx.Node, x: Choices, *_: Any, **__: Any) -> Choices:
-    require(x.what == "numbers", ALONE)
+def ends(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Choices:
+    require(is_choice(x, "numbers"), ALONE)
     return replace(x, what="ends")
 
 
-def space(c: Emitter, node: fx.Node, x: Choices, *_: Any, **__: Any) -> Choices:
-    require(x.what == "order", ALONE)
+def space(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Choices:
+    require(is_choice(x, "order"), ALONE)
     return replace(x, what="space")
 
 
 def back(c: Emitter, node: fx.Node, x: Any, at: Any, values: Any, more: bool = False) -> Choices:
     """Of the order: where it has each number."""
-    [order] = at
-    alike = isinstance(order, Choices) and order.what == "order" and x == replace(order, what="space")
+    order = at[0]
+    alike = is_choice(order, "order") and x == replace(order, what="space")
     require(alike and range_of(values) == (0, order.rows * order.top) and not more, ALONE)
     return replace(order, what="back")
 
 
 def index(c: Emitter, node: fx.Node, x: Any, at: Any) -> Any:
-    [by] = at
-    require(isinstance(by, Choices), ALONE)
+    by = at[0]
+    require(isinstance(by, Choices) and len(at) == 1, ALONE)
     if isinstance(x, Rows) and by.what == "rows":
         return dispatch(c, node, x, by)
     if isinstance(x, AtExperts) and x.sorted and by == replace(x.choices, what="back"):
@@ -152,7 +166,8 @@ def index(c: Emitter, node: fx.Node, x: Any, at: Any) -> Any:
 def dispatch(c: Emitter, node: fx.Node, x: Rows, by: Choices) -> AtExperts:
     """Each expert has room for all rows: none is dropped."""
     x.columns_last()
-    require(len(x.axes) == 2 and sizes(x.axes)[0] == by.rows, ALONE)
+    alike = x.axes[0] == sum(by.scores.axes[:-1], ())
+    require(len(x.axes) == 2 and alike, ALONE)
     n = by.scores.columns
     says = {"experts": n, "capacity": n}
     name = c.emit(node, "route", [by.scores], top=by.top, **says)
@@ -174,7 +189,7 @@ def product(
 
 def multiply(c: Emitter, node: fx.Node, x: Any, y: Any) -> AtExperts:
     x, y = (x, y) if isinstance(x, AtExperts) else (y, x)
-    require(isinstance(y, Choices) and not x.weighted, ALONE)
+    require(isinstance(x, AtExperts) and isinstance(y, Choices) and not x.weighted, ALONE)
     require(y.what in ("weights", "probabilities"), ALONE)
     require(y.what == "weights" or y.top == 1, "weights of several choices that do not sum to 1")
     require(replace(y, what="rows") == replace(x.choices, sorted=x.sorted), ALONE)
@@ -208,7 +223,9 @@ LIKE: dict[str, Like] = {
     "mul": multiply,
 }
 # those that rows at an expert go through as others do
-ROWS = set("mul add sub neg relu gelu silu sigmoid tanh dropout chunk split split_with_sizes".split())
+ROWS = set(
+    "mul add sub neg relu gelu silu sigmoid tanh dropout chunk split split_with_sizes".split()
+)
 
 
 def of_experts(name: str, like: Like | None, known: list[Any]) -> Like:
