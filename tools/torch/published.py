@@ -185,6 +185,14 @@ def made(name: str, layers: int | None, small: bool = False) -> nn.Module:
     return found.model(layers or found.layers, small).train()
 
 
+def exactly(model: nn.Module) -> nn.Module:
+    """In float64, in which PyTorch has no products of groups of rows: experts one after the other."""
+    for part in model.modules():
+        if isinstance(part, hf.PreTrainedModel) and hasattr(part, "set_experts_implementation"):
+            part.set_experts_implementation("eager")
+    return model.double()
+
+
 def drawn(name: str, rows: int, small: bool = False) -> dict[str, Tensor]:
     torch.manual_seed(2)
     return MODELS[name].data(rows, small)

@@ -1,5 +1,6 @@
 """The models of the command `real`, two layers deep and narrow: losses as PyTorch's, and the command."""
 
+import argparse
 import copy
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from peer.training import Options, batches
+from test_zoo import script
 from torch import Tensor, nn
 from train import Beside, apart
 
@@ -22,7 +24,7 @@ REAL = Path(published.__file__).parent / "real"
 
 
 @pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
-@pytest.mark.parametrize("name", ["gpt2", "resnet50", "vit_b16", "llava", "whisper"])
+@pytest.mark.parametrize("name", ["gpt2", "resnet50", "vit_b16", "llava", "whisper", "moe"])
 def test_losses_are_those_of_pytorch(name: str, tmp_path: Path) -> None:
     beside = Beside(published.made(name, 2, True), published.drawn(name, ROWS, True), tmp_path)
     microbatches = 1 if name == "resnet50" else 4  # a batch norm is of a microbatch
@@ -61,7 +63,7 @@ class Towers(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
-@pytest.mark.parametrize("name", ["gpt2", "vit_b16", "llava", "whisper", "towers"])
+@pytest.mark.parametrize("name", ["gpt2", "vit_b16", "llava", "whisper", "moe", "towers"])
 def test_gradients_in_bf16_are_as_near_to_float64_as_those_of_autocast(name: str, tmp_path: Path) -> None:
     if name == "towers":
         model: nn.Module = Towers()
@@ -69,8 +71,8 @@ def test_gradients_in_bf16_are_as_near_to_float64_as_those_of_autocast(name: str
         samples["labels"] = torch.randint(10, (ROWS,))
     else:
         model, samples = published.made(name, 8, True), published.drawn(name, ROWS, True)
-    exactly = copy.deepcopy(model).double()
     beside = Beside(model, samples, tmp_path)
+    exactly = published.exactly(copy.deepcopy(model))
     before = {n: p.detach().double() for n, p in model.named_parameters()}
     rows = beside.rows(next(batches(beside.train, 16, 1)))
 
@@ -115,7 +117,18 @@ def test_a_training_that_doubles_any_rounding_is_held_against_float64() -> None:
     assert "apart at most, more than" in told and "from PyTorch in float64" in told, told
 
 
-def test_what_has_no_like_is_refused_in_a_line() -> None:
-    done = real("moe", "--small", "--layers", "2")
-    assert done.returncode == 1 and not done.stdout
-    assert len(done.stderr.splitlines()) == 1 and "topk" in done.stderr, done.stderr
+class Sums(published.Around):
+    """Of all words up to each, too."""
+
+    def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
+        words = self.model.model.get_input_embeddings()(tokens)
+        return self.model(tokens, following) + torch.cumsum(words, 1).mean()
+
+
+def test_what_has_no_like_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Sums(published.made("moe", 2, True))
+    monkeypatch.setattr(published, "made", lambda *_: model)
+    asked = argparse.Namespace(model="moe", layers=2, rows=10, small=True, folder=tmp_path)
+    with pytest.raises(SystemExit, match="^real: moe: .*cumsum: .*$"):
+        script("real").convert(asked)
+    assert not list(tmp_path.iterdir())

@@ -18,6 +18,8 @@ from published import Around  # noqa: E402 which ends where there is none
 STEPS, ROWS = 10, 60
 SIZE = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 WIDE = {"intermediate_size": 64, "max_position_embeddings": 16}
+EXPERTS: dict[str, Any] = SIZE | WIDE | {"num_local_experts": 4, "num_experts_per_tok": 2, "use_cache": False}
+EXPERTS |= {"num_key_value_heads": 2}
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
@@ -65,6 +67,16 @@ def phi(how: str) -> nn.Module:
     """Half of each head's columns turn."""
     config = hf.PhiConfig(**SIZE, **WIDE, attn_implementation=how)
     return Own(hf.PhiForCausalLM(config))
+
+
+def granite(how: str) -> nn.Module:
+    """The best two of four experts, weighed among each other."""
+    return Own(hf.GraniteMoeForCausalLM(hf.GraniteMoeConfig(**EXPERTS, attn_implementation=how)))
+
+
+def mixtral(how: str, **more: Any) -> nn.Module:
+    """The same, by probabilities among all experts that are divided by their sum."""
+    return Own(hf.MixtralForCausalLM(hf.MixtralConfig(**EXPERTS | more, attn_implementation=how)))
 
 
 def whisper(how: str) -> nn.Module:
@@ -119,6 +131,8 @@ CASES: dict[str, tuple[Callable[[str], nn.Module], Callable[[], dict[str, Tensor
     "llama": (llama, lambda: words("input_ids", "labels")),
     "gemma": (gemma, lambda: words("input_ids", "labels")),
     "phi": (phi, lambda: words("input_ids", "labels")),
+    "granite": (granite, lambda: words("input_ids", "labels")),
+    "mixtral": (mixtral, lambda: words("input_ids", "labels")),
     "whisper": (whisper, sound),
     "bert": (bert, lambda: words("given", "labels")),
     "vit": (vit, pictures),
@@ -144,6 +158,20 @@ def test_what_has_no_like_is_named() -> None:
     given = {name: t[:4] for name, t in words("source", "target", "labels").items()}
     with pytest.raises(ValueError, match="encoder.*relative_attention_bias"):
         orrery_torch.convert(Both(hf.T5ForConditionalGeneration(config)), given)
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (lambda: mixtral("sdpa", num_experts_per_tok=1), "one choice, which is 1"),
+        (lambda: mixtral("sdpa", output_router_logits=True), "Orrery's balance has otherwise"),
+        (lambda: Own(hf.OlmoeForCausalLM(hf.OlmoeConfig(**EXPERTS, num_experts=4))), "do not sum to 1"),
+    ],
+)
+def test_what_no_route_says_is_refused(model: Callable[[], nn.Module], why: str) -> None:
+    given = {name: t[:2] for name, t in words("input_ids", "labels").items()}
+    with pytest.raises(ValueError, match=f"(?s)experts.*{why}|gate.*{why}|loss.*{why}"):
+        orrery_torch.convert(model(), given)
 
 
 def test_the_angles_of_far_rows_are_rotary() -> None:

@@ -12,6 +12,7 @@ from ..trace.trace import function_of
 from .values import (
     Exp,
     Held,
+    Matrices,
     range_of,
     require,
     shape_of,
@@ -40,6 +41,8 @@ def of_parameter(c: Emitter, node: fx.Node, held: Held, args: Any, value: Any) -
         return Exp(held)
     if name in TURNS and t.dim() == 2 and torch.equal(value, t.t()):
         return held.turn()
+    if name in TURNS and t.dim() == 3 and not held.rows and torch.equal(value, t.mT):
+        return Matrices(held)
     if name in (*SHAPES, "to", "view_as") and value.numel() == t.numel() and not held.turned:
         return replace(held, tensor=value)
     if name in ("expand", "expand_as", "repeat") and len(value) == c.samples:

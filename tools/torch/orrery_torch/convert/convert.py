@@ -13,6 +13,7 @@ from ..trace.changes import check_backwards, check_changes
 from .constants import ALIKE, constant, filled_alike
 from ..costs.costs import Calls
 from .emitter import Emitter, ranges
+from .experts import AtExperts, Choices, of_experts
 from .formulas import Formula, Formulas
 from ..trace.inputs import check_inputs
 from .layout import Axes, Unlike, atom
@@ -20,7 +21,7 @@ from .likes import ATTENTION, LIKES, spelt
 from ..costs.study import quoted
 from ..tensors import save_safetensors
 from ..trace.trace import Inputs, Trace, first_line, function_of, trace, words
-from .values import CONSTANT, Held, Loss, Node, Rows, Unknown
+from .values import CONSTANT, Held, Loss, Matrices, Node, Rows, Unknown
 from .weights import MORE, TURNED
 
 
@@ -135,7 +136,6 @@ INSTEAD = dict.fromkeys(
     "rows or classes that data chooses; of rows, Orrery has the first and the last",
 ) | {
     "cumsum": "no operator of Orrery is like it; positions that count from 0 are arange",
-    "topk": "experts that data chooses; convert() makes no route",
 }
 
 
@@ -222,6 +222,8 @@ class Converter(Emitter):
     def _value(self, node: fx.Node, formula: Formula | None) -> Any:
         if formula:
             x = self.values[formula.source]
+            if isinstance(x, AtExperts):
+                return x.each(lambda _, part: spelt(self, node, formula, part))
             return spelt(self, node, formula, x) if isinstance(x, Rows) else Unknown()
         args, kwargs = (
             fx.node.map_arg(a, self.values.__getitem__) for a in (node.args, node.kwargs)
@@ -237,6 +239,8 @@ class Converter(Emitter):
             return constant(self, node, args, kwargs)
         name = function_of(node).rstrip("_")
         like = LIKES.get(name)
+        if any(isinstance(v, (Choices, AtExperts, Matrices)) for v in known):
+            return of_experts(name, like, known)(self, node, *args, **kwargs)
         if like is None:
             raise Unlike(INSTEAD.get(name, "no operator of Orrery is like it"))
         if name not in ATTENTION and any(isinstance(v, (Mask, Scores)) for v in known):

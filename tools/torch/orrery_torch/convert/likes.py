@@ -43,6 +43,7 @@ from .elements import (
     view,
 )
 from .emitter import Emitter
+from .experts import topk
 from .formulas import Formula
 from .layers import (
     added_product,
@@ -123,6 +124,7 @@ LIKES: dict[str, Like] = {
     "mean": mean,
     "scaled_dot_product_attention": attention,
     "softmax": softmax,
+    "topk": topk,
     **dict.fromkeys(["matmul", "mm", "bmm"], product),
     **dict.fromkeys(["addmm", "baddbmm"], added_product),
     "constant_pad_nd": padded,

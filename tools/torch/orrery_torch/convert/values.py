@@ -112,6 +112,13 @@ class Exp:
     of: Held
 
 
+@dataclass(frozen=True)
+class Matrices:
+    """Those of a parameter of three dimensions, each with its rows as columns."""
+
+    of: Held
+
+
 class Unknown:
     """Of a call that nothing is like, or of one that reads such."""
 

@@ -50,6 +50,9 @@ def looks_at(trace: Trace, node: fx.Node) -> fx.Node | None:
         sets = [r.alias_info.before_set for r in schema.returns if r.alias_info]
         shared = [n for a, n in arguments(node) if a.alias_info and a.alias_info.before_set in sets]
         return shared[0] if shared else None
+    made = schema_of(node.args[0]) if node.target is operator.getitem else None
+    if made and len(made.returns) > 1 and not any(r.alias_info for r in made.returns):
+        return None  # of several tensors, each has memory of its own
     if node.op.startswith("call_") and (
         trace.only_looks(node) or node.target is operator.getitem or written(trace, node)
     ):
