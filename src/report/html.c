@@ -12,9 +12,9 @@
 #include "page.h"
 #include "simulate/idle.h"
 
-/* page.html, with the data in place of its mark: one JSON object in a script that is none. What has
- * a number of entries that grows with the jobs is written as it is found, and never held. Times are
- * nanoseconds from the first start. */
+/* page.html, with its scripts and with the data in place of its mark: one JSON object in a script
+ * that is none. What has a number of entries that grows with the jobs is written as it is found,
+ * and never held. Times are nanoseconds from the first start. */
 #define MARK "{{data}}"
 
 struct html {
@@ -231,6 +231,27 @@ static int write_path(struct html *html, struct orr_error *err)
 	return code;
 }
 
+/* [stage, the one that reads it, bytes]. */
+static json_t *edges_json(const struct orr_pipeline *p)
+{
+	json_t *edges = json_array();
+
+	for (int e = 0; e < p->n_edges; e++)
+		orr_json_append(&edges, json_pack("[i, i, I]", p->edges[e].from, p->edges[e].to,
+						  (json_int_t)p->edges[e].bytes));
+	return edges;
+}
+
+/* What of a stage's backward is its weight gradient; null: not known apart. */
+static json_t *weights_json(const struct orr_pipeline *p)
+{
+	json_t *weights = p->has_weight ? json_array() : json_null();
+
+	for (int s = 0; s < p->n_stages && p->has_weight; s++)
+		orr_json_append(&weights, json_integer(p->stages[s].weight_ns));
+	return weights;
+}
+
 static int write_timeline(struct html *html, const char *name, struct orr_error *err)
 {
 	const struct orr_timeline *t = html->timeline;
@@ -247,6 +268,8 @@ static int write_timeline(struct html *html, const char *name, struct orr_error 
 	    !(code = write_key(html->file, "workers", workers_json(t), err)) &&
 	    !(code = write_key(html->file, "limits", limits_json(t), err)) &&
 	    !(code = write_key(html->file, "stages", orr_stages_json(t->jobs, err), err)) &&
+	    !(code = write_key(html->file, "edges", edges_json(t->jobs->pipeline), err)) &&
+	    !(code = write_key(html->file, "weights", weights_json(t->jobs->pipeline), err)) &&
 	    !(code = write_key(html->file, "causes", causes_json(idle), err))) {
 		write_items(html);
 		if (!(code = write_memory(html, err)))
