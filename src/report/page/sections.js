@@ -37,14 +37,13 @@ function bubbles_section() {
 	for (const t of timelines) {
 		if (timelines.length > 1) node.append(el('p', {}, el('b', {}, t.name)));
 		const rows = t.workers.map((name, w) => {
-			const bar = el('div', {class: 'bar'});
-			for (const x of ['busy', ...names]) {
-				const part = el('span');
-				part.style.cssText = 'background: var(--' + x + '); width: ' +
-					100 * (x === 'busy' ? busy_of(t, w) : t.causes[w][x]) / Math.max(1, t.makespan) + '%';
-				bar.append(part);
-			}
-			const busy = busy_of(t, w);
+			const bar = el('div', {class: 'bar'}), busy = busy_of(t, w);
+			let from = 0;
+			bar.style.background = 'linear-gradient(to right' + ['busy', ...names].map(x => {
+				const to = from + 100 * (x === 'busy' ? busy : t.causes[w][x]) / Math.max(1, t.makespan), part = ', var(--' + x + ') ' + from + '% ' + to + '%';
+				from = to;
+				return part;
+			}).join('') + ')';
 			return [[name, w], [bar, busy], [time(busy), busy], ...names.map(x => [time(t.causes[w][x]), t.causes[w][x]])];
 		});
 		node.append(table([{name: 'worker', text: true}, {name: 'share', text: true}, {name: 'busy'},
