@@ -7,11 +7,11 @@ async function unpacked(id) {
 /* In the worker: a command line on files, in a module of its own, as a process would be; the next one is made before it is
  * asked for. */
 const IN_WORKER = `
-let compiled, ready, last = Promise.resolve(), tell;
+let compiled, ready, last = Promise.resolve(), tell = () => {};
 async function make() {
 	const out = [], err = [];
 	let line = [];
-	const engine = await orrery({print: x => out.push(x), stderr: byte => {
+	const engine = await orrery({print: x => out.push(x), printErr: x => err.push(x), stderr: byte => {
 		if (byte !== 10) return void line.push(byte & 255);
 		err.push(new TextDecoder().decode(Uint8Array.from(line)));
 		line = [];
@@ -39,10 +39,11 @@ async function start_worker() {
 	parts = parts || Promise.all([unpacked('orrery-js').then(x => x.text()), unpacked('orrery-wasm').then(x => x.arrayBuffer()).then(x => WebAssembly.compile(x))]);
 	const [script, compiled] = await parts, made = new Worker(URL.createObjectURL(new Blob([script, IN_WORKER], {type: 'text/javascript'})));
 	made.onmessage = ({data}) => {
-		const {resolve, tell} = waiting.get(data.id);
-		if (data.said !== undefined) return tell && tell(data.said);
+		const asked = waiting.get(data.id); /* none: an alarm of a command that has ended */
+		if (!asked) return;
+		if (data.said !== undefined) return asked.tell && asked.tell(data.said);
 		waiting.delete(data.id);
-		resolve(data);
+		asked.resolve(data);
 	};
 	made.postMessage({compiled});
 	return made;
