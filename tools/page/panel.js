@@ -61,9 +61,13 @@ async function simulate() {
 	const pages = results.map(x => parsed(x.made['data.json'])), last = pages[pages.length - 1];
 	last.timelines = pages.flatMap(x => x.timelines.map(t => Object.assign(t, {report: x.report})));
 	if (pages.length > 1) last.timelines.forEach((t, i) => { t.name = [s.beside, s.schedule || 'the default'][i]; });
-	show(last);
-	document.body.dataset.state = 'drawn';
-	document.body.dataset.took = String(Math.round(performance.now() - begun));
+	const took = () => String(Math.round(performance.now() - begun));
+	show(last, act => setTimeout(() => {
+		act();
+		document.body.dataset.all = took();
+		document.body.dataset.state = 'drawn';
+	}));
+	document.body.dataset.took = took();
 }
 function read_address() {
 	const given = new URLSearchParams(location.hash.slice(1));

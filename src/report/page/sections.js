@@ -1,6 +1,6 @@
 /* ---- sections ---- */
 
-function timeline_sections() {
+function timeline_section() {
 	const zooms = [['+', () => zoom(0.5)], ['\u2212', () => zoom(2)], ['whole', () => look(0, longest)]].map(([text, act]) => {
 		const button = el('button', {type: 'button', title: 'zoom'}, text);
 		button.addEventListener('click', act);
@@ -19,6 +19,8 @@ function timeline_sections() {
 		if (timelines.length > 1) node.append(el('p', {}, el('b', {}, t.name), ': ' + time(t.makespan)));
 		node.append(timeline_chart(t));
 	}
+}
+function memory_section() {
 	const memory = section('Memory of each worker', el('div', {class: 'tools'}, key('stashes', 'var(--stash)'),
 		key('parameters, gradients, optimizer', 'var(--base)'),
 		...(timelines.some(t => t.limits.some(x => x)) ? [key('limit', 'var(--accent)')] : [])));

@@ -18,7 +18,8 @@ function heading() {
 			document.getElementById('figures').append(el('div', {class: 'figure'}, el('b', {}, print(report[name] * (print === time ? 1e9 : 1))),
 				el('span', {}, name === 'step_seconds' ? 'a step' : name === 'throughput' ? 'throughput, of the ideal' : words(name))));
 }
-function show(next) {
+/* later: does what it is given when the timeline has been seen; without it, all is drawn at once */
+function show(next, later = null) {
 	data = next;
 	({report, timelines} = data);
 	units = timelines.length ? timelines[0].units : report.unit === 'units';
@@ -26,17 +27,25 @@ function show(next) {
 	Object.assign(view, {from: 0, to: longest});
 	charts = [];
 	Object.assign(marks, {clock: null, stage: null, ghost: null});
-	for (const id of ['figures', 'main']) document.getElementById(id).replaceChildren();
+	const main = document.getElementById('main');
+	main.style.minHeight = main.offsetHeight + 'px'; /* what is in view stays there */
+	for (const node of [document.getElementById('figures'), main]) node.replaceChildren();
 	hide_tip();
 	heading();
 	timelines.forEach(prepare);
 	if (report.schedules) compare_section();
-	if (timelines.length) timeline_sections();
+	if (timelines.length) timeline_section();
+	if (later) redraw();
+	(later || (act => act()))(() => { if (data === next) show_rest(); });
+}
+function show_rest() {
+	if (timelines.length) memory_section();
 	if (timelines.length > 1) beside_section();
 	if (timelines.length) { bubbles_section(); path_section(); }
 	if (data.losses.length) loss_section();
 	if (timelines.length) stages_section();
 	if (Array.isArray(report.worker)) workers_section();
+	document.getElementById('main').style.minHeight = '';
 	redraw();
 }
 const given = JSON.parse(document.getElementById('data').textContent);
