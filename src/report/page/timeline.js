@@ -53,18 +53,17 @@ function pixel(hex, opacity) {
 	const x = parseInt(hex.slice(1), 16);
 	return ((255 * opacity << 24) | (x & 255) << 16 | (x & 0xff00) | x >> 16) >>> 0;
 }
-/* Jobs and gaps as pixels: a canvas takes ten times as long for thousands of rectangles. A row is a line of pixels, in three
- * bands: the upper part, the lower one, light where a weight gradient is, and a rim that names the cause of a gap. */
+/* Jobs and gaps as pixels: a canvas takes ten times as long for thousands of rectangles. A row is three
+ * lines of pixels, drawn as high as they are to be: the upper part, the lower one, light where a weight gradient is, and a rim
+ * that names the cause of a gap. */
 function draw_rows(context, area, t, row) {
 	const scale = devicePixelRatio || 1, width = Math.max(1, Math.round(area.width * scale)), space = Math.round(scale);
-	const image = new ImageData(width, Math.ceil(t.jobs.length * row * scale)), pixels = new Uint32Array(image.data.buffer);
+	const image = new ImageData(width, 3 * t.jobs.length), pixels = new Uint32Array(image.data.buffer);
 	const per_ns = width / (view.to - view.from), at = ns => Math.max(0, Math.min(width, Math.round((ns - view.from) * per_ns)));
 	const light = HUES.map(hue => pixel(hue[0], 1)), dark = HUES.map(hue => pixel(hue[1], 1)), update = pixel(colour('faint'), 1);
 	const idle = Object.fromEntries(Object.keys(CAUSES).map(x => [x, [0.18, 0.18, 0.75].map(y => pixel(colour(x), y))]));
-	const bands = [0, 1, 2].map(() => new Uint32Array(width));
 	t.jobs.forEach((jobs, w) => {
-		for (const band of bands) band.fill(0);
-		const gaps = t.gaps[w];
+		const gaps = t.gaps[w], bands = [0, 1, 2].map(k => pixels.subarray((3 * w + k) * width, (3 * w + k + 1) * width));
 		for (let i = first_after(gaps, 3, view.from); i < gaps.length && gaps[i][2] < view.to; i++)
 			bands.forEach((band, k) => band.fill(idle[gaps[i][1]][k], at(gaps[i][2]), at(gaps[i][3])));
 		for (let i = first_after(jobs, 4, view.from); i < jobs.length && jobs[i][3] < view.to; i++) {
@@ -76,13 +75,14 @@ function draw_rows(context, area, t, row) {
 				bands[1][x] = bands[2][x] = below;
 			}
 		}
-		const top = (w * row + 1) * scale, bottom = ((w + 1) * row - 1) * scale;
-		const edges = [top, top + 0.6 * (bottom - top), bottom - 3 * scale, bottom].map(Math.round);
-		bands.forEach((band, k) => { for (let y = edges[k]; y < edges[k + 1]; y++) pixels.set(band, y * width); });
 	});
-	const drawn = el('canvas', {width, height: image.height});
+	const drawn = el('canvas', {width, height: image.height}), edges = [1, 1 + 0.6 * (row - 2), row - 4, row - 1];
 	drawn.getContext('2d').putImageData(image, 0, 0);
-	context.drawImage(drawn, area.left, 0, area.width, image.height / scale);
+	context.imageSmoothingEnabled = false;
+	for (let line = 0; line < image.height; line++) {
+		const [y, end] = [0, 1].map(k => Math.round((Math.floor(line / 3) * row + edges[line % 3 + k]) * scale) / scale);
+		if (end > y) context.drawImage(drawn, 0, line, width, 1, area.left, y, area.width, end - y);
+	}
 }
 function draw_labels(context, area, jobs, y, height) {
 	context.textAlign = 'center';
