@@ -73,6 +73,7 @@ def check_timeline(name, timeline):
         check(busy + causes == timeline['makespan'] and gaps == causes, f'{name}: worker {w}: {busy} + {causes}, gaps {gaps}')
         check(all(a[4] <= b[3] and b[5] == a[4] for a, b in zip(jobs, jobs[1:])), f'{name}: worker {w}: jobs overlap')
         check(not timeline['stash'][w] or timeline['stash'][w][-1][1:] == [0, 0], f'{name}: worker {w} ends with a stash')
+    check(all(0 <= a < b < len(timeline['stages']) for a, b, _ in timeline['edges']), f'{name}: edges {timeline["edges"]}')
     path = timeline['path']
     check(path and path[-1][2] == timeline['makespan'], f'{name}: the path does not reach the end')
     check(all(a[2] <= b[1] for a, b in zip(path, path[1:])), f'{name}: the path goes back')
@@ -174,6 +175,13 @@ try {
 		results.after = over(0, (view.from + view.to) / 2);
 		canvas.dispatchEvent(new KeyboardEvent('keydown', {key: '0'}));
 		results.whole = [view.from, view.to];
+		results.graph = nodes_of_graph.map(x => x.textContent);
+		over(1, (t.jobs[1][0][3] + t.jobs[1][0][4]) / 2);
+		results.linked = [t.jobs[1][0][0], nodes_of_graph.filter(x => x.classList.contains('on')).map(x => x.textContent)];
+		results.played = [0, 1, 2].map(() => {
+			clock.slider.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));
+			return [marks.clock, clock.slider.getAttribute('aria-valuetext')];
+		});
 		point(canvas, 'pointerleave', 0, 0);
 		results.left = tip.hidden;
 		const memory = document.querySelectorAll('canvas')[timelines.length];
@@ -243,6 +251,9 @@ def check_simulated(results):
     check(results['zoomed'] == [15e9, 45e9] and results['moved'] == [21e9, 51e9] and results['whole'] == [0, 60e9],
           f'zoom: {results["zoomed"]}, {results["moved"]}, {results["whole"]}')
     check('stage 0' in results['after'], f'hover after moving: {results["after"]}')
+    check(results['graph'] == [str(s) for s in range(8)], f'stages in the graph: {results["graph"]}')
+    check(results['linked'] == [results['linked'][0], [str(results['linked'][0])]], f'a job and its stage: {results["linked"]}')
+    check([at for at, _ in results['played']] == [1e9, 2e9, 3e9] and '1F0 on w1' in results['played'][0][1], f'playback: {results["played"]}')
     check(results['left'], 'the hover stays when the pointer leaves')
     check('5 stashes' in results['memory'], f'hover of memory: {results["memory"]}')
 

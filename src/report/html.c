@@ -12,9 +12,9 @@
 #include "page.h"
 #include "simulate/idle.h"
 
-/* page.html, with the data in place of its mark: one JSON object in a script that is none. What has
- * a number of entries that grows with the jobs is written as it is found, and never held. Times are
- * nanoseconds from the first start. */
+/* page.html, with its scripts and with the data in place of its mark: one JSON object in a script
+ * that is none. What has a number of entries that grows with the jobs is written as it is found,
+ * and never held. Times are nanoseconds from the first start. */
 #define MARK "{{data}}"
 
 struct html {
@@ -109,12 +109,60 @@ static json_t *causes_json(const struct orr_idle *idle)
 	return workers;
 }
 
-static const char *separate(struct html *html)
+/* A character and an integer, thousands of times: fprintf() takes most of the time of a page. */
+static void write_number(FILE *file, char before, int64_t value)
 {
-	const char *text = html->first ? "" : ",";
+	char text[24], *at = text + sizeof(text);
+	uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 
+	do
+		*--at = (char)('0' + rest % 10);
+	while (rest /= 10);
+	if (value < 0)
+		*--at = '-';
+	*--at = before;
+	(void)fwrite(at, 1, (size_t)(text + sizeof(text) - at), file);
+}
+
+static void write_letter(FILE *file, char letter)
+{
+	const char text[] = {',', '"', letter, '"'};
+
+	(void)fwrite(text, 1, sizeof(text), file);
+}
+
+/* Before an entry of a list. */
+static void separate(struct html *html)
+{
+	if (!html->first)
+		(void)fputc(',', html->file);
 	html->first = false;
-	return text;
+}
+
+/* When an item that waited for another one, or for a transfer, could have started. */
+static void write_awaited(struct html *html, const struct orr_item *item)
+{
+	const struct orr_timeline *t = html->timeline;
+	const struct orr_transfer *x = item->transfer >= 0 ? &t->transfers[item->transfer] : NULL;
+	FILE *file = html->file;
+
+	if (x)
+		(void)fprintf(file, ",\"%s\"", orr_transfer_name(x->kind));
+	else
+		(void)fputs(item->came_ns > item->made_ns ? ",\"data\"" : ",null", file);
+	if (item->from >= 0) {
+		struct orr_job from = orr_jobs_at(t->jobs, item->from);
+
+		write_number(file, ',', from.s);
+		write_number(file, ',', from.b);
+		write_letter(file, orr_pass_letter(from.d));
+		write_number(file, ',', t->jobs->compute[item->from]);
+	} else {
+		(void)fputs(",null,null,null", file);
+		write_number(file, ',', x->from);
+	}
+	write_number(file, ',', since(html, item->made_ns));
+	write_number(file, ',', since(html, item->came_ns));
 }
 
 /* [stage, microbatch, pass, start, end, idle since], and of what was awaited to the last [...,
@@ -123,39 +171,30 @@ static const char *separate(struct html *html)
 static void write_item(struct html *html, const struct orr_item *item)
 {
 	const struct orr_timeline *t = html->timeline;
+	bool is_job = item->job >= 0;
+	struct orr_job job = is_job ? orr_jobs_at(t->jobs, item->job) : (struct orr_job){0};
 	FILE *file = html->file;
 
-	if (item->job >= 0) {
-		struct orr_job job = orr_jobs_at(t->jobs, item->job);
+	separate(html);
+	write_number(file, '[', is_job ? job.s : t->updates[item->update].s);
+	write_number(file, ',', is_job ? job.b : t->updates[item->update].version);
+	write_letter(file, is_job ? orr_pass_letter(job.d) : 'U');
+	write_number(file, ',', since(html, item->start_ns));
+	write_number(file, ',', since(html, item->end_ns));
+	write_number(file, ',', since(html, item->free_ns));
+	if (item->from >= 0 || item->transfer >= 0)
+		write_awaited(html, item);
+	(void)fputc(']', file);
+}
 
-		(void)fprintf(file, "%s[%d,%d,\"%c\"", separate(html), job.s, job.b,
-			      orr_pass_letter(job.d));
-	} else {
-		(void)fprintf(file, "%s[%d,%d,\"U\"", separate(html), t->updates[item->update].s,
-			      t->updates[item->update].version);
-	}
-	(void)fprintf(file, ",%lld,%lld,%lld", (long long)since(html, item->start_ns),
-		      (long long)since(html, item->end_ns), (long long)since(html, item->free_ns));
-	if (item->from >= 0 || item->transfer >= 0) {
-		const struct orr_transfer *x =
-			item->transfer >= 0 ? &t->transfers[item->transfer] : NULL;
-
-		if (x)
-			(void)fprintf(file, ",\"%s\"", orr_transfer_name(x->kind));
-		else
-			(void)fputs(item->came_ns > item->made_ns ? ",\"data\"" : ",null", file);
-		if (item->from >= 0) {
-			struct orr_job from = orr_jobs_at(t->jobs, item->from);
-
-			(void)fprintf(file, ",%d,%d,\"%c\",%d", from.s, from.b,
-				      orr_pass_letter(from.d), t->jobs->compute[item->from]);
-		} else {
-			(void)fprintf(file, ",null,null,null,%d", x->from);
-		}
-		(void)fprintf(file, ",%lld,%lld", (long long)since(html, item->made_ns),
-			      (long long)since(html, item->came_ns));
-	}
-	(void)fputs("]", file);
+static void write_gap(struct html *html, const struct orr_gap *gap)
+{
+	separate(html);
+	write_number(html->file, '[', gap->w);
+	(void)fprintf(html->file, ",\"%s\"", orr_cause_name(gap->phase));
+	write_number(html->file, ',', since(html, gap->start_ns));
+	write_number(html->file, ',', since(html, gap->end_ns));
+	(void)fputc(']', html->file);
 }
 
 static void write_items(struct html *html)
@@ -172,10 +211,7 @@ static void write_items(struct html *html)
 	(void)fputs("]],\n\"idle\":[", html->file);
 	html->first = true;
 	for (int i = 0; i < idle->n_gaps; i++)
-		(void)fprintf(html->file, "%s[%d,\"%s\",%lld,%lld]", separate(html),
-			      idle->gaps[i].w, orr_cause_name(idle->gaps[i].phase),
-			      (long long)since(html, idle->gaps[i].start_ns),
-			      (long long)since(html, idle->gaps[i].end_ns));
+		write_gap(html, &idle->gaps[i]);
 	(void)fputs("],\n", html->file);
 }
 
@@ -183,8 +219,11 @@ static void write_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
 {
 	struct html *html = user;
 
-	(void)fprintf(html->file, "%s[%lld,%d,%lld]", separate(html),
-		      (long long)since(html, time_ns), stashes, (long long)bytes);
+	separate(html);
+	write_number(html->file, '[', since(html, time_ns));
+	write_number(html->file, ',', stashes);
+	write_number(html->file, ',', bytes);
+	(void)fputc(']', html->file);
 }
 
 /* [time, stashes, bytes] of every worker. */
@@ -213,14 +252,15 @@ static int write_path(struct html *html, struct orr_error *err)
 	for (int i = 0; i < n; i++) {
 		const struct orr_path_part *x = &parts[i];
 
-		(void)fprintf(html->file, "%s[%d,%lld,%lld,", separate(html), x->w,
-			      (long long)since(html, x->start_ns),
-			      (long long)since(html, x->end_ns));
+		separate(html);
+		write_number(html->file, '[', x->w);
+		write_number(html->file, ',', since(html, x->start_ns));
+		write_number(html->file, ',', since(html, x->end_ns));
 		if (x->item >= 0)
-			(void)fprintf(html->file, "%d]", x->item - html->idle->first[x->w]);
+			(void)fprintf(html->file, ",%d]", x->item - html->idle->first[x->w]);
 		else
 			(void)fprintf(
-				html->file, "null,\"%s\"]",
+				html->file, ",null,\"%s\"]",
 				x->transfer < 0
 					? "data"
 					: orr_transfer_name(
@@ -229,6 +269,27 @@ static int write_path(struct html *html, struct orr_error *err)
 	(void)fputs("]", html->file);
 	free(parts);
 	return code;
+}
+
+/* [stage, the one that reads it, bytes]. */
+static json_t *edges_json(const struct orr_pipeline *p)
+{
+	json_t *edges = json_array();
+
+	for (int e = 0; e < p->n_edges; e++)
+		orr_json_append(&edges, json_pack("[i, i, I]", p->edges[e].from, p->edges[e].to,
+						  (json_int_t)p->edges[e].bytes));
+	return edges;
+}
+
+/* What of a stage's backward is its weight gradient; null: not known apart. */
+static json_t *weights_json(const struct orr_pipeline *p)
+{
+	json_t *weights = p->has_weight ? json_array() : json_null();
+
+	for (int s = 0; s < p->n_stages && p->has_weight; s++)
+		orr_json_append(&weights, json_integer(p->stages[s].weight_ns));
+	return weights;
 }
 
 static int write_timeline(struct html *html, const char *name, struct orr_error *err)
@@ -247,6 +308,8 @@ static int write_timeline(struct html *html, const char *name, struct orr_error 
 	    !(code = write_key(html->file, "workers", workers_json(t), err)) &&
 	    !(code = write_key(html->file, "limits", limits_json(t), err)) &&
 	    !(code = write_key(html->file, "stages", orr_stages_json(t->jobs, err), err)) &&
+	    !(code = write_key(html->file, "edges", edges_json(t->jobs->pipeline), err)) &&
+	    !(code = write_key(html->file, "weights", weights_json(t->jobs->pipeline), err)) &&
 	    !(code = write_key(html->file, "causes", causes_json(idle), err))) {
 		write_items(html);
 		if (!(code = write_memory(html, err)))

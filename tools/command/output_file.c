@@ -11,6 +11,8 @@
 
 #include "base/input_file.h"
 
+#define BUFFER (1 << 16)
+
 /* ---- paths ---- */
 
 static bool starts(const char *text, const char *start)
@@ -286,6 +288,7 @@ static void discard(struct output_stream *s)
 		(void)unlink(s->part);
 	free(s->part);
 	free(s->target);
+	free(s->buffer);
 	*s = (struct output_stream){0};
 }
 
@@ -419,6 +422,8 @@ int output_file(const char *path, int (*write)(FILE *file, const void *what, str
 		return 0;
 	if ((code = open_stream(&s, path, false, err)))
 		return code;
+	if ((s.buffer = malloc(BUFFER))) /* else the C library's, of 1 KB in a page */
+		(void)setvbuf(s.file, s.buffer, _IOFBF, BUFFER);
 	code = write(s.file, what, &why);
 	if (code == ORR_E_IO) /* the library does not know which file it is */
 		(void)orr_fail(err, code, "%s: %s", path, why.msg);

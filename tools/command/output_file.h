@@ -33,6 +33,7 @@ struct output_stream {
 	const char *path; /* borrowed */
 	char *target;     /* (private) owned; the file that it becomes; NULL: written directly */
 	char *part;       /* (private) owned; its name until then; NULL: it has none */
+	char *buffer;     /* (private) owned; of file */
 };
 int output_open(struct output_stream *s, const char *path, struct orr_error *err);
 /* Give it its name, or, where code is not 0, remove it. Returns code, or its own failure. */

@@ -3,10 +3,12 @@
 import base64
 import gzip
 import pathlib
+import re
 import sys
 
 source, engine, out = map(pathlib.Path, sys.argv[1:])
-page = (source / 'src/report/page.html').read_text()
+report = source / 'src/report'
+page = re.sub(r'{{(page/\w+\.js)}}\n', lambda mark: (report / mark[1]).read_text(), (report / 'page.html').read_text())
 
 
 def packed(name):
@@ -16,7 +18,7 @@ def packed(name):
 parts = '\n'.join(f'<script type="application/octet-stream" id="{name.replace(".", "-")}">{packed(name)}</script>'
                   for name in ('orrery.js', 'orrery.wasm'))
 panel = (source / 'tools/page/panel.html').read_text()
-script = (source / 'tools/page/panel.js').read_text()
+script = "'use strict';\n" + ''.join((source / f'tools/page/{name}.js').read_text() for name in ('engine', 'panel', 'edit'))
 for mark, text in (('{{data}}', 'null'), ('<div id="figures"', panel + '<div id="figures"'),
                    ("script-src 'unsafe-inline'", "script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:"),
                    ('</body>', parts + '\n<script>\n' + script + '</script>\n</body>')):

@@ -1,62 +1,16 @@
-'use strict';
-/* The panel: what is typed becomes a command line, which the engine runs in a worker; what it draws is what the command's --html
- * holds. The state is the address's fragment, so that a link is a study and Back undoes. */
+/* ---- the panel: what is typed becomes a command line, and what the engine says of it is drawn. The state is the address's
+ * fragment, so that a link is a study and Back undoes. ---- */
 
-const form = document.getElementById('panel'), said = document.getElementById('said');
+const form = document.getElementById('panel'), said = document.getElementById('said'), progress = document.getElementById('progress');
 const DEFAULTS = {graph: 'towers:3,3/2', schedule: '1f1b', workers: '4', microbatches: '8', costs: '1,2'};
 const OPTIONS = {schedule: '--schedule', workers: '--workers', microbatches: '--microbatches', costs: '--costs',
 	activation: '--activation', bandwidth: '--bandwidth', latency: '--latency', memory: '--memory'};
 
-/* ---- the engine ---- */
-
-async function unpacked(id) {
-	const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), c => c.charCodeAt(0));
-	return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip')));
+function state() {
+	const s = Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ''));
+	if (![s.schedule, s.beside].includes('order.csv')) delete s.order;
+	return s;
 }
-/* In the worker: a command line on files, in a module of its own, as a process would be. */
-const IN_WORKER = `
-let compiled;
-onmessage = async ({data: {bytes, id, args, files, wanted}}) => {
-	if (bytes) return void (compiled = WebAssembly.compile(bytes));
-	const out = [], err = [], module = await compiled;
-	const engine = await orrery({print: x => out.push(x), printErr: x => err.push(x),
-		instantiateWasm: (imports, done) => { WebAssembly.instantiate(module, imports).then(done); return {}; }});
-	for (const [name, text] of Object.entries(files)) engine.FS.writeFile(name, text);
-	let code;
-	try { code = engine.callMain(args); } catch (e) { code = e.status === undefined ? 1 : e.status; if (e.status === undefined) err.push(String(e)); }
-	const made = {};
-	for (const name of wanted) if (engine.FS.analyzePath(name).exists) made[name] = engine.FS.readFile(name, {encoding: 'utf8'});
-	postMessage({id, code, out: out.join('\\n'), err: err.filter(x => x.startsWith('orrery: ')).join('\\n'), made});
-};`;
-let worker = null, n_runs = 0;
-const waiting = new Map();
-async function start_worker() {
-	const script = await (await unpacked('orrery-js')).text(), bytes = await (await unpacked('orrery-wasm')).arrayBuffer();
-	const made = new Worker(URL.createObjectURL(new Blob([script, IN_WORKER], {type: 'text/javascript'})));
-	made.onmessage = ({data}) => { waiting.get(data.id)(data); waiting.delete(data.id); };
-	made.postMessage({bytes});
-	return made;
-}
-/* {code, out, err, made: the wanted files that there are} */
-async function run(args, wanted = []) {
-	worker = worker || start_worker();
-	const own = await worker, id = ++n_runs, model = form.model.value;
-	return new Promise(resolve => {
-		waiting.set(id, resolve);
-		own.postMessage({id, args, files: model ? {'model.dot': model} : {}, wanted});
-	});
-}
-async function stop() {
-	const old = worker;
-	worker = null;
-	(await old)?.terminate();
-	for (const resolve of waiting.values()) resolve({code: 130, err: 'stopped', made: {}});
-	waiting.clear();
-}
-
-/* ---- the command line ---- */
-
-function state() { return Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== '')); }
 /* Words as a shell takes them: in quotes what has blanks. */
 function split(text) { return (text.match(/'[^']*'|\S+/g) || []).map(x => x.replace(/^'|'$/g, '')); }
 function arguments_of(s, schedule) {
@@ -65,35 +19,55 @@ function arguments_of(s, schedule) {
 		const value = name === 'schedule' ? schedule : s[name];
 		if (value) args.push(option, value);
 	}
+	if (s.durations) args.push('--microbatch-costs', 'costs.csv');
 	return [...args, ...split(s.more || '')];
 }
-function quoted(args) { return args.map(x => /^[\w.,:\/=+@%-]+$/.test(x) ? x : "'" + x.replace(/'/g, "'\\''") + "'").join(' '); }
-
-/* ---- from what is typed to what is drawn ---- */
-
-function data_of(html) {
-	return JSON.parse(html.match(/<script type="application\/json" id="data">([^]*?)<\/script>/)[1]);
+/* Durations of single stages, 3F=1.5ms, are those of all their microbatches. */
+function costs_csv(s) {
+	const last = Math.max(-1, ...(s.order || '').split(/[\s,]+/).map(x => Number((x.match(/^\d+[A-Z](\d+)$/) || [0, -1])[1])));
+	const m = Number(s.microbatches) || last + 1 || 8, all = [...Array(m).keys()];
+	const rows = s.durations.split(/[\s,]+/).filter(x => x).flatMap(x => {
+		const [, stage, pass, duration] = x.match(/^(\d+)([FBW])=(.*)$/) || [x, x, '', ''];
+		return all.map(b => [stage, b, pass, duration].join());
+	});
+	return ['stage,microbatch,pass,duration', ...rows].join('\n') + '\n';
 }
-let n_drawn = 0;
+function files_of(s) {
+	const files = {'model.dot': s.model, 'order.csv': s.order, 'costs.csv': s.durations && costs_csv(s)};
+	return Object.fromEntries(Object.entries(files).filter(([, text]) => text));
+}
+function quoted(args) { return args.map(x => /^[\w.,:\/=+@%-]+$/.test(x) ? x : "'" + x.replace(/'/g, "'\\''") + "'").join(' '); }
+function parsed(bytes) { return JSON.parse(new TextDecoder().decode(bytes)); }
+
+let n_drawn = 0, lost = ''; /* what an order as CSV does not say */
 async function simulate() {
 	const s = state(), own = ++n_drawn, args = arguments_of(s, s.schedule), begun = performance.now();
+	if (waiting.size) stop(); /* nobody waits for it any more */
 	document.getElementById('command').textContent = 'orrery ' + quoted(args);
 	document.body.classList.add('waits');
 	document.getElementById('stop').disabled = false;
-	const runs = [s.beside ? arguments_of(s, s.beside) : null, args].filter(x => x)
-		.map(x => run([...x, '--html', 'page.html'], ['page.html']));
-	const results = await Promise.all(runs), failed = results.find(x => x.code);
+	progress.textContent = '';
+	const tell = line => { if (own === n_drawn && !line.startsWith('orrery: ')) progress.textContent = line; };
+	const results = await Promise.all([...(s.beside ? [arguments_of(s, s.beside)] : []), args]
+		.map(x => run([...x, '--html', 'data.json'], files_of(s), ['data.json'], tell)));
 	if (own !== n_drawn) return; /* something else was typed meanwhile */
+	const failed = results.find(x => x.code);
 	document.getElementById('stop').disabled = true;
-	said.textContent = failed ? failed.err : '';
+	said.textContent = failed ? failed.err : lost;
+	lost = '';
 	if (failed) return void (document.body.dataset.state = 'refused');
+	progress.textContent = '';
 	document.body.classList.remove('waits');
-	const pages = results.map(x => data_of(x.made['page.html'])), last = pages[pages.length - 1];
+	const pages = results.map(x => parsed(x.made['data.json'])), last = pages[pages.length - 1];
 	last.timelines = pages.flatMap(x => x.timelines.map(t => Object.assign(t, {report: x.report})));
 	if (pages.length > 1) last.timelines.forEach((t, i) => { t.name = [s.beside, s.schedule || 'the default'][i]; });
-	show(last);
-	document.body.dataset.state = 'drawn';
-	document.body.dataset.took = String(Math.round(performance.now() - begun));
+	const took = () => String(Math.round(performance.now() - begun));
+	show(last, act => setTimeout(() => {
+		act();
+		document.body.dataset.all = took();
+		document.body.dataset.state = 'drawn';
+	}));
+	document.body.dataset.took = took();
 }
 function read_address() {
 	const given = new URLSearchParams(location.hash.slice(1));
@@ -101,9 +75,13 @@ function read_address() {
 	simulate().catch(why => { said.textContent = 'this browser lacks something that the page needs: ' + why; });
 }
 let last_typed = 0;
+function change(fields) {
+	for (const [name, value] of Object.entries(fields)) form[name].value = value;
+	form.dispatchEvent(new Event('change'));
+}
 form.addEventListener('input', () => {
 	clearTimeout(last_typed);
-	last_typed = setTimeout(() => form.dispatchEvent(new Event('change')), 400);
+	last_typed = setTimeout(change, 400, {});
 });
 form.addEventListener('change', () => {
 	clearTimeout(last_typed);
@@ -113,16 +91,17 @@ form.addEventListener('change', () => {
 form.addEventListener('submit', event => event.preventDefault());
 addEventListener('hashchange', read_address);
 document.getElementById('stop').addEventListener('click', stop);
+
+function save(name, content) { el('a', {href: URL.createObjectURL(new Blob([content])), download: name}).click(); }
 for (const [id, option, name] of [['csv', '--csv', 'timeline.csv'], ['svg', '--svg', 'timeline.svg'], ['plan', '-o', 'plan.json']])
 	document.getElementById(id).addEventListener('click', async () => {
-		const s = state(), result = await run([...arguments_of(s, s.schedule), option, name], [name]);
-		said.textContent = result.code ? result.err : '';
-		if (result.code) return;
-		const link = el('a', {href: URL.createObjectURL(new Blob([result.made[name]])), download: name});
-		link.click();
+		const s = state(), result = await run([...arguments_of(s, s.schedule), option, name], files_of(s), [name]);
+		said.textContent = result.err;
+		if (!result.code) save(name, result.made[name]);
 	});
-run(['schedules']).then(({out}) => {
+document.getElementById('files').addEventListener('click', () => { for (const file of Object.entries(files_of(state()))) save(...file); });
+run(['schedules'], {}).then(({out}) => {
 	const names = out.split('\n').map(line => (line.match(/^([a-z0-9-]+)  /) || [])[1]).filter(x => x);
 	document.getElementById('schedules').append(...names.map(x => el('option', {}, x)));
+	read_address();
 });
-read_address();
