@@ -48,5 +48,5 @@ extern const struct row option_rows[];
 extern const int n_option_rows;
 extern const struct rule option_rules[]; /* each for the verbs that have both options */
 extern const int n_option_rules;
-extern const char *const option_groups[]; /* headings; the first is none */
+extern const char *const option_groups[]; /* headings; the first is none, the last of outputs */
 extern const int n_option_groups;

@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "option_rows.h"
+#include "base/json.h"
 #include "base/nearest.h"
 #include "base/quantity.h"
 #include "plugin.h"
@@ -19,7 +20,8 @@
 static struct {
 	enum verb verb;
 	struct options *to;
-	bool *given; /* [n_option_rows] */
+	bool *given;   /* [n_option_rows] */
+	json_t *words; /* {name: value or null}, to the end of the command */
 } reading;
 
 void options_refuse(const char *format, ...)
@@ -247,6 +249,11 @@ static void settle(struct options *o)
 			       "towers:3,3/2");
 }
 
+json_t *options_words(void)
+{
+	return json_incref(reading.words);
+}
+
 const struct orr_noise *options_noise(const struct options *o)
 {
 	return o->jitter.given ? &o->jitter.noise : NULL;
@@ -267,7 +274,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
 		if (has(row) && key_of(row) == key) {
 			reading.given[row - option_rows] = true;
-			read_value(row - (row->how.kind == KIND_ALIAS), o, arg);
+			row -= row->how.kind == KIND_ALIAS;
+			if (row->group < n_option_groups - 1)
+				orr_json_set(&reading.words, row->name,
+					     arg ? json_string(arg) : json_null());
+			read_value(row, o, arg);
 			return 0;
 		}
 	if (key != ARGP_KEY_ARG || reading.verb == VERB_SCHEDULES)
@@ -412,6 +423,7 @@ struct options options_read(enum verb verb, const char *works_on, const char *ab
 	if (!options || !reading.given)
 		options_refuse("no memory for the options");
 	reading.verb = verb;
+	reading.words = json_object();
 	o = defaults();
 	reading.to = &o;
 	list_options(options);

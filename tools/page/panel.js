@@ -3,9 +3,11 @@
  * holds. The state is the address's fragment, so that a link is a study and Back undoes. */
 
 const form = document.getElementById('panel'), said = document.getElementById('said');
-const DEFAULTS = {graph: 'towers:3,3/2', schedule: '1f1b', workers: '4', microbatches: '8', costs: '1,2'};
 const OPTIONS = {schedule: '--schedule', workers: '--workers', microbatches: '--microbatches', costs: '--costs',
 	activation: '--activation', bandwidth: '--bandwidth', latency: '--latency', memory: '--memory'};
+/* What --html of simulate leaves: the command line, {graph, options: {name: text or null}, files: {path: text}}. */
+const study = JSON.parse(document.getElementById('study').textContent);
+const DEFAULTS = study ? typed(study) : {graph: 'towers:3,3/2', schedule: '1f1b', workers: '4', microbatches: '8', costs: '1,2'};
 
 /* ---- the engine ---- */
 
@@ -21,7 +23,12 @@ onmessage = async ({data: {bytes, id, args, files, wanted}}) => {
 	const out = [], err = [], module = await compiled;
 	const engine = await orrery({print: x => out.push(x), printErr: x => err.push(x),
 		instantiateWasm: (imports, done) => { WebAssembly.instantiate(module, imports).then(done); return {}; }});
-	for (const [name, text] of Object.entries(files)) engine.FS.writeFile(name, text);
+	for (const [name, text] of Object.entries(files)) {
+		const folders = [];
+		for (const x of name.split('/').slice(0, -1)) x === '..' ? folders.pop() : x !== '.' && folders.push(x);
+		engine.FS.mkdirTree(folders.join('/'));
+		engine.FS.writeFile(name, text);
+	}
 	let code;
 	try { code = engine.callMain(args); } catch (e) { code = e.status === undefined ? 1 : e.status; if (e.status === undefined) err.push(String(e)); }
 	const made = {};
@@ -43,7 +50,7 @@ async function run(args, wanted = []) {
 	const own = await worker, id = ++n_runs, model = form.model.value;
 	return new Promise(resolve => {
 		waiting.set(id, resolve);
-		own.postMessage({id, args, files: model ? {'model.dot': model} : {}, wanted});
+		own.postMessage({id, args, files: {...study?.files, ...(model ? {[form.graph.value]: model} : {})}, wanted});
 	});
 }
 async function stop() {
@@ -58,7 +65,7 @@ async function stop() {
 
 function state() { return Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== '')); }
 /* Words as a shell takes them: in quotes what has blanks. */
-function split(text) { return (text.match(/'[^']*'|\S+/g) || []).map(x => x.replace(/^'|'$/g, '')); }
+function split(text) { return (text.match(/(?:'[^']*'|\\.|[^\s'])+/g) || []).map(x => x.replace(/'([^']*)'|\\(.)/g, '$1$2')); }
 function arguments_of(s, schedule) {
 	const args = ['simulate', s.graph || ''];
 	for (const [name, option] of Object.entries(OPTIONS)) {
@@ -66,6 +73,14 @@ function arguments_of(s, schedule) {
 		if (value) args.push(option, value);
 	}
 	return [...args, ...split(s.more || '')];
+}
+/* A study as it would be typed; a long model is no part of the address. */
+function typed({graph, options, files}) {
+	const fields = {graph, model: files[graph]?.length < 1e5 ? files[graph] : ''}, more = [];
+	for (const [name, value] of Object.entries(options))
+		if (OPTIONS[name]) fields[name] = value;
+		else more.push('--' + name, ...(value === null ? [] : [value]));
+	return {...fields, more: quoted(more)};
 }
 function quoted(args) { return args.map(x => /^[\w.,:\/=+@%-]+$/.test(x) ? x : "'" + x.replace(/'/g, "'\\''") + "'").join(' '); }
 
