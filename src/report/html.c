@@ -343,14 +343,34 @@ static int write_data(FILE *file, const struct orr_page *page, struct orr_error 
 	return code;
 }
 
+bool orr_html_has_engine(void)
+{
+	return *orr_engine_html;
+}
+
+/* Returns what is behind the mark. */
+static const char *write_up_to(FILE *file, const char *text, const char *mark)
+{
+	const char *at = strstr(text, mark);
+
+	(void)fwrite(text, 1, (size_t)(at - text), file);
+	return at + strlen(mark);
+}
+
 int orr_html_write(FILE *file, const struct orr_page *page, struct orr_error *err)
 {
-	const char *mark = strstr(orr_page_html, MARK);
+	bool computes = page->study && orr_html_has_engine();
+	const char *rest = computes ? orr_engine_html : orr_page_html;
 	int code;
 
-	(void)fwrite(orr_page_html, 1, (size_t)(mark - orr_page_html), file);
+	rest = write_up_to(file, rest, MARK);
 	if ((code = write_data(file, page, err)))
 		return code;
-	(void)fputs(mark + strlen(MARK), file);
+	if (computes) {
+		rest = write_up_to(file, rest, "{{study}}");
+		if ((code = write_json(file, page->study, err)))
+			return code;
+	}
+	(void)fputs(rest, file);
 	return orr_layout_finish(file, "html", err);
 }

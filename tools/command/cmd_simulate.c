@@ -18,6 +18,7 @@
 #include "progress.h"
 #include "base/quantity.h"
 #include "report/report.h"
+#include "study.h"
 #include "orrery/timeline.h"
 #include "report/untested.h"
 #include "schedule/gathers.h"
@@ -196,21 +197,25 @@ static int write_plan(const struct options *a, const struct orr_opened *x, struc
 	return code;
 }
 
-static int write_timelines(const struct output_options *o, const struct orr_try *tried,
+static int write_timelines(const struct options *a, const struct orr_opened *x,
 			   const struct orr_timeline *measured, json_t *report,
 			   struct orr_error *err)
 {
-	const struct orr_timeline *const timelines[] = {tried->timeline, measured};
-	const char *const names[] = {measured ? "predicted" : tried->jobs->schedule, "measured"};
+	const struct orr_timeline *const timelines[] = {x->tried.timeline, measured};
+	const char *const names[] = {measured ? "predicted" : x->tried.jobs->schedule, "measured"};
 	int n = measured ? 2 : 1;
 	const struct orr_page page = {.command = "simulate",
 				      .report = report,
 				      .timelines = timelines,
 				      .names = names,
-				      .n_timelines = n};
-	int code = output_timelines(o, timelines, names, n, err);
+				      .n_timelines = n,
+				      .study = study_json(a, x)};
+	int code = output_timelines(&a->output, timelines, names, n, err);
 
-	return code ? code : output_html(o, &page, err);
+	if (!code)
+		code = output_html(&a->output, &page, err);
+	json_decref(page.study);
+	return code;
 }
 
 static const char about[] =
@@ -260,7 +265,7 @@ int cmd_simulate(int argc, char **argv)
 	      (code = orr_figures_create(&measured.figures, measured.timeline, &err)))) ||
 	    (code = print(&report, &a, &x, &measured, &err)) || (code = write_plan(&a, &x, &err)))
 		goto out;
-	code = write_timelines(&a.output, &x.tried, measured.timeline, report, &err);
+	code = write_timelines(&a, &x, measured.timeline, report, &err);
 out:
 	orr_figures_destroy(measured.figures);
 	orr_timeline_destroy(measured.timeline);

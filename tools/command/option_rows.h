@@ -1,6 +1,6 @@
 #pragma once
 /* A row an option: which verbs have it, how it is read and where to. Rows with nothing but help are
- * the headings of those that follow. */
+ * the headings of those that follow; the last is that of outputs. */
 #include <stddef.h>
 #include "options.h"
 

@@ -2,6 +2,7 @@
 /* What a command line says. Every option is a row of option_rows.c, from which it is found among
  * the words, read, listed by --help, and so written into the man page and the completions. What is
  * wrong is refused in one line on standard error, under mpirun by rank 0, with exit code 2. */
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "checkpoints.h"
@@ -84,6 +85,9 @@ struct options {
  * below the options after a \v. */
 struct options options_read(enum verb verb, const char *works_on, const char *about, int argc,
 			    char **argv);
+/* What was given but for outputs, {name: value or null}; the caller's. NULL: no memory, or no
+ * UTF-8. */
+json_t *options_words(void);
 void options_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* NULL: none was asked for. */

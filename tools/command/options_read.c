@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "option_rows.h"
+#include "base/json.h"
 #include "base/nearest.h"
 #include "base/quantity.h"
 #include "plugin.h"
@@ -19,7 +20,8 @@
 static struct {
 	enum verb verb;
 	struct options *to;
-	bool *given; /* [n_option_rows] */
+	bool *given;   /* [n_option_rows] */
+	json_t *words; /* {name: value or null}, to the end of the command */
 } reading;
 
 void options_refuse(const char *format, ...)
@@ -208,11 +210,24 @@ static void settle(struct options *o)
 			       "towers:3,3/2");
 }
 
+json_t *options_words(void)
+{
+	return json_incref(reading.words);
+}
+
 /* ---- the words of the command line ---- */
 
 static int key_of(const struct row *row)
 {
 	return row->letter ? row->letter : FIRST_KEY + (int)(row - option_rows);
+}
+
+/* Is it below the last heading? */
+static bool is_output(const struct row *row)
+{
+	while (row < option_rows + n_option_rows && row->name)
+		row++;
+	return row == option_rows + n_option_rows;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -223,7 +238,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
 		if (has(row) && key_of(row) == key) {
 			reading.given[row - option_rows] = true;
-			read_value(row - (row->how.kind == KIND_ALIAS), o, arg);
+			row -= row->how.kind == KIND_ALIAS;
+			if (!is_output(row))
+				orr_json_set(&reading.words, row->name,
+					     arg ? json_string(arg) : json_null());
+			read_value(row, o, arg);
 			return 0;
 		}
 	if (key != ARGP_KEY_ARG || reading.verb == VERB_SCHEDULES)
@@ -362,6 +381,7 @@ struct options options_read(enum verb verb, const char *works_on, const char *ab
 	if (!options || !reading.given)
 		options_refuse("no memory for the options");
 	reading.verb = verb;
+	reading.words = json_object();
 	o = defaults();
 	reading.to = &o;
 	list_options(options);

@@ -175,6 +175,13 @@ int output_protect(const char *path, struct orr_error *err)
 	return protect(path, false, err);
 }
 
+void output_each_input(void (*visit)(void *user, const char *path), void *user)
+{
+	for (int i = 0; i < n_known; i++)
+		if (!known[i].option && !known[i].folder)
+			visit(user, known[i].path);
+}
+
 void output_watch(void)
 {
 	char *real = realpath("/proc/self/fd/1", NULL);

@@ -13,6 +13,8 @@
  * The refusal is ORR_E_UNSUPPORTED: the file itself may be fine. All that the library opens comes
  * here (base/input_file.h). NULL is fine. */
 int output_protect(const char *path, struct orr_error *err);
+/* Every file that was read, or named by one that was. */
+void output_each_input(void (*visit)(void *user, const char *path), void *user);
 /* From here on, and standard output, where it is a file, is an output, too. */
 void output_watch(void);
 /* A folder of checkpoints: no output may be one of their files. NULL is fine. */

@@ -22,7 +22,12 @@ async function make() {
 async function run({id, args, files, wanted}) {
 	const {engine, out, err} = await ready, made = {};
 	tell = said => postMessage({id, said});
-	for (const [name, text] of Object.entries(files)) engine.FS.writeFile(name, text);
+	for (const [name, text] of Object.entries(files)) {
+		const folders = [];
+		for (const x of name.split('/').slice(0, -1)) x === '..' ? folders.pop() : x !== '.' && folders.push(x);
+		engine.FS.mkdirTree(folders.join('/'));
+		engine.FS.writeFile(name, text);
+	}
 	let code;
 	try { code = engine.callMain(args); } catch (e) { code = e.status === undefined ? 1 : e.status; if (e.status === undefined) err.push(String(e)); }
 	for (const name of wanted) if (engine.FS.analyzePath(name).exists) made[name] = engine.FS.readFile(name);

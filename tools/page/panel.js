@@ -2,9 +2,11 @@
  * fragment, so that a link is a study and Back undoes. ---- */
 
 const form = document.getElementById('panel'), said = document.getElementById('said'), progress = document.getElementById('progress');
-const DEFAULTS = {graph: 'towers:3,3/2', schedule: '1f1b', workers: '4', microbatches: '8', costs: '1,2'};
 const OPTIONS = {schedule: '--schedule', workers: '--workers', microbatches: '--microbatches', costs: '--costs',
 	activation: '--activation', bandwidth: '--bandwidth', latency: '--latency', memory: '--memory'};
+/* What --html of simulate leaves: the command line, {graph, options: {name: text or null}, files: {path: text}}. */
+const study = JSON.parse(document.getElementById('study').textContent);
+const DEFAULTS = study ? typed(study) : {graph: 'towers:3,3/2', schedule: '1f1b', workers: '4', microbatches: '8', costs: '1,2'};
 
 function state() {
 	const s = Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ''));
@@ -12,7 +14,7 @@ function state() {
 	return s;
 }
 /* Words as a shell takes them: in quotes what has blanks. */
-function split(text) { return (text.match(/'[^']*'|\S+/g) || []).map(x => x.replace(/^'|'$/g, '')); }
+function split(text) { return (text.match(/(?:'[^']*'|\\.|[^\s'])+/g) || []).map(x => x.replace(/'([^']*)'|\\(.)/g, '$1$2')); }
 function arguments_of(s, schedule) {
 	const args = ['simulate', s.graph || ''];
 	for (const [name, option] of Object.entries(OPTIONS)) {
@@ -32,8 +34,17 @@ function costs_csv(s) {
 	});
 	return ['stage,microbatch,pass,duration', ...rows].join('\n') + '\n';
 }
+/* A study as it would be typed; a long model is no part of the address. */
+function typed({graph, options, files}) {
+	const fields = {graph, model: files[graph]?.length < 1e5 ? files[graph] : ''}, more = [];
+	for (const [name, value] of Object.entries(options))
+		if (OPTIONS[name]) fields[name] = value;
+		else more.push('--' + name, ...(value === null ? [] : [value]));
+	return {...fields, more: quoted(more)};
+}
 function files_of(s) {
-	const files = {'model.dot': s.model, 'order.csv': s.order, 'costs.csv': s.durations && costs_csv(s)};
+	const own = study?.files[s.graph] === undefined ? 'model.dot' : s.graph;
+	const files = {...study?.files, [own]: s.model || study?.files[own], 'order.csv': s.order, 'costs.csv': s.durations && costs_csv(s)};
 	return Object.fromEntries(Object.entries(files).filter(([, text]) => text));
 }
 function quoted(args) { return args.map(x => /^[\w.,:\/=+@%-]+$/.test(x) ? x : "'" + x.replace(/'/g, "'\\''") + "'").join(' '); }

@@ -1,5 +1,6 @@
 """PyTorch models as graphs of Orrery, and back."""
 
+from .command import Page, page
 from .convert.convert import Program, convert
 from .convert.weights import load
 from .costs.study import Graph, graph
@@ -8,4 +9,4 @@ from .run.evaluate import Evaluation
 from .run.runner import Runner, run
 from .schedule import Simulated, schedule
 
-__all__ = ["Evaluation", "Fault", "Graph", "Program", "Runner", "Simulated", "convert", "graph", "load", "run", "schedule"]
+__all__ = ["Evaluation", "Fault", "Graph", "Page", "Program", "Runner", "Simulated", "convert", "graph", "load", "page", "run", "schedule"]

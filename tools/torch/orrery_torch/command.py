@@ -1,6 +1,7 @@
 """The command `orrery`, run beside PyTorch."""
 
 import csv
+import html
 import json
 import os
 import re
@@ -32,15 +33,44 @@ def find() -> str:
 ORRERY = find()
 
 
-def run(*words: Any) -> str:
-    """What it writes; a failure tells its own line."""
+def ask(*words: Any) -> str:
+    """What it writes; ValueError has the line of a failure."""
     try:
         done = subprocess.run([ORRERY, *map(str, words)], capture_output=True, text=True)
     except OSError as why:
-        raise SystemExit(f"{ORRERY}: {why.strerror}: name the command in ORRERY") from None
+        raise ValueError(f"{ORRERY}: {why.strerror}: name the command in ORRERY") from None
     if done.returncode:
-        raise SystemExit(f"orrery {shlex.join(map(str, words))}:\n{done.stderr.strip()}")
+        raise ValueError(done.stderr.strip().removeprefix("orrery: "))
     return done.stdout
+
+
+def run(*words: Any) -> str:
+    """The same for a program, which ends with the line."""
+    try:
+        return ask(*words)
+    except ValueError as why:
+        raise SystemExit(f"orrery {shlex.join(map(str, words))}:\n{why}") from None
+
+
+@dataclass(frozen=True)
+class Page:
+    """What --html writes; in a notebook, itself."""
+
+    text: str
+
+    def _repr_html_(self) -> str:
+        style = "width: 100%; height: 40em; border: 0"
+        text = html.escape(self.text)
+        return f'<iframe sandbox="allow-scripts" title="orrery" style="{style}" srcdoc="{text}"></iframe>'
+
+
+def page(*words: Any) -> Page:
+    """That of `orrery simulate`, `plan`, `compare` or `train` with these words, such as page("plan",
+    "model.dot", "--workers", 4, "-o", "plan.json"). ValueError has the line of what is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "page.html")
+        ask(*words, "--html", path)
+        return Page(path.read_text())
 
 
 def value(text: str) -> Any:

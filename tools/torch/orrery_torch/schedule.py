@@ -1,11 +1,9 @@
 """A schedule of one's own in Python, as a plan that the command simulates."""
 
 import functools
-import html
 import json
 import operator
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,9 +61,7 @@ class Simulated:
         return self.svg
 
     def _repr_html_(self) -> str:
-        style = "width: 100%; height: 40em; border: 0"
-        text = html.escape(self.page)
-        return f'<iframe sandbox="allow-scripts" title="timeline" style="{style}" srcdoc="{text}"></iframe>'
+        return command.Page(self.page)._repr_html_()
 
     def write(self, path: Path | str) -> Path:
         Path(path).write_text(json.dumps(self.plan, indent=1))
@@ -88,18 +84,12 @@ def simulate(called: dict[str, str], *words: Any) -> str:
     """What `orrery simulate` writes. ValueError has its line, options named as the words of
     schedule(), and files of this process's own as in `called`."""
     try:
-        done = subprocess.run(
-            [command.ORRERY, "simulate", *map(str, words)], capture_output=True, text=True
-        )
-    except OSError as why:
-        raise ValueError(f"{command.ORRERY}: {why.strerror}: name the command in ORRERY") from None
-    if done.returncode:
-        line = done.stderr.strip().removeprefix("orrery: ")
-        line = re.sub(r"(?<![\w-])-m\b", "microbatches", line).replace("--batch:", "samples:")
-        for file, name in called.items():
-            line = line.replace(file, name)
-        raise ValueError(re.sub(r"--([a-z-]+)", lambda m: m[1].replace("-", "_"), line))
-    return done.stdout
+        return command.ask("simulate", *words)
+    except ValueError as why:
+        line = re.sub(r"(?<![\w-])-m\b", "microbatches", str(why)).replace("--batch:", "samples:")
+    for file, name in called.items():
+        line = line.replace(file, name)
+    raise ValueError(re.sub(r"--([a-z-]+)", lambda m: m[1].replace("-", "_"), line))
 
 
 def costs_of(plan: dict[str, Any], split: bool) -> Costs:
@@ -269,7 +259,7 @@ def simulated(plan: dict[str, Any], memory: str | None, folder: Path) -> Simulat
     limit = [] if memory is None else [f"--memory={memory}"]
     figures = simulate(called, mine, "--json", "--svg", svg, "--html", page, "-o", last, *limit)
     name = {"schedule": plan["schedule"]}
-    drawn = (svg.read_text(), page.read_text())
+    drawn = (svg.read_text(), page.read_text().replace(f"{folder}/", ""))  # the same every time
     return Simulated(json.loads(figures) | name, json.loads(last.read_text()) | name, *drawn)
 
 

@@ -1,0 +1,3 @@
+#include "page.h"
+
+const char orr_engine_html[] = "";
