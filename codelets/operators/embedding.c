@@ -17,6 +17,7 @@ static const struct orr_attribute attributes[] = {
 	ORR_TABLE_OF_ROWS,
 	{0},
 };
+
 static const struct orr_attribute bag_attributes[] = {
 	ORR_TABLE_OF_ROWS,
 	[MODE] = {.name = "mode", .form = ORR_ATTRIBUTE_CHOICE, .choices = "sum, mean"},

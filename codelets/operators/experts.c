@@ -22,11 +22,13 @@ static const struct orr_attribute route_attributes[] = {
 	[TOP] = ORR_COUNT("top", 1, 1 << 16, 1),
 	{0},
 };
+
 static const struct orr_attribute dispatch_attributes[] = {
 	ORR_QUEUES,
 	[EXPERT] = ORR_COUNT("expert", 0, (1 << 16) - 1, 0),
 	{0},
 };
+
 static const struct orr_attribute combine_attributes[] = {
 	ORR_GROUPS,
 	{0},
@@ -35,6 +37,7 @@ static const struct orr_attribute combine_attributes[] = {
 static const struct orr_division route_divisions[] = {
 	{ORR_LIES(ORR_SHARDING_ROWS), .divided = {"groups"}, .evenly = true},
 };
+
 /* also of combine, whose last inputs are the experts' */
 static const struct orr_division divisions[] = {
 	{.n_inputs = 2,
@@ -274,6 +277,7 @@ const struct orr_op orr_op_route = {
 	.backward = route_backward,
 	ORR_DIVIDED(route_divisions),
 };
+
 const struct orr_op orr_op_dispatch = {
 	.name = "dispatch",
 	ORR_READS(2, 2),
@@ -285,6 +289,7 @@ const struct orr_op orr_op_dispatch = {
 	ORR_DIVIDED(divisions),
 	.expert_begins = true,
 };
+
 const struct orr_op orr_op_combine = {
 	.name = "combine",
 	.least_inputs = 2,
@@ -297,6 +302,7 @@ const struct orr_op orr_op_combine = {
 	ORR_DIVIDED(divisions),
 	.expert_ends = true,
 };
+
 const struct orr_op orr_op_balance = {
 	.name = "balance",
 	.loss = true,

@@ -15,6 +15,7 @@ static const struct orr_attribute attributes[] = {
 	ORR_ENTROPY,
 	{0},
 };
+
 static const struct orr_attribute parts_attributes[] = {
 	ORR_ENTROPY,
 	[CLASSES] = {.name = "classes",
@@ -143,6 +144,7 @@ const struct orr_op orr_op_softmax_cross_entropy = {
 	.part = &orr_op_softmax_part,
 	.joined = &orr_op_softmax_cross_entropy_parts,
 };
+
 const struct orr_op orr_op_softmax_cross_entropy_parts = {
 	.name = "softmax_cross_entropy_parts",
 	.loss = true,

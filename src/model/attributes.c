@@ -196,6 +196,7 @@ static int set_columns(struct orr_operator *o, const char *text, const char *wha
 	o->columns = NULL;
 	return read_ranges(&o->columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what, err);
 }
+
 static int set_name(char **name, const char *text, const char *what, struct orr_error *err)
 {
 	free(*name);
@@ -322,6 +323,7 @@ static int set_gather(bool *gather, const char *text, const char *what, struct o
 		       : orr_fail(err, ORR_E_INPUT, "%s: '%.60s': give minibatch, or leave it out",
 				  what, text);
 }
+
 int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
 			   const char *what, struct orr_error *err)
 {

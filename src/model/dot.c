@@ -260,6 +260,7 @@ static int check_edges(const struct reader *r, const struct orr_dot_attributes *
 {
 	return check_known(r, of, 'e', "an edge", "bytes, gradient_bytes and gradient");
 }
+
 static int check_attributes(const struct reader *r)
 {
 	int code = 0;

@@ -87,6 +87,7 @@ const char *orr_dot_plain_name(const char *name)
 
 	return strncmp(name, prefix, length) == 0 && name[length] ? name + length : name;
 }
+
 const struct orr_dot_attribute *orr_dot_find(const struct orr_dot_attributes *of, const char *name)
 {
 	for (int i = 0; i < of->n; i++)

@@ -60,6 +60,7 @@ static int refuse_zero(const struct reader *r, const char *what, const char *mea
 {
 	return orr_fail(r->err, ORR_E_INPUT, "%s: 0: leave it out for %s", what, means);
 }
+
 static int read_memory(const struct reader *r, int64_t *bytes, const char *text, const char *what)
 {
 	int code = orr_size_parse(bytes, text, what, r->err);

@@ -220,6 +220,7 @@ struct batch {
 	struct orr_keyed *makespans; /* [n_samples] */
 	atomic_int next;
 };
+
 struct thread {
 	struct batch *batch;
 	struct orr_error err;

@@ -359,6 +359,7 @@ const struct row option_rows[] = {
 	 "a step of this plan as it ran, which orrery_torch's Runner writes: drawn beside the "
 	 "simulated one"},
 };
+
 const int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
 
 #define CHECKPOINT \
@@ -387,4 +388,5 @@ const struct rule option_rules[] = {
 	{"seed", "jitter", false, NOISE_OF("--seed")},
 	{"samples", "jitter", false, NOISE_OF("--samples")},
 };
+
 const int n_option_rules = sizeof(option_rules) / sizeof(*option_rules);
