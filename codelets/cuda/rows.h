@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 /* room: floats that f would like to keep of a row */
 template <class R, class A, class B, class F>
-static void start_rows(struct orr_device *d, const char *name, int64_t n, int64_t room, F f)
+static inline void start_rows(struct orr_device *d, const char *name, int64_t n, int64_t room, F f)
 {
 	size_t shared = (size_t)R::rows * (size_t)room * sizeof(float);
 
@@ -175,7 +175,7 @@ static void start_rows(struct orr_device *d, const char *name, int64_t n, int64_
 
 /* f(the threads of a row of this width): four columns at once if every row of every pointer is at a
  * multiple of 16 bytes; all: the pointers, or-ed. */
-template <class F> static void by_width(int64_t width, uintptr_t all, F f)
+template <class F> static inline void by_width(int64_t width, uintptr_t all, F f)
 {
 	bool quads = width % 4 == 0 && all % 16 == 0;
 

@@ -304,8 +304,8 @@ int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in,
 	}
 	/* reading has doubled the capacity: give back the unused part */
 	if (!code && data->n_kept &&
-	    (values = reallocarray(data->values, (size_t)(data->n_rows * data->n_kept),
-				   sizeof(*values))))
+	    (values = realloc(data->values,
+			      (size_t)(data->n_rows * data->n_kept) * sizeof(*values))))
 		data->values = values;
 	(void)fclose(file);
 	return code;

@@ -11,10 +11,6 @@
  * twins each. */
 #define ORR_MOST_PLACEMENTS 12
 
-typedef int orr_search_function(int *worker, int64_t *n, struct orr_search_result *result,
-				const struct orr_pipeline *p,
-				const struct orr_search_options *options, struct orr_error *err);
-
 /* A placement, and the best order that was found on it. */
 struct orr_searched {
 	struct orr_searcher *searcher;
@@ -36,7 +32,10 @@ struct orr_searcher {
 	const struct orr_pipeline *p;
 	const struct orr_search_options *options;
 	struct orr_error *err;
-	orr_search_function *search; /* orr_search(), for steps like this one */
+	/* orr_search(), for steps like this one */
+	int (*search)(int *worker, int64_t *n, struct orr_search_result *result,
+		      const struct orr_pipeline *p, const struct orr_search_options *options,
+		      struct orr_error *err);
 	struct orr_load limit;
 	struct orr_searched places[ORR_MOST_PLACEMENTS];
 	int n_places, n_jobs;
