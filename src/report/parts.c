@@ -1,4 +1,4 @@
-#include "stages.h"
+#include "parts.h"
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"

@@ -5,6 +5,7 @@
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
+#include "parts.h"
 #include "base/json.h"
 #include "base/quantity.h"
 #include "base/utf8.h"

@@ -5,8 +5,8 @@
 #include "orrery/jobs.h"
 #include "pipeline/machine_text.h"
 #include "layout.h"
+#include "parts.h"
 #include "orrery/timeline.h"
-#include "stages.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
  * worker. Written as it is found, never held, so that a million jobs take no more memory than their
