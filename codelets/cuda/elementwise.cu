@@ -42,11 +42,11 @@ template <bool B, class F>
 static void start_activations(struct orr_device *d, const char *name, int64_t count, F f,
 			      const float *a, const float *b, float *y)
 {
-	const uint16_t half = 0;
+	const uint16_t bf16 = 0;
 
 	if (d->halves)
-		orr_each_half<B>(d, name, count, f, orr_as(half, a), orr_as(half, b),
-				 orr_as(half, y));
+		orr_each_half<B>(d, name, count, f, orr_as(bf16, a), orr_as(bf16, b),
+				 orr_as(bf16, y));
 	else
 		start<B>(d, name, count, f, a, b, y);
 }
@@ -84,10 +84,10 @@ static void start_sum_relu(struct orr_device *d, int64_t count, const float *a, 
 
 static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
 {
-	const uint16_t half = 0;
+	const uint16_t bf16 = 0;
 
-	orr_each_half<true>(d, "sum of halves", count, plus{}, orr_as(half, a), orr_as(half, b),
-			    orr_as(half, y));
+	orr_each_half<true>(d, "sum of halves", count, plus{}, orr_as(bf16, a), orr_as(bf16, b),
+			    orr_as(bf16, y));
 }
 
 static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b, float *y)

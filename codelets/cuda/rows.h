@@ -235,7 +235,7 @@ static void by_typed_row(struct orr_device *d, const char *name, int64_t n, int6
 }
 
 /* So many floats of a row that the next one is at a multiple of 16 bytes, too. */
-static inline int64_t whole(int64_t width)
+ORR_ELEMENT int64_t whole(int64_t width)
 {
 	return orr_ceil(width, 4) * 4;
 }
