@@ -131,7 +131,7 @@ static void keep_input_gradient(const struct orr_call *c, int i)
 
 void orr_call_keep_input_gradients(const struct orr_call *c)
 {
-	if (c->layer->relu && c->layer->gradient.half && !c->halves)
+	if (c->layer->relu && c->layer->trained && c->layer->gradient.half && !c->halves)
 		narrow(c, &c->layer->gradient, wide_gradient(c), false);
 	for (int i = 0; i < c->is->n_inputs; i++)
 		if (c->layer->ports[i].gradient.storage)

@@ -125,8 +125,9 @@ int orr_word_find(const char *const *words, const char *text, const char *what,
 		orr_nearest_try(&near, words[i], NULL);
 		if (!strcmp(words[i], "cuda"))
 			orr_nearest_try(&near, "gpu", "cuda");
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", words[i],
-					 between);
+		if (used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", words[i],
+						 between);
 	}
 	return orr_fail(err, ORR_E_INPUT, "%s: no '%.40s'%s: there are %s", what, text,
 			orr_nearest_hint(hint, &near), list);

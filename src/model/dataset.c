@@ -167,6 +167,7 @@ static struct permutation permutation_of(uint64_t n, uint64_t seed, uint64_t epo
 	struct permutation p = {.n = n};
 	uint64_t key = orr_mix_next(seed) ^ epoch;
 	int bits = 2;
+
 	while (bits < 63 && (UINT64_C(1) << bits) < n)
 		bits++;
 	p.left = bits / 2;
@@ -201,6 +202,7 @@ int orr_dataset_rows(const struct orr_dataset *data, uint64_t seed, int64_t posi
 {
 	struct permutation p;
 	int64_t epoch = -1;
+
 	assert(data->n_train > 0);
 	if (position < 0 || n < 0 || position > INT64_MAX - n)
 		return orr_fail(

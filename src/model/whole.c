@@ -26,6 +26,7 @@ struct orr_pieces orr_whole_pieces(const struct orr_graph *g, int k, int i)
 int orr_whole_init(struct orr_whole *whole, const struct orr_graph *g, struct orr_error *err)
 {
 	size_t n = (size_t)orr_graph_whole(g)->n_operators;
+
 	*whole = (struct orr_whole){.graph = g};
 	whole->first = malloc(n * sizeof(*whole->first) + 1);
 	whole->next = malloc((size_t)g->n_operators * sizeof(*whole->next) + 1);

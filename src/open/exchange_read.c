@@ -38,7 +38,7 @@ static int add_item(struct reading *r, const struct item *item)
 {
 	if (!orr_grow(&r->items, r->n, &r->room, sizeof(*r->items)))
 		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name,
-				2 * r->room);
+				r->n + 1);
 	if (r->first[item->action.kind] < 0)
 		r->first[item->action.kind] = r->n;
 	r->items[r->n++] = *item;

@@ -398,7 +398,7 @@ static int add(struct list *list, const char *word, const char *what, struct orr
 {
 	if (!orr_grow(&list->lengths, list->n, &list->room, sizeof(*list->lengths)))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d lengths", what,
-				2 * list->room);
+				list->n + 1);
 	return orr_real_parse(&list->lengths[list->n++], word, LEAST, MOST, what, err);
 }
 

@@ -1,7 +1,6 @@
 #include "allocate.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arrays.h"

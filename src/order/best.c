@@ -1,7 +1,6 @@
 #include "orrery/search.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arrays.h"
@@ -143,6 +142,7 @@ static int search_repeating(struct orr_searched *x, int k)
 	search.found = found_repeating;
 	code = orr_local_search(&search, o->err);
 	orr_cyclic_destroy(cyclic);
+	x->cyclic = NULL;
 	return code;
 }
 

@@ -2,7 +2,6 @@
  * moves about the critical path are tried, since no other one can help at once. */
 #include "local_search.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arrays.h"
@@ -159,7 +158,7 @@ static int reach(const struct mover *m, int w, int from, int to)
 	return at;
 }
 
-/* The same on a list: it is done then. Places go on behind the end. */
+/* A move on a list that repeats: it is done then. Places go on behind the end. */
 static bool propose_again(struct mover *m)
 {
 	struct orr_cyclic *c = m->search->cyclic;
@@ -444,8 +443,10 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 		return code;
 	keep_order(&m);
 	run(&m);
-	if (t->start == start) /* which is this search's */
+	if (t->start == start) { /* which is this search's */
+		memcpy(m.kept_start, start, n * sizeof(*start));
 		swap_starts(&m);
+	}
 	orr_arrays_free(&all);
 	return m.code;
 }

@@ -1,7 +1,5 @@
 #include "related.h"
 
-#include <stdlib.h>
-
 #include "base/arrays.h"
 #include "base/max.h"
 #include "orrery/pipeline.h"

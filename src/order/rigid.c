@@ -1,6 +1,5 @@
 #include "starts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arrays.h"

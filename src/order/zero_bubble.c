@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/max.h"
@@ -267,8 +266,7 @@ static int forwards(int depth, int times)
 	return times * depth - (times - 1);
 }
 
-/* The closed form, of zb-h1 or of zb-h2: it may win
- * where durations are close to each other. */
+/* The closed form, of zb-h1 or of zb-h2: it may win where durations are close to each other. */
 static int run_closed_form(struct search *o, int times, struct orr_error *err)
 {
 	int n_jobs = o->p->n_stages * o->m * ORR_N_PASSES, code;

@@ -30,6 +30,7 @@ static int64_t weight_flops(const struct orr_operator *o)
 
 #define N_KINDS 5
 #define MOST 0x1p60 /* of a kind of cost, of all operators: a few kinds may be added up */
+
 static void estimate(double costs[N_KINDS], const struct orr_operator *o, int64_t samples,
 		     const struct orr_machine *machine)
 {

@@ -10,6 +10,7 @@ struct orr_cost {
 
 struct orr_stage;
 struct orr_cost orr_cost_of_stage(const struct orr_stage *stage);
+
 struct orr_microbatches {
 	int n;                           /* microbatches of the step */
 	struct orr_cost *costs;          /* [n * n_stages] of (s,b): costs[b * n_stages + s] */

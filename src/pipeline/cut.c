@@ -142,7 +142,7 @@ static void search(struct cutting *c, int n_stages, double limit)
 			pieces = join(c, begin, end, pieces);
 			for (int k = 1; pieces == 1 && k <= n_stages && k <= end; k++) {
 				double before = c->best[(size_t)(k - 1) * row + (size_t)begin];
-				double largest = fmax(before, cost);
+				double largest = before > cost ? before : cost;
 				size_t here = (size_t)k * row + (size_t)end;
 
 				if (largest < c->best[here]) {

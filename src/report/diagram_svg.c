@@ -55,7 +55,6 @@ static void choose_sizes(struct svg *svg)
 {
 	const struct orr_layout *layout = svg->layout;
 	int n_workers = layout->n_workers, most = 0;
-
 	int64_t stashes = 0, bytes = 0;
 
 	for (int w = 0; w < n_workers; w++) {

@@ -1,5 +1,5 @@
 #pragma once
-/* What a stage consists of: its operators, and its part of a graph that was split. */
+/* What a stage consists of: its operators (stages.c), and its part of a graph that was split. */
 #include <stdio.h>
 #include <jansson.h>
 

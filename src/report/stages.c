@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
-
 #include "text_table.h"
 
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */

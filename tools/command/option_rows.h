@@ -7,7 +7,7 @@
 enum kind {
 	KIND_FLAG, /* bool; takes no value */
 	KIND_TEXT, /* const char *, as it is given */
-	KIND_INT,  /* int, and refuses a list where compare has a row that takes one */
+	KIND_INT,  /* int */
 	KIND_COUNT,
 	KIND_REAL,
 	KIND_SIZE, /* int64_t */
@@ -23,8 +23,7 @@ enum kind {
 struct row {
 	const char *name, *value; /* value: what --help says that it takes; NULL: nothing */
 	int letter;               /* -w; 0: there is none */
-
-	unsigned verbs; /* that have it */
+	unsigned verbs;           /* that have it */
 	unsigned heard; /* verbs that do not list it: they ignore it, or say what to do instead */
 	struct {
 		enum kind kind;

@@ -1,6 +1,7 @@
 #include "calibrate.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -9,20 +10,23 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define MOST_NAPS 6000 /* of 10 ms; measuring takes less */
+#define NAME_BYTES 64  /* of which StarPU takes no more */
 
 /* Of this process; n: ranks on the host, 1: StarPU names its measurements as it likes. */
 static struct {
-	char host[HOST_NAME_MAX + 1];
+	char host[NAME_BYTES];
 	int rank, n;
-} own = {.n = 1};
-
-#define NAME_BYTES (HOST_NAME_MAX + 40)
+	int lock; /* while it is held; else -1 */
+} own = {.n = 1, .lock = -1};
 
 static void name_of(int rank, char name[NAME_BYTES])
 {
 	if (own.n > 1)
-		snprintf(name, NAME_BYTES, "%s-rank-%d-of-%d", own.host, rank, own.n);
+		snprintf(name, NAME_BYTES, "%.35s-rank-%d-of-%d", own.host, rank, own.n);
 	else
 		snprintf(name, NAME_BYTES, "%s", own.host);
 }
@@ -30,14 +34,15 @@ static void name_of(int rank, char name[NAME_BYTES])
 void orr_calibrate_apart(int rank, int n_local)
 {
 	const char *given = getenv("STARPU_HOSTNAME");
-	char name[NAME_BYTES];
+	char name[NAME_BYTES], host[HOST_NAME_MAX + 1] = "";
 
-	if (!*own.host && given && *given)
+	if (!given || !*given) {
+		(void)gethostname(host, sizeof(host) - 1);
+		host[strcspn(host, ".")] = '\0'; /* as StarPU does */
+		given = host;
+	}
+	if (!*own.host)
 		snprintf(own.host, sizeof(own.host), "%s", given);
-	else if (!*own.host && gethostname(own.host, sizeof(own.host) - 1))
-		return;
-	else if (!given || !*given)
-		own.host[strcspn(own.host, ".")] = '\0'; /* as StarPU does */
 	own.rank = n_local > 1 ? rank : 0;
 	own.n = n_local;
 	name_of(rank, name);
@@ -45,7 +50,7 @@ void orr_calibrate_apart(int rank, int n_local)
 		setenv("STARPU_HOSTNAME", name, 1);
 }
 
-/* Where StarPU keeps them, below a folder that is there; false: unknown. */
+/* Where StarPU keeps them, and the folder of the user's that it is in; false: unknown. */
 static bool find_folder(char path[PATH_MAX], const char **home)
 {
 	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
@@ -60,21 +65,25 @@ static bool find_folder(char path[PATH_MAX], const char **home)
 }
 
 /* StarPU writes into the file that says that all are there, and 1.3 aborts where another sees it
- * empty, as a process that is killed leaves it. What is held ends with the process; where files
- * cannot be locked, nobody waits. */
-static int lock(const char *home)
+ * empty, as a process that is killed leaves it. The lock ends with the process; where files cannot
+ * be locked, or whoever holds it stands still, nobody waits for ever. */
+static void lock(const char *home)
 {
-	int fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct timespec nap = {.tv_nsec = 10000000};
 
-	if (fd >= 0)
-		(void)flock(fd, LOCK_EX);
-	return fd;
+	(void)mkdir(home, 0777);
+	own.lock = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (int left = MOST_NAPS; own.lock >= 0 && left && flock(own.lock, LOCK_EX | LOCK_NB) &&
+				   (errno == EWOULDBLOCK || errno == EINTR);
+	     left--)
+		nanosleep(&nap, NULL);
 }
 
-static void unlock(int fd)
+void orr_calibrate_end(void)
 {
-	if (fd >= 0)
-		close(fd);
+	if (own.lock >= 0)
+		close(own.lock);
+	own.lock = -1;
 }
 
 static bool is_measured(const char *folder, int rank)
@@ -106,14 +115,15 @@ int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err)
 {
 	char folder[PATH_MAX];
 	const char *home;
-	int fd, code = 0;
+	int code = 0;
 
 	if (!*own.host || own.rank || !find_folder(folder, &home))
 		return 0;
-	fd = lock(home);
+	lock(home);
 	if (!is_measured(folder, 0))
 		code = measure(conf, err);
-	unlock(fd);
+	if (own.n > 1 || code) /* ranks start together: none may wait for another's lock */
+		orr_calibrate_end();
 	return code;
 }
 
@@ -173,14 +183,13 @@ void orr_calibrate_others(void)
 {
 	char folder[PATH_MAX];
 	const char *home;
-	int fd;
 
 	if (!*own.host || !own.rank || !find_folder(folder, &home))
 		return;
-	fd = lock(home);
+	lock(home);
 	if (is_measured(folder, 0) && !is_measured(folder, own.rank)) {
 		copy_all(folder, false);
 		copy_all(folder, true);
 	}
-	unlock(fd);
+	orr_calibrate_end();
 }

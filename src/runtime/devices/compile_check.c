@@ -18,6 +18,7 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 {
 	const struct orr_operator *o = &g->operators[k];
 	char line[16] = ""; /* none of what a reader adds by itself */
+
 	if (o->gather && (orr_operator_is_study(o) || !o->instance->op->whole_minibatch))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: %s gathers a minibatch, which simulate, compare and auto "

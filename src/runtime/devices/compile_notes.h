@@ -84,8 +84,8 @@ static inline bool is_trained(const struct orr_operator *o)
 /* Can operator k be computed? */
 int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_error *err);
 
-/* Which operators learn, matter to a loss, are data that the stage reads, and whose outputs the
- * backward of the stage reads. Refuses what cannot be computed. */
+/* Which operators learn, matter to a loss, are data that the stage reads, compute the relu behind
+ * them, and whose outputs the backward of the stage reads. Refuses what cannot be computed. */
 int orr_compile_study(struct orr_compiler *c, struct orr_error *err);
 /* Mark the outputs of stage `from` that stage `to` reads. Gradients go back as the pipeline says:
  * zeros where nothing before has parameters. */

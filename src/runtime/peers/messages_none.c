@@ -16,6 +16,7 @@ void orr_ranks_shutdown_starpu(void)
 {
 	starpu_shutdown();
 }
+
 ORR_ABSENT(int, alone(err), orr_ranks_send_data, const struct orr_message *m, struct orr_error *err)
 ORR_ABSENT(int, alone(err), orr_ranks_receive_data, const struct orr_message *m,
 	   struct orr_error *err)

@@ -169,6 +169,7 @@ static int gather_states(struct shard *x, struct orr_error *err)
 }
 
 /* ---- what is written where ---- */
+
 /* That of the first owner of operator k. */
 static int rank_of(const struct shard *x, int k)
 {

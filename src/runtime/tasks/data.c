@@ -89,6 +89,7 @@ void orr_data_unpin(void *at, size_t bytes)
 }
 
 /* ---- parameters ---- */
+
 /* Do the gradients of o add up in place? They do if one worker makes them all, in microbatch order,
  * on the owner's rank. */
 static bool adds_in_place(const struct orr_work *work, const struct orr_owned *o)

@@ -39,6 +39,7 @@ int64_t orr_group_bytes(const char *groups, const char *root)
 	FILE *f = fopen(groups, "re");
 	char line[PATH_MAX], path[PATH_MAX], *controllers, *group;
 	int64_t least = INT64_MAX;
+
 	while (f && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!(controllers = strchr(line, ':')) || !(group = strchr(++controllers, ':')))

@@ -128,6 +128,7 @@ static int allocate(struct orr_slot *slot, const struct orr_data *data, struct o
 	const struct orr_work *work = data->work;
 	size_t n_jobs = (size_t)work->jobs->n_jobs, n_owned = (size_t)data->n_owned;
 	struct orr_arrays *all = work->arrays;
+
 	slot->jobs = orr_arrays_add(all, n_jobs, sizeof(*slot->jobs));
 	slot->updates =
 		orr_arrays_add(all, n_owned * (size_t)work->n_updates, sizeof(*slot->updates));
