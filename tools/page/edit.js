@@ -4,7 +4,7 @@ const LEAST_WIDTH = 8, NEAR = 4; /* pixels: of a job that can be taken, and of i
 
 editor = (t, row) => t !== timelines[timelines.length - 1] || t.stages.some(x => x.part) ? null : (x, y, area) => {
 	const ns = at => view.from + (at - area.left) / area.width * (view.to - view.from), near = ns(NEAR) - ns(0), w = Math.floor(y / row);
-	if (document.body.dataset.state !== 'drawn' || x < area.left || w < 0 || w >= t.workers.length) return null;
+	if (document.body.dataset.state !== 'drawn' || document.body.classList.contains('waits') || x < area.left || w < 0 || w >= t.workers.length) return null;
 	const job = t.jobs[w][first_after(t.jobs[w], 4, ns(x) - near)];
 	if (!job || job[2] === 'U' || job[3] > ns(x) || job[4] - job[3] < near / NEAR * LEAST_WIDTH) return null;
 	return job[4] - ns(x) < near ? edge_handle(t, w, job, ns, near) : job_handle(t, w, job, ns, x, row);
@@ -17,16 +17,19 @@ function edge_handle(t, w, job, ns, near) {
 		set_marks({ghost: {t, w, from, to, text: job[0] + job[2] + ': ' + time(to - from)}});
 	}, drop() {
 		set_marks({ghost: null});
-		if (to !== job[4]) change_duration(t, job, to - from);
+		if (to !== job[4]) change_duration(t, w, job, to - from);
 	}};
 }
 /* What a job took, as the model has it: of a backward that is not split, without the weight gradient that is known apart, and
  * without the forward that is run again; of one that is split in halves, the whole. */
-function change_duration(t, [s, , d], ns) {
-	const stage = t.stages[s], halves = d !== 'F' && stage.weight !== null && !t.weights;
+function change_duration(t, w, [s, , d], ns) {
+	const stage = t.stages[s], halves = d !== 'F' && stage.weight !== null && !t.weights, typed = form.durations.value.split(/[\s,]+/);
+	/* the worker's speed, by a forward that has the model's duration */
+	const forward = t.jobs[w].find(x => x[2] === 'F' && t.stages[x[0]].forward && !typed.some(y => y.startsWith(x[0] + 'F=')));
+	if (forward) ns *= t.stages[forward[0]].forward * 1e9 / (forward[4] - forward[3]);
 	if (halves) ns *= 2;
 	else if (d === 'B' && stage.weight === null) ns -= (t.weights ? t.weights[s] : 0) + (stage.recompute ? stage.forward * 1e9 : 0);
-	const name = s + (halves ? 'B' : d) + '=', kept = split(form.durations.value).filter(x => !x.startsWith(name));
+	const name = s + (halves ? 'B' : d) + '=', kept = typed.filter(x => x && !x.startsWith(name));
 	const text = x => String(Number(x.toPrecision(12)));
 	ns = Math.max(0, Math.round(ns));
 	change({durations: [...kept, name + (units ? text(ns / 1e9) : text(ns / 1e6) + 'ms')].join(' ')});
@@ -46,10 +49,10 @@ function job_handle(t, w, job, ns, x0, row) {
 }
 /* The order as the engine writes it, with one job elsewhere: before another one in its row, or at the end. */
 async function change_order(t, job, to, before) {
-	const s = state(), result = await run([...arguments_of(s, s.schedule), '--csv', 'order.csv'], files_of({...s, order: s.schedule === 'order.csv' ? s.order : ''}), ['order.csv']);
+	const s = state(), result = await run([...arguments_of(s, s.schedule), '--csv', 'moved.csv'], files_of({...s, order: s.schedule === 'order.csv' ? s.order : ''}), ['moved.csv']);
 	if (result.code) return void (said.textContent = result.err);
 	const name = ([s, b, d]) => s + (d === 'B' && t.stages.some(x => x.weight !== null) ? 'I' : d) + b;
-	const rows = new TextDecoder().decode(result.made['order.csv']).trimEnd().split('\n').map(line => line.split(',').filter(x => x !== name(job)));
+	const rows = new TextDecoder().decode(result.made['moved.csv']).trimEnd().split('\n').map(line => line.split(',').filter(x => x !== name(job)));
 	rows[to].splice(before ? rows[to].indexOf(name(before)) : rows[to].length, 0, name(job));
 	/* cells without a job tell the order among workers, which matters to jobs of several workers alone */
 	const alone = sum(t.jobs.map(jobs => jobs.filter(x => x[2] !== 'U').length)) === sum(rows.map(row => row.filter(x => x).length));

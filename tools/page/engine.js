@@ -8,16 +8,16 @@ async function unpacked(id) {
  * asked for. */
 const IN_WORKER = `
 let compiled, ready, last = Promise.resolve(), tell = () => {};
-async function make() {
+function make() {
 	const out = [], err = [];
 	let line = [];
-	const engine = await orrery({print: x => out.push(x), printErr: x => err.push(x), stderr: byte => {
+	return new Promise((done, fail) => orrery({print: x => out.push(x), printErr: x => err.push(x), stderr: byte => {
 		if (byte !== 10) return void line.push(byte & 255);
 		err.push(new TextDecoder().decode(Uint8Array.from(line)));
 		line = [];
 		tell(err[err.length - 1]);
-	}, instantiateWasm: (imports, done) => { WebAssembly.instantiate(compiled, imports).then(done); return {}; }});
-	return {engine, out, err};
+	}, instantiateWasm: (imports, begin) => { WebAssembly.instantiate(compiled, imports).then(begin, fail); return {}; }})
+		.then(engine => done({engine, out, err}), fail));
 }
 async function run({id, args, files, wanted}) {
 	const {engine, out, err} = await ready, made = {};
@@ -33,12 +33,14 @@ async function run({id, args, files, wanted}) {
 	for (const name of wanted) if (engine.FS.analyzePath(name).exists) made[name] = engine.FS.readFile(name);
 	postMessage({id, code, out: out.join('\\n'), err: err.filter(x => x.startsWith('orrery: ')).join('\\n'), made}, Object.values(made).map(x => x.buffer));
 	ready = make();
+	ready.catch(() => {}); /* told when it is asked for */
 }
 onmessage = ({data}) => {
 	if (data.compiled) { compiled = data.compiled; ready = make(); }
-	else last = last.then(() => run(data));
+	else last = last.then(() => run(data)).catch(why => postMessage({id: data.id, code: 1, out: '', err: String(why), made: {}}));
 };`;
-let parts = null, worker = null, n_runs = 0;
+const MOST_RUNS = 50; /* of a worker: browsers keep the memory of engines that have ended */
+let parts = null, worker = null, n_runs = 0, n_own = 0;
 const waiting = new Map();
 async function start_worker() {
 	parts = parts || Promise.all([unpacked('orrery-js').then(x => x.text()), unpacked('orrery-wasm').then(x => x.arrayBuffer()).then(x => WebAssembly.compile(x))]);
@@ -55,6 +57,7 @@ async function start_worker() {
 }
 /* {code, out, err, made: the bytes of the wanted files that there are}; tell: of each line on standard error */
 async function run(args, files, wanted = [], tell = null) {
+	if (++n_own > MOST_RUNS && !waiting.size) stop();
 	worker = worker || start_worker();
 	const id = ++n_runs, result = new Promise(resolve => waiting.set(id, {resolve, tell})), own = worker;
 	const asked = await own;
@@ -64,7 +67,8 @@ async function run(args, files, wanted = [], tell = null) {
 function stop() {
 	const old = worker;
 	worker = start_worker();
+	n_own = 1;
 	if (old) old.then(x => x.terminate());
-	for (const {resolve} of waiting.values()) resolve({code: 130, err: 'stopped', made: {}});
+	for (const {resolve} of waiting.values()) resolve({code: 130, out: '', err: 'stopped', made: {}});
 	waiting.clear();
 }

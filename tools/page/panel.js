@@ -9,9 +9,7 @@ const study = JSON.parse(document.getElementById('study').textContent);
 const DEFAULTS = study ? typed(study) : {graph: 'towers:3,3/2', schedule: '1f1b', workers: '4', microbatches: '8', costs: '1,2'};
 
 function state() {
-	const s = Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ''));
-	if (![s.schedule, s.beside].includes('order.csv')) delete s.order;
-	return s;
+	return Object.fromEntries([...new FormData(form)].filter(([, value]) => value.trim() !== ''));
 }
 /* Words as a shell takes them: in quotes what has blanks. */
 function split(text) { return (text.match(/(?:'[^']*'|\\.|[^\s'])+/g) || []).map(x => x.replace(/'([^']*)'|\\(.)/g, '$1$2')); }
@@ -21,13 +19,13 @@ function arguments_of(s, schedule) {
 		const value = name === 'schedule' ? schedule : s[name];
 		if (value) args.push(option, value);
 	}
-	if (s.durations) args.push('--microbatch-costs', 'costs.csv');
-	return [...args, ...split(s.more || '')];
+	return [...args, ...split(s.more || ''), ...(s.durations ? ['--microbatch-costs', 'costs.csv'] : [])];
 }
 /* Durations of single stages, 3F=1.5ms, are those of all their microbatches. */
 function costs_csv(s) {
-	const last = Math.max(-1, ...(s.order || '').split(/[\s,]+/).map(x => Number((x.match(/^\d+[A-Z](\d+)$/) || [0, -1])[1])));
-	const m = Number(s.microbatches) || last + 1 || 8, all = [...Array(m).keys()];
+	const ordered = (s.order || '').split(/[\s,]+/).reduce((n, x) => Math.max(n, 1 + Number((x.match(/^\d+[A-Z](\d+)$/) || [0, -1])[1])), 0);
+	const m = Number(s.microbatches) || ordered || [].concat(report?.microbatches || 8)[0];
+	const all = [...Array(Number.isInteger(m) && m > 0 && m < 1e5 ? m : 1).keys()]; /* else the command has a word for it */
 	const rows = s.durations.split(/[\s,]+/).filter(x => x).flatMap(x => {
 		const [, stage, pass, duration] = x.match(/^(\d+)([FBW])=(.*)$/) || [x, x, '', ''];
 		return all.map(b => [stage, b, pass, duration].join());
@@ -44,8 +42,10 @@ function typed({graph, options, files}) {
 }
 function files_of(s) {
 	const own = study?.files[s.graph] === undefined ? 'model.dot' : s.graph;
-	const files = {...study?.files, [own]: s.model || study?.files[own], 'order.csv': s.order, 'costs.csv': s.durations && costs_csv(s)};
-	return Object.fromEntries(Object.entries(files).filter(([, text]) => text));
+	const ordered = [s.schedule, s.beside].includes('order.csv') && s.order, files = {...study?.files};
+	for (const [name, text] of [[own, s.model], ['order.csv', ordered], ['costs.csv', s.durations && costs_csv(s)]])
+		if (text) files[name] = text;
+	return files;
 }
 function quoted(args) { return args.map(x => /^[\w.,:\/=+@%-]+$/.test(x) ? x : "'" + x.replace(/'/g, "'\\''") + "'").join(' '); }
 function parsed(bytes) { return JSON.parse(new TextDecoder().decode(bytes)); }
@@ -62,9 +62,10 @@ async function simulate() {
 	const results = await Promise.all([...(s.beside ? [arguments_of(s, s.beside)] : []), args]
 		.map(x => run([...x, '--html', 'data.json'], files_of(s), ['data.json'], tell)));
 	if (own !== n_drawn) return; /* something else was typed meanwhile */
-	const failed = results.find(x => x.code);
+	const failed = results.find(x => x.code || !x.made['data.json']), which = results.length > 1 && failed === results[0] ? s.beside + ': ' : '';
 	document.getElementById('stop').disabled = true;
-	said.textContent = failed ? failed.err : lost;
+	said.textContent = failed ? which + (failed.err || failed.out) : lost;
+	list_schedules().catch(lacks);
 	lost = '';
 	if (failed) return void (document.body.dataset.state = 'refused');
 	progress.textContent = '';
@@ -80,10 +81,12 @@ async function simulate() {
 	}));
 	document.body.dataset.took = took();
 }
+function lacks(why) { said.textContent = 'this browser lacks something that the page needs: ' + why; }
 function read_address() {
 	const given = new URLSearchParams(location.hash.slice(1));
-	for (const field of form.elements) field.value = given.size ? given.get(field.name) || '' : DEFAULTS[field.name] || '';
-	simulate().catch(why => { said.textContent = 'this browser lacks something that the page needs: ' + why; });
+	const known = [...form.elements].some(field => given.has(field.name));
+	for (const field of form.elements) field.value = known ? given.get(field.name) || '' : DEFAULTS[field.name] || '';
+	simulate().catch(lacks);
 }
 let last_typed = 0;
 function change(fields) {
@@ -98,6 +101,7 @@ form.addEventListener('change', () => {
 	clearTimeout(last_typed);
 	const address = '#' + new URLSearchParams(state());
 	if (address !== location.hash) location.hash = address; /* which draws it */
+	else if (document.body.dataset.state === 'refused') simulate().catch(lacks); /* such as what was stopped */
 });
 form.addEventListener('submit', event => event.preventDefault());
 addEventListener('hashchange', read_address);
@@ -111,8 +115,10 @@ for (const [id, option, name] of [['csv', '--csv', 'timeline.csv'], ['svg', '--s
 		if (!result.code) save(name, result.made[name]);
 	});
 document.getElementById('files').addEventListener('click', () => { for (const file of Object.entries(files_of(state()))) save(...file); });
-run(['schedules'], {}).then(({out}) => {
-	const names = out.split('\n').map(line => (line.match(/^([a-z0-9-]+)  /) || [])[1]).filter(x => x);
-	document.getElementById('schedules').append(...names.map(x => el('option', {}, x)));
-	read_address();
-});
+async function list_schedules() {
+	const list = document.getElementById('schedules');
+	if (list.children.length) return;
+	const {out} = await run(['schedules'], {}), names = out.split('\n').map(line => (line.match(/^([a-z0-9-]+)  /) || [])[1]).filter(x => x);
+	list.replaceChildren(...names.map(x => el('option', {}, x)));
+}
+read_address();

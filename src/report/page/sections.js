@@ -6,7 +6,7 @@ function timeline_section() {
 		button.addEventListener('click', act);
 		return button;
 	});
-	const box = el('input', {type: 'checkbox', checked: ''});
+	const box = el('input', {type: 'checkbox', ...(path_shown ? {checked: ''} : {})});
 	box.addEventListener('change', () => { path_shown = box.checked; redraw(); });
 	const idle = ['warm_up', 'drain', 'transfer', 'order'].map(x => key(CAUSES[x], 'var(--' + x + ')'));
 	const node = section(timelines.length > 1 ? 'Timelines, ' + timelines.map(t => t.name).join(' and ') : 'Timeline',

@@ -23,8 +23,11 @@ function show(next, later = null) {
 	data = next;
 	({report, timelines} = data);
 	units = timelines.length ? timelines[0].units : report.unit === 'units';
+	const whole = !longest || (view.from <= 0 && view.to >= longest);
 	longest = Math.max(1, ...timelines.map(t => t.makespan));
-	Object.assign(view, {from: 0, to: longest});
+	if (whole || view.from >= longest) Object.assign(view, {from: 0, to: longest});
+	else view.to = Math.min(view.to, longest);
+	if (frame) pause();
 	charts = [];
 	Object.assign(marks, {clock: null, stage: null, ghost: null});
 	const main = document.getElementById('main');
