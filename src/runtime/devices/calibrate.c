@@ -122,8 +122,6 @@ int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err)
 	lock(home);
 	if (!is_measured(folder, 0))
 		code = measure(conf, err);
-	if (own.n > 1 || code) /* ranks start together: none may wait for another's lock */
-		orr_calibrate_end();
 	return code;
 }
 

@@ -11,8 +11,9 @@ void orr_calibrate_apart(int rank, int n_local);
 
 /* Before StarPU starts with conf, in this order on every rank, each after all have done the one
  * before: the first rank of every host measures, unless it has; the others copy that, unless they
- * have their own; and once StarPU has started, the end. Other processes of the user's that measure
- * are waited for. Without orr_calibrate_apart they do nothing. */
+ * have their own. Other processes of the user's that measure are waited for, and wait, until the
+ * end: where there is one rank once StarPU has started, else before ranks wait for one another.
+ * Without orr_calibrate_apart they do nothing. */
 int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err);
 void orr_calibrate_others(void);
 void orr_calibrate_end(void);

@@ -119,6 +119,8 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 	orr_ranks_on_receive(hooks->received);
 	/* SimGrid's StarPU measures nothing, and starts once */
 	code = ORR_IS_SIMULATED ? 0 : orr_calibrate_first(&conf, err);
+	if (code || orr_ranks_count() > 1) /* these start together: none may wait for another */
+		orr_calibrate_end();
 	if ((code = orr_ranks_agree(code, err))) {
 		orr_hardware_started();
 		return code;
