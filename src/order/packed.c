@@ -282,7 +282,7 @@ static int visit(const struct packer *x, struct orr_searched *of)
 static int pack_all(struct packer *x, struct orr_searched *of)
 {
 	int least = x->period, code = 0;
-	size_t most = (size_t)(least + MOST_LONGER);
+	size_t most = (size_t)least + MOST_LONGER;
 
 	find_heights(x);
 	if (!(x->taken = malloc((size_t)x->p->n_workers * most * sizeof(*x->taken))))

@@ -124,9 +124,9 @@ static void write_number(FILE *file, char before, int64_t value)
 	(void)fwrite(at, 1, (size_t)(text + sizeof(text) - at), file);
 }
 
-static void write_letter(FILE *file, char letter)
+static void write_letter(FILE *file, int letter)
 {
-	const char text[] = {',', '"', letter, '"'};
+	const char text[] = {',', '"', (char)letter, '"'};
 
 	(void)fwrite(text, 1, sizeof(text), file);
 }

@@ -271,7 +271,7 @@ static json_t *totals_json(const struct totals *t, bool study)
 			 (json_int_t)t->parameter_bytes, "parameters", (json_int_t)t->n_parameters,
 			 "forward_flop", (json_int_t)t->forward_flops, "backward_flop",
 			 (json_int_t)(t->backward_flops + t->weight_flops),
-			 "stash_bytes_per_sample", (json_int_t)(4 * t->stash_floats));
+			 "stash_bytes_per_sample", 4 * (json_int_t)t->stash_floats);
 }
 
 static json_t *columns_json(const struct orr_operator *o)
@@ -352,7 +352,7 @@ static void set_shapes(json_t **object, const struct orr_graph *g, const struct 
 					  (json_int_t)o->forward_flops, "backward_flop",
 					  (json_int_t)o->backward_flops, "weight_flop",
 					  (json_int_t)o->weight_flops, "stash_bytes_per_sample",
-					  (json_int_t)(4 * orr_operator_stash_floats(o))));
+					  4 * (json_int_t)orr_operator_stash_floats(o)));
 }
 
 static json_t *operator_json(const struct orr_graph *g, const struct orr_operator *o)
