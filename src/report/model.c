@@ -270,8 +270,8 @@ static json_t *totals_json(const struct totals *t, bool study)
 	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "parameter_bytes",
 			 (json_int_t)t->parameter_bytes, "parameters", (json_int_t)t->n_parameters,
 			 "forward_flop", (json_int_t)t->forward_flops, "backward_flop",
-			 (json_int_t)(t->backward_flops + t->weight_flops),
-			 "stash_bytes_per_sample", 4 * (json_int_t)t->stash_floats);
+			 (json_int_t)t->backward_flops + t->weight_flops, "stash_bytes_per_sample",
+			 4 * (json_int_t)t->stash_floats);
 }
 
 static json_t *columns_json(const struct orr_operator *o)
