@@ -87,7 +87,7 @@ static int find_stages(struct orr_split *split, int *stage_of, int *n_stages,
 		       const struct orr_graph *g, struct orr_error *err)
 {
 	struct orr_keyed *keyed = NULL;
-	int *level = calloc((size_t)g->n_operators, sizeof(*level)), n, code;
+	int *level = calloc((size_t)g->n_operators, sizeof(*level)), n = 0, code;
 
 	split->stage = calloc((size_t)g->n_operators, sizeof(*split->stage));
 	split->shard = calloc((size_t)g->n_operators, sizeof(*split->shard));
