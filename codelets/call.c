@@ -180,7 +180,7 @@ float *orr_call_input_gradient(const struct orr_call *c, int i)
 {
 	const struct orr_port *port = &c->layer->ports[i];
 
-	if (!port->gradient.storage)
+	if (!c->inputs || !port->gradient.storage)
 		return NULL;
 	if (port->gradient.half && !c->halves)
 		return wide_input_gradient(c, i);

@@ -29,10 +29,13 @@ struct orr_call {
 	const float *parameters;           /* its own; NULL: it has none */
 	const void *rounded;               /* them, by round(); NULL: nothing is kept */
 	float loss_scale;                  /* of a loss: its gradient's factor, weight included */
-	float share;                       /* of a sample in the minibatch; in weight() */
+	float share;                       /* of a sample in the minibatch; in the backward */
 	struct orr_metrics *metrics;       /* of a loss; NULL: not wanted */
 	float *apart; /* room for gradients of inputs that are added afterwards */
-	bool halves;  /* its kernels take bfloat16; else it is given floats of what is kept so */
+	bool inputs;  /* gradients of inputs have a turn */
+	float *slope; /* the gradient of its parameters; NULL: it has no turn */
+	float *room; /* of an op with apart(): adds to that, by way of this; NULL: writes over it */
+	bool halves; /* its kernels take bfloat16; else it is given floats of what is kept so */
 	bool forward; /* the pass: else what it reads of its output has been written */
 };
 
@@ -50,9 +53,9 @@ const float *orr_call_input(const struct orr_call *c, int i);
 float *orr_call_output(const struct orr_call *c);
 float *orr_call_saved(const struct orr_call *c);
 /* Of the output; NULL for a loss. One that takes a relu may write what the relu lets through in its
- * place: there its weight() finds it. */
+ * place. */
 float *orr_call_gradient(const struct orr_call *c);
-/* Where that of input i goes, which is to be overwritten; NULL: not wanted. */
+/* Where that of input i goes, which is to be overwritten; NULL: not wanted now. */
 float *orr_call_input_gradient(const struct orr_call *c, int i);
 
 /* The gradient of input i becomes factor times x, or 0; nothing where it is not wanted. */

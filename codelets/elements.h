@@ -60,11 +60,6 @@ ORR_ELEMENT float orr_bf16_float(uint16_t half)
 	return x;
 }
 
-ORR_ELEMENT uint16_t orr_bf16_sum(uint16_t a, uint16_t b)
-{
-	return orr_bf16_of(orr_bf16_float(a) + orr_bf16_float(b));
-}
-
 /* A step's constants, the same for every parameter; see optimizer.h. */
 struct orr_sgd {
 	float share, rate, momentum, decay;

@@ -71,7 +71,7 @@ static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
 ORR_VECTOR static void add_bf16(int64_t count, const float *x, uint16_t *sum)
 {
 	for (int64_t i = 0; i < count; i++)
-		sum[i] = orr_bf16_sum(sum[i], orr_bf16_of(x[i]));
+		sum[i] = orr_bf16_of(orr_bf16_float(sum[i]) + orr_bf16_float(orr_bf16_of(x[i])));
 }
 
 static void narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool added,
@@ -86,16 +86,6 @@ static void narrow(struct orr_device *d, int64_t count, int64_t end, const float
 	memset(to + count, 0, (size_t)(end - count) * sizeof(*to));
 }
 
-ORR_VECTOR static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
-				  void *y)
-{
-	const uint16_t *half = a, *other = b;
-	uint16_t *to = y;
-
-	for (int64_t i = 0; i < count; i++)
-		to[i] = orr_bf16_sum(half[i], other[i]);
-}
-
 ORR_VECTOR static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b,
 				 float *y)
 {
@@ -105,34 +95,10 @@ ORR_VECTOR static void sum_mixed(struct orr_device *d, int64_t count, const floa
 		y[i] = a[i] + orr_bf16_float(half[i]);
 }
 
-ORR_VECTOR static void sum_relu_float(int64_t count, const float *a, const float *b, float *y)
+ORR_VECTOR static void add_relu(int64_t count, const float *a, const float *b, float *y)
 {
 	for (int64_t i = 0; i < count; i++)
 		y[i] = orr_relu_of(a[i] + b[i]);
-}
-
-ORR_VECTOR static void sum_relu_bf16(int64_t count, const uint16_t *a, const uint16_t *b,
-				     uint16_t *y)
-{
-	for (int64_t i = 0; i < count; i++)
-		y[i] = orr_bf16_of(orr_relu_of(orr_bf16_float(a[i]) + orr_bf16_float(b[i])));
-}
-
-static void sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
-{
-	if (d->halves)
-		sum_relu_bf16(count, (const uint16_t *)a, (const uint16_t *)b, (uint16_t *)y);
-	else
-		sum_relu_float(count, a, b, y);
-}
-
-static void sum_activations(struct orr_device *d, int64_t count, const float *a, const float *b,
-			    float *y)
-{
-	if (d->halves)
-		sum_halves(d, count, a, b, y);
-	else
-		sum(count, a, b, y);
 }
 
 #define ORR_LOOPS(NAME, KEPT, FORWARD, BACKWARD) \
@@ -176,33 +142,49 @@ static void scale_activations(struct orr_device *d, int64_t count, float factor,
 }
 
 /* b: NULL where f reads none */
-static void apply(const struct orr_device *d, int64_t count,
+static void apply(bool halves, int64_t count,
 		  void (*f)(int64_t count, const float *a, const float *b, float *y),
 		  const float *a, const float *b, float *y)
 {
-	int64_t most = d->halves ? BLOCK : count;
+	int64_t most = halves ? BLOCK : count;
 	float from[BLOCK], other[BLOCK], room[BLOCK];
 
 	for (int64_t i = 0, n; i < count; i += n) {
-		float *to = orr_floats_to(d->halves, y, i, room);
+		float *to = orr_floats_to(halves, y, i, room);
 
 		n = smaller(count - i, most);
-		f(n, orr_floats_at(d->halves, a, i, n, from),
-		  b ? orr_floats_at(d->halves, b, i, n, other) : NULL, to);
-		orr_floats_keep(d->halves, y, i, n, to);
+		f(n, orr_floats_at(halves, a, i, n, from),
+		  b ? orr_floats_at(halves, b, i, n, other) : NULL, to);
+		orr_floats_keep(halves, y, i, n, to);
 	}
+}
+
+static void sum_activations(struct orr_device *d, int64_t count, const float *a, const float *b,
+			    float *y)
+{
+	apply(d->halves, count, sum, a, b, y);
+}
+
+static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
+{
+	apply(true, count, sum, a, b, y);
+}
+
+static void sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
+{
+	apply(d->halves, count, add_relu, a, b, y);
 }
 
 static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
 		float *y)
 {
-	apply(d, count, formulas[f].map, x, NULL, y);
+	apply(d->halves, count, formulas[f].map, x, NULL, y);
 }
 
 static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *kept,
 		     const float *dy, float *dx)
 {
-	apply(d, count, formulas[f].back, kept, dy, dx);
+	apply(d->halves, count, formulas[f].back, kept, dy, dx);
 }
 
 ORR_VECTOR static int count_wild(int64_t count, const float *x)

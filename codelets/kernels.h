@@ -85,15 +85,10 @@ static inline int64_t orr_slice_rows(bool bf16, int64_t in, int64_t out)
 struct orr_norm_kernels {
 	/* Each row times gain and, where it is centred, plus bias. normal, which the backward
 	 * reads, holds the n rows before gain and bias and then the n factors 1/sqrt(variance +
-	 * epsilon). apart: as of linear weights; backward: input and weight at once, with the bits
-	 * of each. */
+	 * epsilon). apart: as of linear weights; dx or dgain NULL: not wanted. Each has the same
+	 * bits alone as with the other. */
 	void (*layernorm_forward)(struct orr_device *d, const struct orr_norm *norm, const float *x,
 				  const float *gain, const float *bias, float *y, float *normal);
-	void (*layernorm_input)(struct orr_device *d, const struct orr_norm *norm,
-				const float *normal, const float *gain, const float *dy, float *dx);
-	void (*layernorm_weight)(struct orr_device *d, const struct orr_norm *norm,
-				 const float *normal, const float *dy, float *apart, float *dgain,
-				 float *dbias);
 	void (*layernorm_backward)(struct orr_device *d, const struct orr_norm *norm,
 				   const float *normal, const float *gain, const float *dy,
 				   float *apart, float *dx, float *dgain, float *dbias);
@@ -103,7 +98,7 @@ extern const struct orr_norm_kernels orr_norms_cpu, orr_norms_cuda;
 struct orr_column_norm_kernels {
 	/* Each group of columns of each of n samples to mean 0 and variance 1 (plus epsilon), then
 	 * times gain, plus bias, which are a column's each. normal: the rows before gain and bias,
-	 * then n * groups factors. Gradients of gain and bias: layernorm_weight on n * rows rows.
+	 * then n * groups factors. Gradients of gain and bias: layernorm_backward on n * rows rows.
 	 */
 	void (*groupnorm_forward)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
 				  const float *x, const float *gain, const float *bias, float *y,

@@ -124,8 +124,8 @@ static void layernorm_forward(struct orr_device *d, const struct orr_norm *norm,
 	}
 }
 
-static void layernorm_input(struct orr_device *d, const struct orr_norm *norm, const float *normal,
-			    const float *gain, const float *dy, float *dx)
+static void find_dx(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+		    const float *gain, const float *dy, float *dx)
 {
 	int64_t width = norm->width;
 	const float *factors = normal + norm->n * width;
@@ -142,8 +142,8 @@ static void layernorm_input(struct orr_device *d, const struct orr_norm *norm, c
 	}
 }
 
-static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
-			     const float *dy, float *apart, float *dgain, float *dbias)
+static void add_rows(struct orr_device *d, const struct orr_norm *norm, const float *normal,
+		     const float *dy, float *apart, float *dgain, float *dbias)
 {
 	int64_t width = norm->width;
 	float *gain = apart ? apart : dgain, *bias = apart ? apart + width : dbias;
@@ -170,13 +170,13 @@ static void layernorm_backward(struct orr_device *d, const struct orr_norm *norm
 			       const float *normal, const float *gain, const float *dy,
 			       float *apart, float *dx, float *dgain, float *dbias)
 {
-	layernorm_input(d, norm, normal, gain, dy, dx);
-	layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+	if (dx)
+		find_dx(d, norm, normal, gain, dy, dx);
+	if (dgain)
+		add_rows(d, norm, normal, dy, apart, dgain, dbias);
 }
 
 const struct orr_norm_kernels orr_norms_cpu = {
 	.layernorm_forward = layernorm_forward,
-	.layernorm_input = layernorm_input,
-	.layernorm_weight = layernorm_weight,
 	.layernorm_backward = layernorm_backward,
 };

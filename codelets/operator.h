@@ -210,17 +210,13 @@ struct orr_op {
 	bool (*infer)(struct orr_instance *is, const char *const *inputs, char *text, size_t size);
 
 	/* A call's passes; NULL where there is nothing to do. F writes the output and `saved`;
-	 * backward writes the gradient of every input that has a place for it, which one has;
-	 * weight the gradient of the parameters, from `gradient` on: added to what is there, with
-	 * the bits of one that is computed in the room `apart` and then added; over it where apart
-	 * is NULL. */
+	 * backward writes the gradient of every input that has a place for it, and that of the
+	 * parameters where it is wanted, with the same bits together or apart. */
 	void (*forward)(const struct orr_call *c);
 	void (*backward)(const struct orr_call *c);
-	void (*weight)(const struct orr_call *c, float *gradient, float *apart);
-	/* (optional) backward and weight in one pass over what they read, with the bits of both;
-	 * called in their place where both are wanted at once. */
-	void (*both)(const struct orr_call *c, float *gradient, float *apart);
-	/* (optional) Floats of that room, where it is not one for each of the parameters. */
+	/* (optional) It adds the gradient of its parameters to what is there itself, with the bits
+	 * of one that is computed in room for so many floats and then added. Without it all of
+	 * that gradient is computed apart, and then added. */
 	int64_t (*apart)(const struct orr_instance *is);
 
 	/* (optional) Input i holds whole numbers from 0 to this, not included; 0: any numbers. What

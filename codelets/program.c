@@ -339,59 +339,33 @@ struct weights {
 	float *apart; /* the room of apart_floats() */
 };
 
-static float *apart_of(const struct weights *w)
-{
-	return w->overwrite ? NULL : w->apart;
-}
-
-/* Are the gradients of its inputs and of its parameters computed in one pass, where both have a
- * turn? */
-static bool is_one_pass(const struct orr_layer *layer)
-{
-	return layer->wanted && layer->is.op->both && layer->trained;
-}
-
-static void layer_weight(const struct orr_pass_buffers *f, const struct orr_layer *layer,
-			 float loss_scale, const float *parameters, const struct weights *weights)
-{
-	struct orr_call call = call_of(f, layer, parameters);
-
-	call.loss_scale = loss_scale * layer->weight;
-	call.share = loss_scale;
-	tell_halves(&call, true);
-	layer->is.op->weight(&call, weights->gradient + layer->first_parameter, apart_of(weights));
-	tell_halves(&call, false);
-}
-
-/* weights: NULL where they have no turn. */
+/* inputs: their gradients have a turn; weights: NULL where those of parameters have none. After
+ * them no one reads the output's gradient. */
 static void layer_backward(const struct orr_pass_buffers *f, const struct orr_layer *layer,
-			   float loss_scale, const float *parameters, float *apart,
+			   float loss_scale, const float *parameters, float *apart, bool inputs,
 			   const struct weights *weights)
 {
 	struct orr_call call = call_of(f, layer, parameters);
+	bool adds = weights && layer->trained && !weights->overwrite;
+	float *gradient =
+		weights && layer->trained ? weights->gradient + layer->first_parameter : NULL;
 
 	call.loss_scale = loss_scale * layer->weight;
-	call.apart = apart;
 	call.share = loss_scale;
+	call.apart = apart;
+	call.inputs = inputs && layer->wanted;
+	call.slope = adds && !layer->is.op->apart ? weights->apart : gradient;
+	call.room = adds && layer->is.op->apart ? weights->apart : NULL;
+	if (!call.inputs && !gradient)
+		return;
 	tell_halves(&call, true);
-	if (weights && is_one_pass(layer))
-		layer->is.op->both(&call, weights->gradient + layer->first_parameter,
-				   apart_of(weights));
-	else
-		layer->is.op->backward(&call);
+	layer->is.op->backward(&call);
 	tell_halves(&call, false);
-	orr_call_keep_input_gradients(&call);
-}
-
-/* With weights, NULL where they have no turn: after them no one reads the output's gradient. */
-static void layer_turn(const struct orr_pass_buffers *f, const struct orr_layer *layer,
-		       float loss_scale, const float *parameters, float *apart,
-		       const struct weights *weights)
-{
-	if (layer->wanted)
-		layer_backward(f, layer, loss_scale, parameters, apart, weights);
-	if (weights && layer->trained && !is_one_pass(layer))
-		layer_weight(f, layer, loss_scale, parameters, weights);
+	if (call.slope != gradient)
+		call.kernels->elements->sum(f->device, layer->n_parameters, gradient, call.slope,
+					    gradient);
+	if (call.inputs)
+		orr_call_keep_input_gradients(&call);
 }
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
@@ -411,8 +385,8 @@ static void input_part(const struct orr_program *p, const struct orr_pass_buffer
 		float *to;
 
 		if (step->layer >= 0) {
-			layer_turn(f, &p->layers[step->layer], loss_scale, parameters, apart,
-				   weights);
+			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart,
+				       true, weights);
 			continue;
 		}
 		from = orr_buffers_read(f, &step->from);
@@ -435,7 +409,7 @@ static void weight_part(const struct orr_program *p, const struct orr_pass_buffe
 		const struct orr_layer *layer = &p->layers[k];
 
 		if (layer->trained && layer->active && !both)
-			layer_weight(f, layer, loss_scale, parameters, weights);
+			layer_backward(f, layer, loss_scale, parameters, NULL, false, weights);
 		else if (layer->trained && !layer->active && weights->overwrite)
 			f->device->kernels->elements->zero(f->device, layer->n_parameters,
 							   weights->gradient +

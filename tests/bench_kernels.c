@@ -70,11 +70,11 @@ static void norm(void)
 }
 static void norm_input(void)
 {
-	orr_norms_cpu.layernorm_input(&cpu, &rows, z, gain, b, y);
+	orr_norms_cpu.layernorm_backward(&cpu, &rows, z, gain, b, NULL, y, NULL, NULL);
 }
 static void norm_weight(void)
 {
-	orr_norms_cpu.layernorm_weight(&cpu, &rows, z, b, NULL, y, y + WIDTH);
+	orr_norms_cpu.layernorm_backward(&cpu, &rows, z, NULL, b, NULL, NULL, y, y + WIDTH);
 }
 static void cross_entropy(void)
 {

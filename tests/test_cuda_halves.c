@@ -222,18 +222,18 @@ START_TEST(norms_take_them)
 				&cuda, &norm, normal->on_cuda, gain->on_cuda, hdy->on_cuda, NULL,
 				hdx->on_cuda, dgain->on_cuda, dbias->on_cuda);
 		else
-			cuda.kernels->norms->layernorm_input(&cuda, &norm, normal->on_cuda,
-							     gain->on_cuda, hdy->on_cuda,
-							     hdx->on_cuda);
+			cuda.kernels->norms->layernorm_backward(&cuda, &norm, normal->on_cuda,
+								gain->on_cuda, hdy->on_cuda, NULL,
+								hdx->on_cuda, NULL, NULL);
 		if (!whole)
-			cuda.kernels->norms->layernorm_weight(&cuda, &norm, normal->on_cuda,
-							      hdy->on_cuda, NULL, dgain->on_cuda,
-							      dbias->on_cuda);
+			cuda.kernels->norms->layernorm_backward(&cuda, &norm, normal->on_cuda, NULL,
+								hdy->on_cuda, NULL, NULL,
+								dgain->on_cuda, dbias->on_cuda);
 		cuda.halves = false;
-		orr_norms_cpu.layernorm_input(&cpu, &norm, normal->on_cpu, gain->on_cpu, dy->on_cpu,
-					      dx->on_cpu);
-		orr_norms_cpu.layernorm_weight(&cpu, &norm, normal->on_cpu, dy->on_cpu, NULL,
-					       dgain->on_cpu, dbias->on_cpu);
+		orr_norms_cpu.layernorm_backward(&cpu, &norm, normal->on_cpu, gain->on_cpu,
+						 dy->on_cpu, NULL, dx->on_cpu, NULL, NULL);
+		orr_norms_cpu.layernorm_backward(&cpu, &norm, normal->on_cpu, NULL, dy->on_cpu,
+						 NULL, NULL, dgain->on_cpu, dbias->on_cpu);
 		if (floats)
 			check_close(dx, 1e-5, "dx in floats");
 		else

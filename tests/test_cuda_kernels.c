@@ -337,18 +337,21 @@ START_TEST(layernorm_agrees)
 						       bias->on_cuda, y->on_cuda, normal->on_cuda);
 		check_close(y, 1e-5, "layernorm");
 		check_close(normal, 1e-5, "its normal rows");
-		cpu.kernels->norms->layernorm_input(&cpu, &norm, normal->on_cpu, gain->on_cpu,
-						    dy->on_cpu, dx->on_cpu);
-		cuda.kernels->norms->layernorm_input(&cuda, &norm, normal->on_cuda, gain->on_cuda,
-						     dy->on_cuda, dx->on_cuda);
+		cpu.kernels->norms->layernorm_backward(&cpu, &norm, normal->on_cpu, gain->on_cpu,
+						       dy->on_cpu, NULL, dx->on_cpu, NULL, NULL);
+		cuda.kernels->norms->layernorm_backward(&cuda, &norm, normal->on_cuda,
+							gain->on_cuda, dy->on_cuda, NULL,
+							dx->on_cuda, NULL, NULL);
 		check_close(dx, 1e-5 + (width == 1), "its gradient"); /* of width 1: rounding */
 		for (int turn = 0; turn < 3; turn++) {
-			cpu.kernels->norms->layernorm_weight(
-				&cpu, &norm, normal->on_cpu, dy->on_cpu,
-				turn ? apart->on_cpu : NULL, sums->on_cpu, sums->on_cpu + width);
-			cuda.kernels->norms->layernorm_weight(
-				&cuda, &norm, normal->on_cuda, dy->on_cuda,
-				turn ? apart->on_cuda : NULL, sums->on_cuda, sums->on_cuda + width);
+			cpu.kernels->norms->layernorm_backward(&cpu, &norm, normal->on_cpu, NULL,
+							       dy->on_cpu,
+							       turn ? apart->on_cpu : NULL, NULL,
+							       sums->on_cpu, sums->on_cpu + width);
+			cuda.kernels->norms->layernorm_backward(
+				&cuda, &norm, normal->on_cuda, NULL, dy->on_cuda,
+				turn ? apart->on_cuda : NULL, NULL, sums->on_cuda,
+				sums->on_cuda + width);
 			check_close(sums, 1e-5, "gradients of gain and bias");
 		}
 		free_tensors();
@@ -373,11 +376,12 @@ static void norm_in_one_pass(const struct orr_norm *norm, int64_t shift)
 		cuda.kernels->norms->layernorm_backward(&cuda, norm, normal->on_cuda, gain->on_cuda,
 							dy->on_cuda, room, dx[0]->on_cuda,
 							sums[0]->on_cuda, sums[0]->on_cuda + width);
-		cuda.kernels->norms->layernorm_input(&cuda, norm, normal->on_cuda, gain->on_cuda,
-						     dy->on_cuda, dx[1]->on_cuda);
-		cuda.kernels->norms->layernorm_weight(&cuda, norm, normal->on_cuda, dy->on_cuda,
-						      room, sums[1]->on_cuda,
-						      sums[1]->on_cuda + width);
+		cuda.kernels->norms->layernorm_backward(&cuda, norm, normal->on_cuda, gain->on_cuda,
+							dy->on_cuda, NULL, dx[1]->on_cuda, NULL,
+							NULL);
+		cuda.kernels->norms->layernorm_backward(&cuda, norm, normal->on_cuda, NULL,
+							dy->on_cuda, room, NULL, sums[1]->on_cuda,
+							sums[1]->on_cuda + width);
 		one = fetch(dx[0]), two = fetch(dx[1]);
 		ck_assert_msg(!memcmp(one, two, (size_t)all * sizeof(*one)), "dx of %lld x %lld",
 			      (long long)norm->n, (long long)width);

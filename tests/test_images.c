@@ -318,9 +318,9 @@ START_TEST(groupnorm_is_that_of_the_textbook)
 					       normal);
 	check_value(&t, x, y, "groupnorm");
 	orr_column_norms_cpu.groupnorm_input(&cpu, n, g, normal, x + cells, dy, dx);
-	orr_norms_cpu.layernorm_weight(
-		&cpu, &(struct orr_norm){.n = rows, .width = g->width, .centred = true}, normal, dy,
-		NULL, dx + cells, dx + cells + g->width);
+	orr_norms_cpu.layernorm_backward(
+		&cpu, &(struct orr_norm){.n = rows, .width = g->width, .centred = true}, normal,
+		NULL, dy, NULL, NULL, dx + cells, dx + cells + g->width);
 	check_slope(&t, x, dy, dx, "slope of groupnorm");
 	free(x), free(y), free(dy), free(normal), free(dx);
 }

@@ -90,9 +90,9 @@ static void rows(void)
 
 	orr_norms_cpu.layernorm_forward(&cpu, &norm, a, gain, bias, y, z);
 	print("layernorm", y, COUNT), print("layernorm's rows", z, COUNT + N);
-	orr_norms_cpu.layernorm_input(&cpu, &norm, z, gain, b, y),
+	orr_norms_cpu.layernorm_backward(&cpu, &norm, z, gain, b, NULL, y, NULL, NULL),
 		print("layernorm input", y, COUNT);
-	orr_norms_cpu.layernorm_weight(&cpu, &norm, z, b, NULL, y, y + WIDTH);
+	orr_norms_cpu.layernorm_backward(&cpu, &norm, z, NULL, b, NULL, NULL, y, y + WIDTH);
 	print("layernorm weight", y, 2 * WIDTH);
 	norm.centred = false;
 	orr_norms_cpu.layernorm_forward(&cpu, &norm, a, gain, NULL, y, z);

@@ -103,11 +103,6 @@ __device__ inline void add_others(const struct tile &t, int64_t width, const flo
 	}
 }
 
-template <class A> __device__ inline void put(A *to, float v)
-{
-	orr_store<1>(to, &v);
-}
-
 __device__ inline float warp_most(float v)
 {
 	return row_fold<32>(v, [](float a, float b) { return b > a || isnan(b) ? b : a; });
@@ -141,7 +136,7 @@ __device__ inline void finish(int64_t width, const float *from, float most, floa
 	float part = orr_part_of(total);
 
 	for (int64_t e = threadIdx.x % 32; e < width; e += 32)
-		put(to + e, from[e] * part);
+		orr_put(to + e, from[e] * part);
 	if (threadIdx.x % 32 == 0)
 		*sum = orr_sum_of(most, total);
 }
@@ -268,7 +263,7 @@ template <class A>
 __device__ inline void leave(int64_t n, int64_t width, const float *from, int64_t row_floats, A *to)
 {
 	for (int64_t e = threadIdx.x; to && e < n * width; e += blockDim.x)
-		put(to + e / width * row_floats + e % width, from[e]);
+		orr_put(to + e / width * row_floats + e % width, from[e]);
 }
 
 template <bool KEYS, class A>
@@ -364,11 +359,7 @@ static void find_along(struct orr_device *d, const struct orr_attention &a, cons
 			float sum = 0;
 
 			t.each(a.width, [&](int64_t e) {
-				float v, slope;
-
-				orr_load<1>(&v, y + at + e);
-				orr_load<1>(&slope, dy + at + e);
-				sum += v * as_read(a, slope);
+				sum += orr_get(y + at + e) * as_read(a, orr_get(dy + at + e));
 			});
 			sum = t.sum(sum);
 			if (!t.x())

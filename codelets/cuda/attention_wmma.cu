@@ -141,7 +141,7 @@ __device__ inline void leave(const shape &h, int64_t n, float factor, const sum 
 			orr_store<8>(to + r * row_values + e * SIDE + first, v);
 		else
 			for (int k = 0; k < 8; k++)
-				orr_store<1>(to + r * row_values + e * SIDE + first + k, v + k);
+				orr_put(to + r * row_values + e * SIDE + first + k, v[k]);
 	}
 }
 

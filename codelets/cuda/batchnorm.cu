@@ -25,27 +25,19 @@ static struct sums sums_of(const struct orr_device *d, int64_t n, int64_t width)
 	return {{at, at + orr_strips(n) * width}};
 }
 
-template <class A> __device__ inline float at_of(const A *x, int64_t at)
-{
-	float v;
-
-	orr_load<1>(&v, x + at);
-	return v;
-}
-
 /* What a thread adds up of its rows, and what that is in double. Of x and its square: of what they
  * differ from the thread's first row, so that little is lost where they hardly differ. */
 template <class A> struct of_moments {
 	const A *x;
 	__device__ float2 operator()(int64_t at, int64_t first, int64_t) const
 	{
-		float v = at_of(x, at) - at_of(x, first);
+		float v = orr_get(x + at) - orr_get(x + first);
 
 		return make_float2(v, v * v);
 	}
 	__device__ double2 whole(float2 sum, int64_t first, int64_t m) const
 	{
-		double mean = (double)sum.x / (double)m, all = mean + (double)at_of(x, first);
+		double mean = (double)sum.x / (double)m, all = mean + (double)orr_get(x + first);
 
 		return make_double2((double)m * all,
 				    (double)sum.y - (double)sum.x * mean + (double)m * all * all);
@@ -59,13 +51,13 @@ template <class A> struct of_slopes {
 	const float *means;
 	__device__ float2 operator()(int64_t at, int64_t, int64_t c) const
 	{
-		float v = at_of(dy, at);
+		float v = orr_get(dy + at);
 
 		if (y) {
-			v = orr_relu_slope(at_of(y, at), v);
-			orr_store<1>(dy + at, &v);
+			v = orr_relu_slope(orr_get(y + at), v);
+			orr_put(dy + at, v);
 		}
-		return make_float2(v, v * (at_of(x, at) - means[c]));
+		return make_float2(v, v * (orr_get(x + at) - means[c]));
 	}
 	__device__ double2 whole(float2 sum, int64_t, int64_t) const
 	{
@@ -204,38 +196,20 @@ static void find_slopes(struct orr_device *d, int64_t n, int64_t width, double e
 		    });
 }
 
-/* f(a number of the type that activations have) */
-template <class F> static void typed(const struct orr_device *d, F f)
-{
-	if (d->halves)
-		f(uint16_t());
-	else
-		f(float());
-}
-
-template <class A> static const A *as(A, const float *x)
-{
-	return reinterpret_cast<const A *>(x);
-}
-template <class A> static A *as(A, float *x)
-{
-	return reinterpret_cast<A *>(x);
-}
-
 static void start_batchnorm_moments(struct orr_device *d, int64_t n, int64_t width, const float *x,
 				    float *moments)
 {
-	typed(d, [=](auto a) { find_moments(d, n, width, as(a, x), moments); });
+	orr_typed(d->halves, [=](auto a) { find_moments(d, n, width, orr_as(a, x), moments); });
 }
 
 static void start_batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
 			    const float *x, const float *gain, const float *bias,
 			    const float *moments, float least, float *y)
 {
-	typed(d, [=](auto a) {
+	orr_typed(d->halves, [=](auto a) {
 		all_cells(d, "batchnorm", n, width,
-			  normalised<decltype(a)>{as(a, x), gain, bias, moments, width,
-						  (float)epsilon, least, as(a, y)},
+			  normalised<decltype(a)>{orr_as(a, x), gain, bias, moments, width,
+						  (float)epsilon, least, orr_as(a, y)},
 			  orr_address(x) | orr_address(y));
 	});
 }
@@ -244,8 +218,9 @@ static void start_batchnorm_slopes(struct orr_device *d, int64_t n, int64_t widt
 				   const float *x, const float *moments, const float *y, float *dy,
 				   float *slopes)
 {
-	typed(d, [=](auto a) {
-		find_slopes(d, n, width, epsilon, as(a, x), moments, as(a, y), as(a, dy), slopes);
+	orr_typed(d->halves, [=](auto a) {
+		find_slopes(d, n, width, epsilon, orr_as(a, x), moments, orr_as(a, y),
+			    orr_as(a, dy), slopes);
 	});
 }
 
@@ -253,33 +228,31 @@ static void start_batchnorm_input(struct orr_device *d, int64_t n, int64_t width
 				  const float *x, const float *moments, const float *gain,
 				  const float *dy, const float *slopes, float *dx)
 {
-	typed(d, [=](auto a) {
+	orr_typed(d->halves, [=](auto a) {
 		all_cells(d, "batchnorm backward", n, width,
-			  input_slopes<decltype(a)>{as(a, x), as(a, dy), moments, gain, slopes,
-						    width, (float)epsilon, 1.0f / (float)n,
-						    as(a, dx)},
+			  input_slopes<decltype(a)>{orr_as(a, x), orr_as(a, dy), moments, gain,
+						    slopes, width, (float)epsilon, 1.0f / (float)n,
+						    orr_as(a, dx)},
 			  orr_address(x) | orr_address(dy) | orr_address(dx));
 	});
 }
 
 /* ---- of a sample's groups ---- */
 
-/* The cells of a group of a sample: cell i lies at() floats behind the sample's first. */
+/* The cells of a group of a sample: its first lies at `begin`, in column `first`. */
 struct group {
-	int64_t count, width, first, cells;
+	int64_t count, width, begin, first, cells;
 	__device__ int64_t column(int64_t i) const { return first + i % count; }
-	__device__ int64_t at(int64_t i) const { return i / count * width + column(i); }
+	__device__ int64_t at(int64_t i) const { return begin + i / count * width + i % count; }
 };
 
-/* f(sample, group) for each of n * groups, a block each. */
-template <class F>
-__device__ inline void each_group(int64_t n, const struct orr_norm_groups &g, F f)
+/* Group number k of all samples'. */
+__device__ inline struct group group_of(const struct orr_norm_groups &g, int64_t k)
 {
 	int64_t count = g.width / g.groups;
 
-	for (int64_t b = blockIdx.x; b < n * g.groups; b += gridDim.x)
-		f(b / g.groups * g.rows * g.width,
-		  group{count, g.width, b % g.groups * count, g.rows * count}, b);
+	return {count, g.width, k / g.groups * g.rows * g.width + k % g.groups * count,
+		k % g.groups * count, g.rows * count};
 }
 
 /* The mean of f(cell) over a group, in all of its threads. */
@@ -292,16 +265,18 @@ template <class F> __device__ inline double mean_of(const struct group &k, F f)
 	return row_sum<ORR_BLOCK>(sum) / (double)k.cells;
 }
 
-__global__ void __launch_bounds__(ORR_BLOCK)
-	groupnorm_forward(int64_t n, const __grid_constant__ struct orr_norm_groups g,
-			  const float *x, const float *gain, const float *bias, float *y,
-			  float *normal, float *factors)
+static void start_groupnorm_forward(struct orr_device *d, int64_t n,
+				    const struct orr_norm_groups *of, const float *x,
+				    const float *gain, const float *bias, float *y, float *normal)
 {
-	each_group(n, g, [=](int64_t sample, struct group k, int64_t number) {
-		const float *from = x + sample;
-		double mean = mean_of(k, [=](int64_t i) { return (double)from[k.at(i)]; });
+	const struct orr_norm_groups g = *of;
+	float *factors = normal + n * g.rows * g.width;
+
+	orr_each_block(d, "groupnorm", n * g.groups, [=] __device__(int64_t number) {
+		const struct group k = group_of(g, number);
+		double mean = mean_of(k, [=](int64_t i) { return (double)x[k.at(i)]; });
 		double variance = mean_of(k, [=](int64_t i) {
-			double difference = (double)from[k.at(i)] - mean;
+			double difference = (double)x[k.at(i)] - mean;
 
 			return difference * difference;
 		});
@@ -311,55 +286,35 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 			factors[number] = (float)factor;
 		for (int64_t i = threadIdx.x; i < k.cells; i += ORR_BLOCK) {
 			int64_t at = k.at(i), c = k.column(i);
-			float v = (float)(((double)from[at] - mean) * factor);
+			float v = (float)(((double)x[at] - mean) * factor);
 
-			normal[sample + at] = v;
-			y[sample + at] = v * gain[c] + bias[c];
+			normal[at] = v;
+			y[at] = v * gain[c] + bias[c];
 		}
 	});
 }
 
-__global__ void __launch_bounds__(ORR_BLOCK)
-	groupnorm_input(int64_t n, const __grid_constant__ struct orr_norm_groups g,
-			const float *normal, const float *factors, const float *gain,
-			const float *dy, float *dx)
-{
-	each_group(n, g, [=](int64_t sample, struct group k, int64_t number) {
-		const float *row = normal + sample, *slope = dy + sample;
-		double factor = (double)factors[number];
-		double mean = mean_of(k, [=](int64_t i) {
-			return (double)slope[k.at(i)] * (double)gain[k.column(i)];
-		});
-		double along = mean_of(k, [=](int64_t i) {
-			return (double)slope[k.at(i)] * (double)gain[k.column(i)] *
-			       (double)row[k.at(i)];
-		});
-
-		for (int64_t i = threadIdx.x; i < k.cells; i += ORR_BLOCK) {
-			int64_t at = k.at(i);
-			double g_dy = (double)gain[k.column(i)] * (double)slope[at];
-
-			dx[sample + at] = (float)(factor * (g_dy - mean - (double)row[at] * along));
-		}
-	});
-}
-
-static void start_groupnorm_forward(struct orr_device *d, int64_t n,
-				    const struct orr_norm_groups *g, const float *x,
-				    const float *gain, const float *bias, float *y, float *normal)
-{
-	ORR_LAUNCH(groupnorm_forward, orr_blocks(n * g->groups, 1), ORR_BLOCK, 0, d->cuda->stream,
-		   n, *g, x, gain, bias, y, normal, normal + n * g->rows * g->width);
-	orr_cuda_ok(d, cudaGetLastError(), "groupnorm");
-}
-
-static void start_groupnorm_input(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+static void start_groupnorm_input(struct orr_device *d, int64_t n, const struct orr_norm_groups *of,
 				  const float *normal, const float *gain, const float *dy,
 				  float *dx)
 {
-	ORR_LAUNCH(groupnorm_input, orr_blocks(n * g->groups, 1), ORR_BLOCK, 0, d->cuda->stream, n,
-		   *g, normal, normal + n * g->rows * g->width, gain, dy, dx);
-	orr_cuda_ok(d, cudaGetLastError(), "groupnorm backward");
+	const struct orr_norm_groups g = *of;
+	const float *factors = normal + n * g.rows * g.width;
+
+	orr_each_block(d, "groupnorm backward", n * g.groups, [=] __device__(int64_t number) {
+		const struct group k = group_of(g, number);
+		double factor = (double)factors[number];
+		auto slope = [=](int64_t i) {
+			return (double)dy[k.at(i)] * (double)gain[k.column(i)];
+		};
+		double mean = mean_of(k, slope);
+		double along =
+			mean_of(k, [=](int64_t i) { return slope(i) * (double)normal[k.at(i)]; });
+
+		for (int64_t i = threadIdx.x; i < k.cells; i += ORR_BLOCK)
+			dx[k.at(i)] = (float)(factor *
+					      (slope(i) - mean - (double)normal[k.at(i)] * along));
+	});
 }
 
 const struct orr_column_norm_kernels orr_column_norms_cuda = {

@@ -77,60 +77,47 @@ static void orr_each_item(struct orr_device *d, const char *name, struct orr_spa
 	orr_each(d, name, span.items, orr_item<F>{span, f});
 }
 
-/* V floats at once: 4 and 8 need a multiple of 16 bytes. */
-template <int V> __device__ inline void orr_load(float *v, const float *from)
-{
-	if constexpr (V % 4 == 0) {
-		for (int k = 0; k < V; k += 4) {
-			const float4 all = *reinterpret_cast<const float4 *>(from + k);
+/* V values, floats or bfloat16, that are read or written at once: they lie at a multiple of 16
+ * bytes, or of all their bytes where these are fewer. */
+template <int V, class A> struct alignas(V * sizeof(A) < 16 ? V * sizeof(A) : 16) orr_values {
+	A at[V];
+};
 
-			v[k] = all.x, v[k + 1] = all.y, v[k + 2] = all.z, v[k + 3] = all.w;
-		}
-	} else {
-		v[0] = *from;
-	}
+template <int V, class A> __device__ inline void orr_load(float *v, const A *from)
+{
+	const orr_values<V, A> all = *reinterpret_cast<const orr_values<V, A> *>(from);
+
+	for (int k = 0; k < V; k++)
+		if constexpr (std::is_same_v<A, float>)
+			v[k] = all.at[k];
+		else
+			v[k] = orr_bf16_float(all.at[k]);
 }
 
-template <int V> __device__ inline void orr_store(float *to, const float *v)
+template <int V, class A> __device__ inline void orr_store(A *to, const float *v)
 {
-	if constexpr (V % 4 == 0)
-		for (int k = 0; k < V; k += 4)
-			*reinterpret_cast<float4 *>(to + k) =
-				make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
-	else
-		*to = v[0];
+	orr_values<V, A> all;
+
+	for (int k = 0; k < V; k++)
+		if constexpr (std::is_same_v<A, float>)
+			all.at[k] = v[k];
+		else
+			all.at[k] = orr_bf16_of(v[k]);
+	*reinterpret_cast<orr_values<V, A> *>(to) = all;
 }
 
-/* The same of bfloat16: 8 need a multiple of 16 bytes, 4 of 8. */
-template <int V> __device__ inline void orr_load(float *v, const uint16_t *from)
+/* One of them. */
+template <class A> __device__ inline float orr_get(const A *from)
 {
-	if constexpr (V % 4 == 0) {
-		using pack = std::conditional_t<V == 8, uint4, uint2>;
-		const pack all = *reinterpret_cast<const pack *>(from);
-		uint16_t half[V];
+	float v;
 
-		memcpy(half, &all, sizeof(all));
-		for (int k = 0; k < V; k++)
-			v[k] = orr_bf16_float(half[k]);
-	} else {
-		v[0] = orr_bf16_float(*from);
-	}
+	orr_load<1>(&v, from);
+	return v;
 }
 
-template <int V> __device__ inline void orr_store(uint16_t *to, const float *v)
+template <class A> __device__ inline void orr_put(A *to, float v)
 {
-	if constexpr (V % 4 == 0) {
-		using pack = std::conditional_t<V == 8, uint4, uint2>;
-		uint16_t half[V];
-		pack all;
-
-		for (int k = 0; k < V; k++)
-			half[k] = orr_bf16_of(v[k]);
-		memcpy(&all, half, sizeof(all));
-		*reinterpret_cast<pack *>(to) = all;
-	} else {
-		*to = orr_bf16_of(v[0]);
-	}
+	orr_store<1>(to, &v);
 }
 
 /* f(a number of the type that activations have) */

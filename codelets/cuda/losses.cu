@@ -90,7 +90,8 @@ static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct 
 			bool is_class = own >= 0.0f && own < (float)k.width && own == floorf(own);
 			int64_t at = is_class ? (int64_t)own : 0;
 			float share = share_of(t, k, classes + r / k.rows * k.rows), sum, others;
-			float right; /* before the slope is, which may lie there, too */
+			/* before the slope is, which may lie there, too */
+			float right = orr_get(row.row + at);
 			best top = {-INFINITY, k.width};
 			struct pair sums = {0, 0}; /* exponentials but the largest, which is 1; and
 						      what the scores of other classes lack of it */
@@ -103,7 +104,6 @@ static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct 
 				return e;
 			};
 
-			orr_load<1>(&right, row.row + at);
 			t.keep(k.width, row, [&](int64_t i, float v) {
 				top = better(top, best{orr_score(v, i), i});
 			});

@@ -52,12 +52,9 @@ template <class A>
 static void add_bias(struct orr_device *d, int64_t n, int64_t width, const A *bias, A *y)
 {
 	start(d, "bias", n, width, [=] __device__(int64_t r, int64_t c) {
-		float v, b;
+		A *to = y + r * width + c;
 
-		orr_load<1>(&v, y + r * width + c);
-		orr_load<1>(&b, bias + c);
-		v += b;
-		orr_store<1>(y + r * width + c, &v);
+		orr_put(to, orr_get(to) + orr_get(bias + c));
 	});
 }
 
@@ -85,9 +82,8 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 		float s = 0, g = 0;
 
 		for (int64_t r = begin + y; r < end && c < width; r += Y) {
-			float v;
+			float v = orr_get(dy + r * width + c);
 
-			orr_load<1>(&v, dy + r * width + c);
 			s += v;
 			if constexpr (GAIN)
 				g = fmaf(v, normal[r * width + c], g);

@@ -75,8 +75,8 @@ __device__ inline struct pair row_means(const struct orr_norm &norm, struct pair
 	return {norm.centred ? sums.a / (float)norm.width : 0.0f, sums.b / (float)norm.width};
 }
 
-static void layernorm_input(struct orr_device *d, const struct orr_norm *of, const float *normal,
-			    const float *gain, const float *dy, float *dx)
+static void find_dx(struct orr_device *d, const struct orr_norm *of, const float *normal,
+		    const float *gain, const float *dy, float *dx)
 {
 	const struct orr_norm norm = *of;
 	const int64_t width = norm.width;
@@ -118,13 +118,6 @@ static void layernorm_input(struct orr_device *d, const struct orr_norm *of, con
 				     orr_store<V>(orr_as(a, dx) + r * width + i, g);
 			     });
 		     });
-}
-
-static void layernorm_weight(struct orr_device *d, const struct orr_norm *norm, const float *normal,
-			     const float *dy, float *apart, float *dgain, float *dbias)
-{
-	orr_cuda_column_sums(d, norm->n, norm->width, dy, normal, apart, dgain,
-			     norm->centred ? dbias : NULL);
 }
 
 /* Elements of a row that a thread has in registers. */
@@ -193,7 +186,7 @@ __device__ inline void sum_blocks(int64_t width, const struct gradients &to)
 }
 
 /* All of the backward for rows of up to OWN * T elements, which are read once; a block has a strip
- * of them. With the bits of layernorm_input and column sums. */
+ * of them. With the bits of find_dx() and column sums. */
 template <int T, int V, class A, class B>
 __global__ void __launch_bounds__(ORR_BLOCK)
 	layernorm_backward(struct orr_norm norm, int64_t rows, const float *normal,
@@ -257,11 +250,14 @@ static void layernorm_both(struct orr_device *d, const struct orr_norm *norm, co
 		.bias = norm->centred ? dbias : NULL,
 	};
 
-	if (width > OWN * (width > ORR_NARROW ? ORR_BLOCK : 32)) {
-		layernorm_input(d, norm, normal, gain, dy, dx);
-		layernorm_weight(d, norm, normal, dy, apart, dgain, dbias);
+	bool at_once = dx && dgain && width <= OWN * (width > ORR_NARROW ? ORR_BLOCK : 32);
+
+	if (dx && !at_once)
+		find_dx(d, norm, normal, gain, dy, dx);
+	if (dgain && !at_once)
+		orr_cuda_column_sums(d, norm->n, width, dy, normal, apart, dgain, to.bias);
+	if (!at_once)
 		return;
-	}
 	by_type(d, width, orr_address(normal, gain, dy, dx), [=](auto t, auto a, auto b) {
 		orr_launch(d, "layernorm backward",
 			   layernorm_backward<t.T, t.V, decltype(a), decltype(b)>,
@@ -273,7 +269,5 @@ static void layernorm_both(struct orr_device *d, const struct orr_norm *norm, co
 
 const struct orr_norm_kernels orr_norms_cuda = {
 	.layernorm_forward = layernorm_forward,
-	.layernorm_input = layernorm_input,
-	.layernorm_weight = layernorm_weight,
 	.layernorm_backward = layernorm_both,
 };

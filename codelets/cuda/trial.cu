@@ -13,11 +13,8 @@ __device__ inline float drawn(int64_t i, unsigned seed)
 
 template <class T> static void fill(struct orr_device *d, int64_t count, unsigned seed, T *to)
 {
-	orr_each(d, "random operands", count, [=] __device__(int64_t i) {
-		float v = drawn(i, seed);
-
-		orr_store<1>(to + i, &v);
-	});
+	orr_each(d, "random operands", count,
+		 [=] __device__(int64_t i) { orr_put(to + i, drawn(i, seed)); });
 }
 
 void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halves, void *to)

@@ -73,57 +73,32 @@ static void forward(const struct orr_call *c)
 					   orr_call_saved(c) + 2 * columns);
 }
 
-/* Gradients of gains and biases, to `slopes`; and that of the input, unless dx is NULL: then it was
- * found before, and what a relu lets through lies in the place of dy. */
-static void find_slopes(const struct orr_call *c, float *slopes, float *dx)
+/* Where the input's gradient was found before, what a relu lets through lies in the place of dy. In
+ * place of a gradient the running means have the microbatch's mean and unbiased variance, times its
+ * share of the minibatch, so that they add up to the mean over the minibatch. */
+static void backward(const struct orr_call *c)
 {
 	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
 	const struct orr_column_norm_kernels *norms = c->kernels->column_norms;
-	const float *x = orr_call_input(c, 0);
+	const float *x = orr_call_input(c, 0), *moments = orr_call_saved(c);
+	float *dx = orr_call_input_gradient(c, 0), share = (float)c->n * c->share;
 	const float *y = c->layer->relu && dx ? orr_call_output(c) : NULL;
 	float *dy = orr_call_gradient(c);
-	double epsilon = c->is->values[EPSILON];
-
-	norms->batchnorm_slopes(c->device, rows, columns, epsilon, x, orr_call_saved(c), y, dy,
-				slopes);
-	if (dx)
-		norms->batchnorm_input(c->device, rows, columns, epsilon, x, orr_call_saved(c),
-				       c->parameters, dy, slopes, dx);
-}
-
-static void backward(const struct orr_call *c)
-{
 	char *at = (char *)c->device->workspace + kernel_bytes(c->is, c->device, c->n);
-
-	find_slopes(c, (float *)(void *)at, orr_call_input_gradient(c, 0));
-}
-
-/* In place of a gradient the running means have the microbatch's mean and unbiased variance, times
- * its share of the minibatch, so that they add up to the mean over the minibatch. */
-static void weight_and_input(const struct orr_call *c, float *gradient, float *apart, float *dx)
-{
-	int64_t columns = c->is->output.columns, rows = orr_call_rows(c, 0);
-	float *to = apart ? apart : gradient, share = (float)c->n * c->share;
-	const float *moments = orr_call_saved(c);
+	float *slopes = c->slope ? c->slope : (float *)(void *)at;
+	double epsilon = c->is->values[EPSILON];
 	double unbiased = rows > 1 ? (double)rows / (double)(rows - 1) : 1.0;
 
-	find_slopes(c, to, dx);
+	norms->batchnorm_slopes(c->device, rows, columns, epsilon, x, moments, y, dy, slopes);
+	if (dx)
+		norms->batchnorm_input(c->device, rows, columns, epsilon, x, moments, c->parameters,
+				       dy, slopes, dx);
+	if (!c->slope)
+		return;
 	c->device->halves = false; /* these are no activations */
-	c->kernels->elements->scale(c->device, columns, share, moments, to + 2 * columns);
+	c->kernels->elements->scale(c->device, columns, share, moments, slopes + 2 * columns);
 	c->kernels->elements->scale(c->device, columns, (float)((double)share * unbiased),
-				    moments + columns, to + 3 * columns);
-	if (apart)
-		c->kernels->elements->sum(c->device, 4 * columns, gradient, apart, gradient);
-}
-
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
-	weight_and_input(c, gradient, apart, NULL);
-}
-
-static void both(const struct orr_call *c, float *gradient, float *apart)
-{
-	weight_and_input(c, gradient, apart, orr_call_input_gradient(c, 0));
+				    moments + columns, slopes + 3 * columns);
 }
 
 const struct orr_op orr_op_batchnorm = {
@@ -138,7 +113,5 @@ const struct orr_op orr_op_batchnorm = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.weight = weight,
-	.both = both,
 	.workspace = workspace,
 };

@@ -143,15 +143,9 @@ static void backward(const struct orr_call *c)
 
 	for (int i = 0; i < 2; i++)
 		orr_call_scale_gradient(c, i, c->loss_scale, orr_call_saved(c) + i * count);
-}
-
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
-	const float *slope = orr_call_saved(c) + 2 * c->n * c->is->inputs[0].columns;
-
-	c->kernels->elements->scale(c->device, 1, c->loss_scale, slope, apart ? apart : gradient);
-	if (apart)
-		c->kernels->elements->sum(c->device, 1, gradient, apart, gradient);
+	if (c->slope)
+		c->kernels->elements->scale(c->device, 1, c->loss_scale,
+					    orr_call_saved(c) + 2 * count, c->slope);
 }
 
 const struct orr_op orr_op_contrastive = {
@@ -166,7 +160,6 @@ const struct orr_op orr_op_contrastive = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.weight = weight,
 	.workspace = workspace,
 	.prepare = prepare,
 };

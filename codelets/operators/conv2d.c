@@ -161,7 +161,7 @@ static void prepare(const struct orr_instance *is, struct orr_device *d, int64_t
 	for (int i = 0; i < (halves && !is_plain(&s) ? 2 : 1) && d->kernels->linear->prepare; i++) {
 		d->kernels->linear->prepare(d, share_of(&s, d, n) * s.places, s.seen, s.features,
 					    is->values[BIAS] > 0);
-		d->halves = false; /* as part_backward() has it */
+		d->halves = false; /* as part_input() has it */
 	}
 	d->halves = halves;
 }
@@ -230,8 +230,8 @@ static void part_forward(const struct orr_call *c, const struct shape *s, struct
 }
 
 /* What several places say of a pixel is added up in floats, and rounded once. */
-static void part_backward(const struct orr_call *c, const struct shape *s, struct part p,
-			  const struct room *room)
+static void part_input(const struct orr_call *c, const struct shape *s, struct part p,
+		       const struct room *room)
 {
 	struct orr_window w = s->window;
 	bool plain = is_plain(s), halves = c->halves && !plain;
@@ -306,35 +306,27 @@ static void forward(const struct orr_call *c)
 	each_part(c, &s, &room, part_forward);
 }
 
+/* The shares' gradients of the weights are added up in their order, and then turned. */
 static void backward(const struct orr_call *c)
 {
 	struct shape s = shape_of(c->is);
 	struct room room = room_of(c, &s);
 
-	room.dy = orr_call_gradient(c);
-	turn_weights(c, &s, &room);
-	each_part(c, &s, &room, part_backward);
-}
-
-/* The shares' gradients are added up in their order, and then turned. */
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
-	struct shape s = shape_of(c->is);
-	int64_t weights = s.groups * s.features * s.seen;
-	int64_t all = orr_instance_parameter_floats(c->is);
-	struct room room = room_of(c, &s);
-	float *to = apart ? apart : gradient;
-
+	if (c->inputs) {
+		room.dy = orr_call_gradient(c);
+		turn_weights(c, &s, &room);
+		each_part(c, &s, &room, part_input);
+	}
+	if (!c->slope)
+		return;
 	room.x = orr_call_input(c, 0);
 	room.dy = orr_call_gradient(c);
-	room.sum = s.window.side > 1 ? room.turned : to;
-	room.bias = all > weights ? to + weights : NULL;
+	room.sum = s.window.side > 1 ? room.turned : c->slope;
+	room.bias = c->is->n_parameters > 1 ? c->slope + s.groups * s.features * s.seen : NULL;
 	each_part(c, &s, &room, part_weight);
 	c->device->halves = false; /* these are no activations */
-	if (room.sum != to)
-		turn(c, &s, true, room.sum, to);
-	if (apart)
-		c->kernels->elements->sum(c->device, all, gradient, apart, gradient);
+	if (room.sum != c->slope)
+		turn(c, &s, true, room.sum, c->slope);
 }
 
 const struct orr_op orr_op_conv2d = {
@@ -347,7 +339,6 @@ const struct orr_op orr_op_conv2d = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.weight = weight,
 	.workspace = workspace,
 	.round = orr_linear_round,
 	.prepare = prepare,

@@ -94,15 +94,12 @@ static void forward(const struct orr_call *c)
 /* Ids have no gradient. */
 static void backward(const struct orr_call *c)
 {
-	orr_call_zero_gradient(c, 0);
-}
-
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
 	struct orr_bag b = sizes(c->is, c->n);
 
-	c->kernels->sequence->bag_weight(c->device, &b, orr_call_input(c, 0), orr_call_gradient(c),
-					 apart, gradient);
+	orr_call_zero_gradient(c, 0);
+	if (c->slope)
+		c->kernels->sequence->bag_weight(c->device, &b, orr_call_input(c, 0),
+						 orr_call_gradient(c), c->room, c->slope);
 }
 
 /* A row at a time. */
@@ -133,7 +130,6 @@ static bool is_none(const struct orr_instance *is, int i, double id)
 		.n_ids = n_ids, \
 		.forward = forward, \
 		.backward = backward, \
-		.weight = weight, \
 		.apart = apart, \
 		.workspace = workspace, \
 		ORR_DIVIDED(divisions), \

@@ -43,19 +43,16 @@ static void forward(const struct orr_call *c)
 static void backward(const struct orr_call *c)
 {
 	struct orr_norm_groups g = groups_of(c->is);
+	const struct orr_norm rows = {orr_call_rows(c, 0), g.width, true, 0};
+	float *dx = orr_call_input_gradient(c, 0);
 
-	c->kernels->column_norms->groupnorm_input(c->device, c->n, &g, orr_call_saved(c),
-						  c->parameters, orr_call_gradient(c),
-						  orr_call_input_gradient(c, 0));
-}
-
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
-	struct orr_norm norm = {orr_call_rows(c, 0), c->is->output.columns, true, 0};
-
-	c->kernels->norms->layernorm_weight(c->device, &norm, orr_call_saved(c),
-					    orr_call_gradient(c), apart, gradient,
-					    gradient + norm.width);
+	if (dx)
+		c->kernels->column_norms->groupnorm_input(c->device, c->n, &g, orr_call_saved(c),
+							  c->parameters, orr_call_gradient(c), dx);
+	if (c->slope)
+		c->kernels->norms->layernorm_backward(c->device, &rows, orr_call_saved(c), NULL,
+						      orr_call_gradient(c), c->room, NULL, c->slope,
+						      c->slope + g.width);
 }
 
 const struct orr_op orr_op_groupnorm = {
@@ -66,5 +63,5 @@ const struct orr_op orr_op_groupnorm = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.weight = weight,
+	.apart = orr_instance_parameter_floats,
 };

@@ -38,26 +38,9 @@ static void backward(const struct orr_call *c)
 {
 	struct orr_norm norm = sizes(c);
 
-	c->kernels->norms->layernorm_input(c->device, &norm, orr_call_saved(c), c->parameters,
-					   orr_call_gradient(c), orr_call_input_gradient(c, 0));
-}
-
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
-	struct orr_norm norm = sizes(c);
-
-	c->kernels->norms->layernorm_weight(c->device, &norm, orr_call_saved(c),
-					    orr_call_gradient(c), apart, gradient,
-					    gradient + norm.width);
-}
-
-static void both(const struct orr_call *c, float *gradient, float *apart)
-{
-	struct orr_norm norm = sizes(c);
-
 	c->kernels->norms->layernorm_backward(
-		c->device, &norm, orr_call_saved(c), c->parameters, orr_call_gradient(c), apart,
-		orr_call_input_gradient(c, 0), gradient, gradient + norm.width);
+		c->device, &norm, orr_call_saved(c), c->parameters, orr_call_gradient(c), c->room,
+		orr_call_input_gradient(c, 0), c->slope, c->slope ? c->slope + norm.width : NULL);
 }
 
 static const struct orr_division divisions[] = {
@@ -76,8 +59,7 @@ static const struct orr_division divisions[] = {
 		.infer = infer, \
 		.forward = forward, \
 		.backward = backward, \
-		.weight = weight, \
-		.both = both, \
+		.apart = orr_instance_parameter_floats, \
 		ORR_DIVIDED(divisions), \
 	};
 ORR_NORM(layernorm, 8, 9, 3) /* mean 1, variance 3, normalise 2, gain and bias 2 */

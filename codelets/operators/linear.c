@@ -53,18 +53,16 @@ static void forward(const struct orr_call *c)
 
 static void backward(const struct orr_call *c)
 {
-	c->kernels->linear->input(c->device, orr_call_rows(c, 0), c->is->inputs[0].columns,
-				  c->is->output.columns, orr_call_gradient(c), c->parameters,
-				  c->rounded, orr_call_input_gradient(c, 0));
-}
+	int64_t n = orr_call_rows(c, 0), in = c->is->inputs[0].columns, out = c->is->output.columns;
+	float *dx = orr_call_input_gradient(c, 0);
 
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
-	int64_t in = c->is->inputs[0].columns, out = c->is->output.columns;
-
-	c->kernels->linear->weight(c->device, orr_call_rows(c, 0), in, out, orr_call_input(c, 0),
-				   orr_call_gradient(c), apart, gradient,
-				   has_bias(c) ? gradient + in * out : NULL);
+	if (dx)
+		c->kernels->linear->input(c->device, n, in, out, orr_call_gradient(c),
+					  c->parameters, c->rounded, dx);
+	if (c->slope)
+		c->kernels->linear->weight(c->device, n, in, out, orr_call_input(c, 0),
+					   orr_call_gradient(c), c->room, c->slope,
+					   has_bias(c) ? c->slope + in * out : NULL);
 }
 
 static int64_t apart(const struct orr_instance *is)
@@ -122,7 +120,6 @@ const struct orr_op orr_op_linear = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.weight = weight,
 	.apart = apart,
 	.workspace = workspace,
 	.round = orr_linear_round,

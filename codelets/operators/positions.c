@@ -26,14 +26,14 @@ static void forward(const struct orr_call *c)
 
 static void backward(const struct orr_call *c)
 {
-	c->kernels->elements->copy(c->device, c->n * orr_shape_floats(c->is->output),
-				   orr_call_gradient(c), orr_call_input_gradient(c, 0));
-}
+	float *dx = orr_call_input_gradient(c, 0);
+	int64_t width = orr_shape_floats(c->is->output);
 
-static void weight(const struct orr_call *c, float *gradient, float *apart)
-{
-	c->kernels->sequence->sum_rows(c->device, c->n, orr_shape_floats(c->is->output),
-				       orr_call_gradient(c), apart, gradient);
+	if (dx)
+		c->kernels->elements->copy(c->device, c->n * width, orr_call_gradient(c), dx);
+	if (c->slope)
+		c->kernels->sequence->sum_rows(c->device, c->n, width, orr_call_gradient(c),
+					       c->room, c->slope);
 }
 
 static const struct orr_division divisions[] = {
@@ -51,6 +51,6 @@ const struct orr_op orr_op_positions = {
 	.infer = infer,
 	.forward = forward,
 	.backward = backward,
-	.weight = weight,
+	.apart = orr_instance_parameter_floats,
 	ORR_DIVIDED(divisions),
 };
