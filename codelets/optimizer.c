@@ -123,14 +123,6 @@ static void step_part(const struct block *b, int64_t i, int64_t n, const float *
 	}
 }
 
-static void average(const struct orr_rule *rule, double momentum, int64_t n, const float *mean,
-		    float *p)
-{
-	struct orr_sgd as_sgd = orr_rule_average(rule, momentum);
-
-	sgd(&as_sgd, n, mean, p);
-}
-
 static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
 		 float *parameters, float *state, const float *const *blocks, int n_blocks,
 		 bool summed)
@@ -158,13 +150,16 @@ static void step(struct orr_device *d, const struct orr_rule *rule, int64_t numb
 		for (int64_t i = first; i < end; i = next) {
 			const struct orr_exempt *exempt;
 			const float *gradient;
+			struct orr_sgd average;
 
 			next = orr_rule_border(rule, i, i + PART < end ? i + PART : end, &exempt);
 			gradient = gather(&from, c, i, begin, next - i, part);
-			if (exempt && exempt->momentum > 0)
-				average(rule, exempt->momentum, next - i, gradient, parameters + i);
-			else
+			if (!exempt || exempt->momentum <= 0) {
 				step_part(exempt ? &spared : &block, i, next - i, gradient);
+				continue;
+			}
+			average = orr_rule_average(rule, exempt->momentum);
+			sgd(&average, next - i, gradient, parameters + i);
 		}
 	}
 }

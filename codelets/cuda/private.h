@@ -44,12 +44,6 @@ bool orr_cuda_ok(struct orr_device *d, cudaError_t code, const char *what);
 bool orr_cuda_blas_ok(struct orr_device *d, cublasStatus_t code, const char *what);
 void orr_cuda_begin(struct orr_device *d);
 
-/* ---- memory.c ---- */
-void *orr_cuda_allocate(size_t bytes);
-void orr_cuda_release(void *at);
-void orr_cuda_put(struct orr_device *d, int64_t count, const float *from, float *to);
-void orr_cuda_wait(struct orr_device *d);
-
 static inline char *orr_cuda_workspace(const struct orr_device *d)
 {
 	return (char *)d->workspace + ORR_BLAS_BYTES;
@@ -99,13 +93,6 @@ size_t orr_cuda_sums_bytes(int64_t n, int64_t width);
 size_t orr_cuda_rows_bytes(int64_t n);
 void orr_cuda_balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
 		      const float *route, float *slope, float *shares, struct orr_metrics *metrics);
-
-/* bag.cu */
-void orr_cuda_bag(struct orr_device *d, const struct orr_bag *b, const float *ids, const float *w,
-		  float *y);
-size_t orr_cuda_bag_bytes(const struct orr_bag *b);
-void orr_cuda_bag_weight(struct orr_device *d, const struct orr_bag *b, const float *ids,
-			 const float *dy, float *apart, float *dw);
 
 /* batchnorm.cu */
 size_t orr_cuda_batchnorm_bytes(int64_t n, int64_t width);

@@ -1,6 +1,6 @@
 #pragma once
-/* (private to codelets/cuda) A matrix product as product.c makes it, describe.c tells cuBLASLt of
- * it and choose.c chooses how.
+/* (private to codelets/cuda) A matrix product as product.c makes it; choose.c tells cuBLASLt of
+ * it and chooses how.
  *
  * cuBLAS counts by columns: a matrix here of r rows and c columns is one there of c rows and r
  * columns, so that y = x w^T becomes y' = w'^T x'. */
@@ -34,7 +34,7 @@ struct described {
 	cublasLtMatrixLayoutOpaque_t a, b, c;
 };
 
-/* ---- describe.c ---- */
+/* ---- choose.c ---- */
 cudaDataType_t orr_product_type(const struct orr_device *d); /* of its operands */
 cudaDataType_t orr_product_result_type(const struct problem *p);
 cublasComputeType_t orr_product_sums_type(const struct orr_device *d); /* in which it adds up */
@@ -43,7 +43,6 @@ cublasStatus_t orr_product_describe(struct described *l, const struct orr_device
 cublasStatus_t orr_product_run(struct orr_device *d, struct described *l, const struct problem *p,
 			       const cublasLtMatmulAlgo_t *algo);
 
-/* ---- choose.c ---- */
 #define ORR_ALGORITHMS 16
 /* cuBLASLt's algorithms for it, up to `most`, the best first by its own guess. Returns how many. */
 int orr_product_ask(struct orr_device *d, const struct described *l, const struct problem *p,

@@ -9,6 +9,41 @@
 #include "geometry.h"
 #include "private.h"
 
+/* ---- what runs apart from StarPU ---- */
+
+static void *allocate(size_t bytes)
+{
+	void *at = NULL;
+
+	if (cudaMalloc(&at, bytes ? bytes : 1) == cudaSuccess)
+		return at;
+	(void)cudaGetLastError(); /* or the next kernel would report it */
+	return NULL;
+}
+
+static void release(void *at)
+{
+	if (at)
+		(void)cudaFree(at);
+}
+
+static void wait(struct orr_device *d)
+{
+	orr_cuda_ok(d, cudaStreamSynchronize(d->cuda->stream), "stream");
+}
+
+/* From memory that may be reused at once. */
+static void put(struct orr_device *d, int64_t count, const float *from, float *to)
+{
+	orr_cuda_ok(d,
+		    cudaMemcpyAsync(to, from, (size_t)count * sizeof(*to), cudaMemcpyHostToDevice,
+				    d->cuda->stream),
+		    "copy");
+	wait(d);
+}
+
+/* ---- the device ---- */
+
 static size_t larger(size_t a, size_t b)
 {
 	return a > b ? a : b;
@@ -42,10 +77,10 @@ const struct orr_kernels orr_kernels_cuda = {
 	.attention = &orr_attention_cuda,
 	.experts = &orr_experts_cuda,
 	.optimizer = &orr_optimizer_cuda,
-	.allocate = orr_cuda_allocate,
-	.release = orr_cuda_release,
-	.put = orr_cuda_put,
-	.wait = orr_cuda_wait,
+	.allocate = allocate,
+	.release = release,
+	.put = put,
+	.wait = wait,
 };
 
 int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision, void *stream,
