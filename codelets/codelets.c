@@ -13,9 +13,9 @@ static float *floats(void *buffer)
 	return (float *)STARPU_VECTOR_GET_PTR(buffer);
 }
 
-static struct orr_device *device_of(const struct orr_codelet_arg *arg)
+static struct orr_workspace *own_of(const struct orr_codelet_arg *arg)
 {
-	return &arg->common->workspaces[starpu_worker_get_id()].device;
+	return &arg->common->workspaces[starpu_worker_get_id()];
 }
 
 /* After a kernel that could not be started, no later task may use its results. */
@@ -50,7 +50,7 @@ static void delay(const struct orr_codelet_arg *arg)
 static bool begin(const struct orr_codelet_arg *arg)
 {
 	struct orr_codelet_common *common = arg->common;
-	struct orr_device *device = device_of(arg);
+	struct orr_device *device = &own_of(arg)->device;
 
 	orr_spin_end();
 	if (arg->started)
@@ -125,7 +125,7 @@ static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codele
 static void run(void *buffers[], int n_buffers, const struct orr_codelet_arg *arg, uint64_t codelet,
 		void (*start)(struct orr_device *device, void *pass))
 {
-	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
+	struct orr_workspace *own = own_of(arg);
 	struct pass pass = {arg, own, buffers, n_buffers};
 	struct orr_device *device = &own->device;
 	struct orr_key key;
@@ -240,7 +240,7 @@ static void backward(void *buffers[], void *cl_arg)
 static void add(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = device_of(arg);
+	struct orr_device *device = &own_of(arg)->device;
 	const float *partial = floats(buffers[0]) + arg->offset;
 	float *sum = floats(buffers[1]) + arg->to;
 
@@ -275,7 +275,7 @@ static void find_wild(const struct orr_codelet_arg *arg, struct orr_workspace *o
 static void check(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = device_of(arg);
+	struct orr_device *device = &own_of(arg)->device;
 
 	if (!begin(arg))
 		return;
@@ -287,7 +287,7 @@ static void check(void *buffers[], void *cl_arg)
 static void update(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
+	struct orr_workspace *own = own_of(arg);
 	struct orr_rule rule = arg->common->rule;
 
 	if (!begin(arg))
@@ -313,7 +313,7 @@ static void update(void *buffers[], void *cl_arg)
 static void norm(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_workspace *own = &arg->common->workspaces[starpu_worker_get_id()];
+	struct orr_workspace *own = own_of(arg);
 
 	if (!begin(arg))
 		return;
@@ -329,7 +329,7 @@ static void norm(void *buffers[], void *cl_arg)
 static void reduce(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	struct orr_device *device = device_of(arg);
+	struct orr_device *device = &own_of(arg)->device;
 	enum orr_nccl_what what = arg->gathers   ? ORR_NCCL_GATHER
 				  : arg->sharded ? ORR_NCCL_SUM_PART
 						 : ORR_NCCL_SUM;

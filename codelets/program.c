@@ -332,47 +332,48 @@ void orr_program_forward_again(const struct orr_program *p, struct orr_device *d
 	orr_program_forward(p, device, n, parameters, inputs, in, out, stash, scratch, NULL);
 }
 
-/* Where W puts its gradients. */
-struct weights {
-	float *gradient;
+/* A backward as its layers see it. */
+struct backward {
+	struct orr_pass_buffers buffers;
+	enum orr_part part;
+	float loss_scale;
+	const float *parameters;
+	float *apart;    /* room for gradients of inputs that are added afterwards */
+	float *gradient; /* of the parameters */
 	bool overwrite;
-	float *apart; /* the room of apart_floats() */
+	float *room; /* of apart_floats() */
 };
 
-/* inputs: their gradients have a turn; weights: NULL where those of parameters have none. After
- * them no one reads the output's gradient. */
-static void layer_backward(const struct orr_pass_buffers *f, const struct orr_layer *layer,
-			   float loss_scale, const float *parameters, float *apart, bool inputs,
-			   const struct weights *weights)
+/* After the gradients of parameters no one reads the output's. */
+static void layer_backward(const struct backward *b, const struct orr_layer *layer)
 {
-	struct orr_call call = call_of(f, layer, parameters);
-	bool adds = weights && layer->trained && !weights->overwrite;
-	float *gradient =
-		weights && layer->trained ? weights->gradient + layer->first_parameter : NULL;
+	struct orr_call call = call_of(&b->buffers, layer, b->parameters);
+	bool weights = b->part & ORR_PART_WEIGHT && layer->trained;
+	bool adds = weights && !b->overwrite;
+	float *gradient = weights ? b->gradient + layer->first_parameter : NULL;
 
-	call.loss_scale = loss_scale * layer->weight;
-	call.share = loss_scale;
-	call.apart = apart;
-	call.inputs = inputs && layer->wanted;
-	call.slope = adds && !layer->is.op->apart ? weights->apart : gradient;
-	call.room = adds && layer->is.op->apart ? weights->apart : NULL;
+	call.loss_scale = b->loss_scale * layer->weight;
+	call.share = b->loss_scale;
+	call.apart = b->apart;
+	call.inputs = b->part & ORR_PART_INPUT && layer->wanted;
+	call.slope = adds && !layer->is.op->apart ? b->room : gradient;
+	call.room = adds && layer->is.op->apart ? b->room : NULL;
 	if (!call.inputs && !gradient)
 		return;
 	tell_halves(&call, true);
 	layer->is.op->backward(&call);
 	tell_halves(&call, false);
 	if (call.slope != gradient)
-		call.kernels->elements->sum(f->device, layer->n_parameters, gradient, call.slope,
+		call.kernels->elements->sum(call.device, layer->n_parameters, gradient, call.slope,
 					    gradient);
 	if (call.inputs)
 		orr_call_keep_input_gradients(&call);
 }
 
 /* Gradients of readers are added from the last reader in the graph to the first. */
-static void input_part(const struct orr_program *p, const struct orr_pass_buffers *f,
-		       float loss_scale, const float *parameters, float *apart,
-		       const struct weights *weights)
+static void input_part(const struct orr_program *p, const struct backward *b)
 {
+	const struct orr_pass_buffers *f = &b->buffers;
 	const struct orr_kernels *kernels = f->device->kernels;
 
 	for (int i = 0; i < p->n_zeros; i++)
@@ -385,8 +386,7 @@ static void input_part(const struct orr_program *p, const struct orr_pass_buffer
 		float *to;
 
 		if (step->layer >= 0) {
-			layer_backward(f, &p->layers[step->layer], loss_scale, parameters, apart,
-				       true, weights);
+			layer_backward(b, &p->layers[step->layer]);
 			continue;
 		}
 		from = orr_buffers_read(f, &step->from);
@@ -401,19 +401,18 @@ static void input_part(const struct orr_program *p, const struct orr_pass_buffer
 }
 
 /* Of the layers that input_part has left. */
-static void weight_part(const struct orr_program *p, const struct orr_pass_buffers *f,
-			float loss_scale, const float *parameters, const struct weights *weights,
-			bool both)
+static void weight_part(const struct orr_program *p, const struct backward *b)
 {
+	struct orr_device *device = b->buffers.device;
+
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
 
-		if (layer->trained && layer->active && !both)
-			layer_backward(f, layer, loss_scale, parameters, NULL, false, weights);
-		else if (layer->trained && !layer->active && weights->overwrite)
-			f->device->kernels->elements->zero(f->device, layer->n_parameters,
-							   weights->gradient +
-								   layer->first_parameter);
+		if (layer->active && b->part != ORR_PART_BOTH)
+			layer_backward(b, layer);
+		else if (layer->trained && !layer->active && b->overwrite)
+			device->kernels->elements->zero(device, layer->n_parameters,
+							b->gradient + layer->first_parameter);
 	}
 }
 
@@ -425,21 +424,27 @@ void orr_program_backward(const struct orr_program *p, struct orr_device *device
 {
 	int64_t copied = packed ? n * p->left_columns : 0;
 	float *apart = scratch + n * p->backward_columns, *wide = apart + n * p->widest;
-	struct orr_pass_buffers f = {device, n,    NULL, out_gradient, in_gradient,
-				     stash,  NULL, NULL, scratch,      wide};
-	bool both = part == ORR_PART_BOTH;
-	struct weights weights = {gradient, overwrite, wide + n * p->wide_columns};
+	struct backward b = {
+		{device, n, NULL, out_gradient, in_gradient, stash, NULL, NULL, scratch, wide},
+		part,
+		loss_scale,
+		parameters,
+		apart,
+		gradient,
+		overwrite,
+		wide + n * p->wide_columns};
 
-	if (!both)
-		f.kept = left ? left + copied : stash + orr_program_stash_floats(p, n, false);
+	if (part != ORR_PART_BOTH)
+		b.buffers.kept =
+			left ? left + copied : stash + orr_program_stash_floats(p, n, false);
 	if (part == ORR_PART_WEIGHT && packed)
-		f.stash = left;
+		b.buffers.stash = left;
 	else
-		f.passing = stash + n * p->left_columns;
+		b.buffers.passing = stash + n * p->left_columns;
 	if (part & ORR_PART_INPUT)
-		input_part(p, &f, loss_scale, parameters, apart, both ? &weights : NULL);
+		input_part(p, &b);
 	if (part == ORR_PART_INPUT && copied)
 		device->kernels->elements->copy(device, copied, stash, left);
 	if (part & ORR_PART_WEIGHT)
-		weight_part(p, &f, loss_scale, parameters, &weights, both);
+		weight_part(p, &b);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cuda/stream.h"
 #include "worker_cuda.h"
 
 /* A stage's weights as its products read them. */
@@ -91,7 +92,8 @@ static int make_device(struct making *m)
 		own->n_rounds = m->of->n_rounds;
 		forget_rounded(own);
 	} else if (starpu_node_get_kind(own->node) == STARPU_CUDA_RAM) {
-		m->code = orr_worker_cuda_init(&own->device, m->sizes->precision, m->why, m->size);
+		m->code = orr_cuda_stream_init(&own->device, m->sizes->precision,
+					       orr_worker_stream(), m->why, m->size);
 	}
 	return m->code;
 }
@@ -192,7 +194,7 @@ static void unmake(void *argument)
 	if (!own->borrows) {
 		free(own->kept);
 		if (own->device.cuda)
-			orr_worker_cuda_fini(&own->device);
+			orr_cuda_stream_fini(&own->device);
 	}
 	*own = (struct orr_workspace){0};
 }

@@ -69,17 +69,6 @@ void starpu_execute_on_specific_workers(void (*f)(void *), void *argument, unsig
 	f(argument);
 }
 
-int orr_worker_cuda_init(struct orr_device *device, enum orr_precision precision, char *why,
-			 size_t size)
-{
-	return orr_cuda_stream_init(device, precision, stream, why, size);
-}
-
-void orr_worker_cuda_fini(struct orr_device *device)
-{
-	orr_cuda_stream_fini(device);
-}
-
 void *orr_worker_stream(void)
 {
 	return stream;

@@ -64,14 +64,13 @@ void orr_cuda_replay(struct orr_device *d, const struct orr_key *key,
 /* product.c */
 size_t orr_cuda_product_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
 
-/* trial.cu; to: floats, or bfloat16 */
+/* elementwise.cu */
+/* to: floats, or bfloat16 */
 void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halves, void *to);
 /* *first, on the device, becomes the least i where the bits of a[i] and b[i] differ, if that is
  * less than what it is */
 void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *a, const float *b,
 			      int64_t *first);
-
-/* elementwise.cu */
 void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y);
 void orr_cuda_zero(struct orr_device *d, int64_t count, float *y);
 void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
