@@ -1,5 +1,6 @@
 #include "worker_cuda.h"
 
+#include <stdbool.h>
 #include <starpu.h>
 
 void *orr_worker_stream(void)
