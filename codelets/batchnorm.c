@@ -182,7 +182,7 @@ static void batchnorm_input(struct orr_device *d, int64_t n, int64_t width, doub
 #define BLOCK 64
 
 /* Of `count` columns, at most BLOCK, of n rows that lie `stride` floats apart. */
-ORR_VECTOR static void add_columns(int64_t n, int64_t stride, int64_t count,
+ORR_VECTOR static void column_sums(int64_t n, int64_t stride, int64_t count,
 				   const float *restrict x, double mean, double *restrict sums)
 {
 	for (int64_t r = 0; r < n; r++, x += stride)
@@ -190,8 +190,8 @@ ORR_VECTOR static void add_columns(int64_t n, int64_t stride, int64_t count,
 			sums[c] += (double)x[c];
 }
 
-ORR_VECTOR static void add_squares(int64_t n, int64_t stride, int64_t count,
-				   const float *restrict x, double mean, double *restrict sums)
+ORR_VECTOR static void column_squares(int64_t n, int64_t stride, int64_t count,
+				      const float *restrict x, double mean, double *restrict sums)
 {
 	for (int64_t r = 0; r < n; r++, x += stride)
 		for (int64_t c = 0; c < count; c++) {
@@ -276,8 +276,8 @@ static void groupnorm_forward(struct orr_device *d, int64_t n, const struct orr_
 	for (int64_t k = 0; k < n * g->groups; k++) {
 		int64_t column = k % g->groups * columns_of(g);
 		int64_t at = k / g->groups * g->rows * g->width + column;
-		double mean = mean_of(g, add_columns, x + at, 0);
-		double factor = factor_of(mean_of(g, add_squares, x + at, mean), g->epsilon);
+		double mean = mean_of(g, column_sums, x + at, 0);
+		double factor = factor_of(mean_of(g, column_squares, x + at, mean), g->epsilon);
 
 		factors[k] = (float)factor;
 		normalise_columns(g->rows, g->width, columns_of(g), x + at, mean, factor,
