@@ -40,12 +40,14 @@ void orr_layout_destroy(struct orr_layout *layout); /* NULL is fine */
 
 /* A round distance (1, 2 or 5 times a power of ten): at most n ticks after 0 on the axis. */
 int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n);
-/* A tick's label, in the axis' unit, which is not printed. Returns buffer. */
-const char *orr_layout_tick_print(const struct orr_layout *layout, char *buffer, size_t size,
-				  int64_t time_ns);
-
-/* "2F0"; an update is "2U". Returns buffer. */
-const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cell);
+/* A tick's label, in the axis' unit, which is not printed. This and the next in the memory of
+ * orr_text(). */
+const char *orr_layout_tick_text(const struct orr_layout *layout, int64_t time_ns);
+/* "2F0", or the microbatch, or its last digit; an update is "2U", or "U". */
+enum orr_label { ORR_LABEL_JOB, ORR_LABEL_NUMBER, ORR_LABEL_DIGIT };
+const char *orr_layout_label(const struct orr_cell *cell, enum orr_label label);
+/* "w1 gpu.0 x2": the name of a worker's row. */
+const char *orr_layout_worker(const struct orr_timeline *t, int w);
 
 /* The end of every writer: flush, and say so if the file did not take everything. */
 int orr_layout_finish(FILE *file, const char *what, struct orr_error *err);

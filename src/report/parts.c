@@ -6,15 +6,13 @@
 #include "base/max.h"
 #include "base/quantity.h"
 
-const char *orr_part_print(char *buffer, size_t size, const struct orr_pipeline *p, int s)
+const char *orr_part_text(const struct orr_pipeline *p, int s)
 {
 	const struct orr_split *split = p->split;
 
-	buffer[0] = '\0';
-	if (split)
-		(void)snprintf(buffer, size, "stage %d, worker %d of %d, level %d", split->stage[s],
-			       split->shard[s], split->width[split->stage[s]], split->level[s]);
-	return buffer;
+	return !split ? ""
+		      : orr_text("stage %d, worker %d of %d, level %d", split->stage[s],
+				 split->shard[s], split->width[split->stage[s]], split->level[s]);
 }
 
 json_t *orr_part_json(const struct orr_pipeline *p, int s)

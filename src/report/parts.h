@@ -18,8 +18,8 @@ void orr_members_fini(struct orr_members *m); /* all zero is fine */
 /* "a, b, c", or "first .. last (n)" of a long list, truncated to size. Returns buffer. */
 const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s);
 
-/* "stage 1, worker 0 of 2, level 3"; "" where the graph was not split. Returns buffer. */
-const char *orr_part_print(char *buffer, size_t size, const struct orr_pipeline *p, int s);
+/* "stage 1, worker 0 of 2, level 3"; "" where the graph was not split. See orr_text(). */
+const char *orr_part_text(const struct orr_pipeline *p, int s);
 /* The same as an object, of a graph that was split. */
 json_t *orr_part_json(const struct orr_pipeline *p, int s);
 

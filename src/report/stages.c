@@ -177,7 +177,7 @@ static void fill_row(void *user, int s, orr_cell_text *cells)
 	int n = find_workers(x->workers, x->seen, jobs, s);
 
 	(void)snprintf(cells[STAGE], ORR_CELL, "s%d", s);
-	orr_part_print(cells[PART], ORR_CELL, p, s);
+	(void)snprintf(cells[PART], ORR_CELL, "%s", orr_part_text(p, s));
 	orr_workers_print(cells[WORKER], MOST_WORKERS, x->workers, n);
 	orr_workers_print(cells[OWNER], MOST_WORKERS, jobs->owners + jobs->first_owner[s],
 			  jobs->first_owner[s + 1] - jobs->first_owner[s]);
