@@ -99,13 +99,12 @@ static json_t *report_json(const struct orr_opened *x, const struct orr_noise *n
 			   const struct orr_noisy *noisy, const struct measured *measured,
 			   struct orr_error *err)
 {
-	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, x->tried.jobs);
+	struct orr_untested untested = orr_untested_find(x->tried.jobs);
 	json_t *json = orr_report_json(x->tried.timeline, x->tried.figures, err), *own;
 
 	if (!json)
 		return NULL;
-	orr_untested_json(&json, untested, n);
+	orr_untested_json(&json, &untested);
 	if (noise) {
 		own = orr_noise_json(noise);
 		orr_json_update(&own, orr_noisy_json(noisy));
@@ -141,10 +140,9 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	const struct orr_timeline *t = x->tried.timeline;
 	const struct orr_figures *f = x->tried.figures;
 	const struct orr_noise *noise = options_noise(a);
-	struct orr_untested untested[ORR_MOST_UNTESTED];
+	struct orr_untested untested = orr_untested_find(t->jobs);
 	struct orr_noisy noisy;
-	int n = orr_untested_find(untested, t->jobs), code;
-	char text[256];
+	int code;
 
 	progress_doing(noise ? "drawing noise" : "writing the report", NULL);
 	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
@@ -168,8 +166,8 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	}
 	if (!code && measured->timeline)
 		code = print_measured(measured, f, err);
-	if (!code && n)
-		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
+	if (!code && untested.n)
+		printf("\n%s\n", orr_untested_text(&untested));
 	return code;
 }
 
