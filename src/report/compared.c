@@ -87,10 +87,9 @@ static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
 			      noisy->greedy.p95_ns,    noisy->greedy.worst_ns};
 
 	for (int i = 0; i < 6 && c->noisy; i++)
-		if (i < 3 || noisy->has_greedy)
-			orr_noise_duration(row[MEDIAN + i], CELL, ns[i], c->units);
-		else
-			(void)strcpy(row[MEDIAN + i], "-");
+		(void)snprintf(row[MEDIAN + i], CELL, "%s",
+			       i < 3 || noisy->has_greedy ? orr_noise_duration(ns[i], c->units)
+							  : "-");
 }
 
 /* A path that is too long keeps its end, by which it is known. */
@@ -129,7 +128,7 @@ static void write_legend(FILE *file, const struct orr_compared *comparison,
 			 const struct orr_column *columns)
 {
 	const struct orr_comparison *c = comparison->rows;
-	char cost[96], title[ORR_NOISE_TITLE];
+	char cost[96];
 
 	fprintf(file,
 		"\n*: nothing is both faster and smaller.\n"
@@ -151,7 +150,7 @@ static void write_legend(FILE *file, const struct orr_compared *comparison,
 			comparison->within_ns ? comparison->within_by : "",
 			comparison->within_ns ? " is decided" : "");
 	if (comparison->noise)
-		fprintf(file, "%s: of makespans.\n", orr_noise_title(title, comparison->noise));
+		fprintf(file, "%s: of makespans.\n", orr_noise_title(comparison->noise));
 	write_not_tested(file, c);
 	fprintf(file, "%s defines the other figures.\n", comparison->defined_by);
 }

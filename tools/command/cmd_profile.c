@@ -147,11 +147,6 @@ static void print_kernels(const struct orr_graph *g, int64_t samples)
 	}
 }
 
-static int write_graph(FILE *file, const void *graph, struct orr_error *err)
-{
-	return orr_graph_write_dot(graph, file, err);
-}
-
 static int check(const struct orr_graph *g, struct options *a, struct orr_error *err)
 {
 	const char *why;
@@ -220,6 +215,7 @@ static int profile(struct options *a, struct orr_error *err)
 	struct orr_graph *graph = NULL;
 	struct orr_pipeline *pipeline = NULL;
 	struct orr_profile profile = {0};
+	struct output_stream s;
 	int64_t samples;
 	int code;
 
@@ -235,7 +231,8 @@ static int profile(struct options *a, struct orr_error *err)
 		goto out;
 	print(graph, pipeline, &profile);
 	print_kernels(graph, samples);
-	code = output_file(a->out, write_graph, graph, err);
+	if (a->out && !(code = output_begin(&s, a->out, err)))
+		code = output_end(&s, orr_graph_write_dot(graph, s.file, err), err);
 out:
 	orr_profile_fini(&profile);
 	orr_pipeline_destroy(pipeline);

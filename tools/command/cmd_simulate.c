@@ -1,5 +1,6 @@
 /* orrery simulate: file -> graph -> pipeline -> jobs -> timeline -> report. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -10,6 +11,7 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "report/html.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "simulate/measured.h"
 #include "output.h"
@@ -18,7 +20,6 @@
 #include "progress.h"
 #include "base/quantity.h"
 #include "report/report.h"
-#include "study.h"
 #include "orrery/timeline.h"
 #include "report/untested.h"
 #include "schedule/gathers.h"
@@ -190,9 +191,46 @@ static int write_plan(const struct options *a, const struct orr_opened *x, struc
 	if (!(json = orr_replay_json(x->tried.timeline, x->tried.figures, x->settled.batch,
 				     orr_open_samples(&x->settled), embed, err)))
 		return ORR_E_NOMEM;
-	code = output_file(a->out, output_write_json, json, err);
+	code = output_write_json(a->out, json, err);
 	json_decref(json);
 	return code;
+}
+
+struct files {
+	json_t *json;
+	const char *data; /* of the model, which no simulation reads */
+};
+
+/* One that a plan only names may not be there. */
+static void add_file(void *user, const char *path)
+{
+	struct files *files = user;
+	char *text = NULL;
+
+	if (files->data && !strcmp(path, files->data))
+		return;
+	if (!orr_input_read(&text, NULL, path, "", NULL))
+		orr_json_set(&files->json, path, json_string(text));
+	free(text);
+}
+
+/* A command line for the page that --html writes, which runs it again (struct orr_page); the
+ * caller's. NULL: the page shows no more than it is given: it is not wanted, the build has no
+ * engine, the engine has not what was used (a plug-in, a measured step), or there was no memory. */
+static json_t *study_json(const struct options *o, const struct orr_opened *x)
+{
+	struct files files;
+	json_t *study;
+
+	if (!o->output.html || !orr_html_has_engine() || o->measured || x->choice.module)
+		return NULL;
+	study = json_object();
+	files = (struct files){json_object(), x->graph->data};
+	output_each_input(add_file, &files);
+	orr_json_set(&study, "graph", json_string(o->open.source));
+	orr_json_set(&study, "options", options_words());
+	orr_json_set(&study, "files", files.json);
+	return study;
 }
 
 static int write_timelines(const struct options *a, const struct orr_opened *x,
