@@ -245,18 +245,16 @@ static int try_all(struct orr_comparison *c, const struct orr_entry *entry, stru
 static struct orr_comparison *allocate(const struct orr_entry *entries, int n)
 {
 	struct orr_comparison *c = calloc(1, sizeof(*c));
-	int n_schedules = 0, room = 0, n_names = 1;
+	size_t n_schedules = 0, room = 0;
 
 	while (orr_schedules[n_schedules])
 		n_schedules++;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		room += entries[i].front      ? ORR_MOST_FRONT + 1
 			: entries[i].schedule ? 1
 					      : n_schedules;
-		n_names += entries[i].front ? ORR_MOST_FRONT : 0;
-	}
-	if (c && (!(c->contenders = calloc((size_t)room, sizeof(*c->contenders))) ||
-		  !(c->names = calloc((size_t)n_names, sizeof(*c->names))))) {
+	if (c && (!(c->contenders = calloc(room, sizeof(*c->contenders))) ||
+		  !(c->names = calloc(room, sizeof(*c->names))))) {
 		orr_comparison_destroy(c);
 		return NULL;
 	}
@@ -300,7 +298,7 @@ static int try_limit(struct front *f, int64_t limit, struct orr_error *err)
 	struct orr_pipeline limited = *f->entry->pipeline;
 	struct orr_entry entry = *f->entry;
 	struct orr_contender *x = &c->contenders[c->n];
-	char *name = c->names[c->n_names], size[32];
+	char *name = c->names[c->n], size[32];
 	struct orr_choice choice;
 	struct point point;
 	int code, i;
@@ -327,7 +325,6 @@ static int try_limit(struct front *f, int64_t limit, struct orr_error *err)
 	x->limit_bytes = limited.machine.memory_bytes;
 	x->in_front = true;
 	c->n++;
-	c->n_names++;
 	point = (struct point){limit, f->bytes ? x->memory_bytes : x->peak_stash, x->makespan_ns};
 	if (!point.held)
 		return 0;

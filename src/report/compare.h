@@ -74,8 +74,9 @@ struct orr_comparison {
 	int n, n_fitting;
 	/* owned; those that fit first, by makespan, then by memory */
 	struct orr_contender *contenders;
-	char (*names)[ORR_FRONT_NAME]; /* (private) owned; of a front's rows */
-	int n_names, n_tried;          /* (private) contenders, with those that are left out */
+	char (*names)[ORR_FRONT_NAME]; /* (private) owned; of a front's rows, by when they were
+					  tried */
+	int n_tried;                   /* (private) contenders, with those that are left out */
 	bool every_cut;                /* (private) as it was asked for */
 };
 

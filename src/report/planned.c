@@ -335,7 +335,5 @@ json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_pla
 		return NULL;
 	}
 	orr_json_set(&json, "advice", advice.lines);
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	return json;
+	return orr_json_check(json, "no memory for the report", err);
 }

@@ -423,7 +423,5 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 			      json_object_update_new(
 				      json_array_get(json_object_get(plan, "worker"), (size_t)w),
 				      orr_plan_order_json(t->jobs, w)));
-	if (!plan)
-		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
-	return plan;
+	return orr_json_check(plan, "plan: no memory for its JSON", err);
 }

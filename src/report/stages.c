@@ -7,6 +7,7 @@
 #include "orrery/jobs.h"
 #include "parts.h"
 #include "base/json.h"
+#include "base/max.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "text_table.h"
@@ -80,8 +81,8 @@ const char *orr_workers_print(char *buffer, size_t size, const int *workers, int
 	size_t length = 0;
 
 	for (int i = 1; i < n; i++) {
-		low = workers[i] < low ? workers[i] : low;
-		high = workers[i] > high ? workers[i] : high;
+		low = (int)smaller(workers[i], low);
+		high = (int)larger(workers[i], high);
 	}
 	if (n > 1 && high - low == n - 1)
 		(void)snprintf(buffer, size, "%d-%d", low, high);
@@ -316,13 +317,7 @@ static json_t *stage_json(struct list *x, int s)
 	return json;
 }
 
-static json_t *checked(json_t *array, struct orr_error *err)
-{
-	if (!array)
-		(void)orr_fail(err, ORR_E_NOMEM,
-			       "stages: no JSON: no memory, or a name that is no UTF-8");
-	return array;
-}
+static const char failed[] = "stages: no JSON: no memory, or a name that is no UTF-8";
 
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 {
@@ -332,7 +327,7 @@ json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 	for (int s = 0; s < jobs->pipeline->n_stages && array; s++)
 		orr_json_append(&array, stage_json(&x, s));
 	list_fini(&x);
-	return checked(array, err);
+	return orr_json_check(array, failed, err);
 }
 
 json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
@@ -355,7 +350,7 @@ json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
 				  (json_int_t)stage->stash_bytes));
 	}
 	orr_members_fini(&m);
-	return checked(array, err);
+	return orr_json_check(array, failed, err);
 }
 
 json_t *orr_tied_json(const struct orr_jobs *jobs)

@@ -384,7 +384,5 @@ json_t *orr_training_json(const struct orr_training *r, struct orr_error *err)
 		orr_json_set(&json, "measured_versions", versions_json(r));
 	if (r->measured)
 		set_hardware(&json, r);
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	return json;
+	return orr_json_check(json, "no memory for the report", err);
 }

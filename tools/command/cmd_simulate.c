@@ -114,9 +114,7 @@ static json_t *report_json(const struct orr_opened *x, const struct orr_noise *n
 	if (measured->timeline)
 		orr_json_set(&json, "measured",
 			     orr_report_json(measured->timeline, measured->figures, err));
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the report");
-	return json;
+	return orr_json_check(json, "simulate: no memory for the report", err);
 }
 
 static int print_measured(const struct measured *m, const struct orr_figures *simulated,

@@ -36,25 +36,16 @@ static int read_accumulate(struct options *o, const char *text, struct orr_error
 	return code;
 }
 
-static int read_costs(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_study_costs_parse(&o->open.costs, text, "--costs", err);
-}
+#define READER(name, parse, field) \
+	static int read_##name(struct options *o, const char *text, struct orr_error *err) \
+	{ \
+		return parse(&o->field, text, "--" #name, err); \
+	}
 
-static int read_optimizer(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_optimizer_parse(&o->open.numerics.optimizer, text, "--optimizer", err);
-}
-
-static int read_precision(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_precision_parse(&o->open.numerics.precision, text, "--precision", err);
-}
-
-static int read_jitter(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_noise_parse(&o->jitter.noise, text, "--jitter", err);
-}
+READER(costs, orr_study_costs_parse, open.costs)
+READER(optimizer, orr_optimizer_parse, open.numerics.optimizer)
+READER(precision, orr_precision_parse, open.numerics.precision)
+READER(jitter, orr_noise_parse, jitter.noise)
 
 static int read_within(struct options *o, const char *text, struct orr_error *err)
 {
