@@ -490,7 +490,7 @@ static int write_job_titles(const struct svg *svg, struct orr_error *err)
 		fputs("</path>\n", svg->file);
 	}
 	fputs("</g>\n", svg->file);
-	orr_members_fini(&members);
+	orr_arrays_free(&members.all);
 	return 0;
 }
 
@@ -528,21 +528,19 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 
 int orr_diagram_svg(FILE *file, const struct orr_timeline *t, struct orr_error *err)
 {
-	struct orr_layout *layout = NULL;
+	struct orr_layout layout;
 	struct orr_figures *figures = NULL;
-	struct svg svg = {.file = file};
+	struct svg svg = {.file = file, .layout = &layout};
 	int code;
 
-	if ((code = orr_layout_create(&layout, t, err)) ||
-	    (code = orr_figures_create(&figures, t, err)))
-		goto out;
-	svg.layout = layout;
-	svg.figures = figures;
-	choose_sizes(&svg);
-	if (!(code = write_drawing(&svg, err)))
-		code = orr_layout_finish(file, "diagram", err);
-out:
+	if (!(code = orr_layout_init(&layout, t, err)) &&
+	    !(code = orr_figures_create(&figures, t, err))) {
+		svg.figures = figures;
+		choose_sizes(&svg);
+		if (!(code = write_drawing(&svg, err)))
+			code = orr_layout_finish(file, "diagram", err);
+	}
 	orr_figures_destroy(figures);
-	orr_layout_destroy(layout);
+	orr_arrays_free(&layout.all);
 	return code;
 }

@@ -220,31 +220,27 @@ static void write_legend(struct canvas *c)
 int orr_diagram_text(FILE *file, const struct orr_timeline *t, int columns, bool colour,
 		     struct orr_error *err)
 {
-	struct orr_layout *layout = NULL;
-	struct canvas c = {.file = file, .columns = columns, .colour = colour};
+	struct orr_layout layout;
+	struct canvas c = {.file = file, .layout = &layout, .columns = columns, .colour = colour};
 	int code;
 
 	if (columns < MIN_COLUMNS || columns > MAX_COLUMNS)
 		return orr_fail(err, ORR_E_INPUT, "diagram: %d columns; it takes %d to %d", columns,
 				MIN_COLUMNS, MAX_COLUMNS);
-	if ((code = orr_layout_create(&layout, t, err)))
+	if ((code = orr_layout_init(&layout, t, err)))
 		return code;
-	c.layout = layout;
-	c.margin = choose_margin(layout);
-	c.width = choose_width(layout, columns - c.margin);
-	if (!(c.row = malloc((size_t)c.width)) || !(c.style = malloc((size_t)c.width))) {
-		code = orr_fail(err, ORR_E_NOMEM, "diagram: no memory for %d columns", c.width);
-		goto out;
-	}
+	c.margin = choose_margin(&layout);
+	c.width = choose_width(&layout, columns - c.margin);
+	c.row = orr_arrays_add(&layout.all, (size_t)c.width, sizeof(*c.row));
+	c.style = orr_arrays_add(&layout.all, (size_t)c.width, sizeof(*c.style));
+	if ((code = orr_arrays_check(&layout.all, "diagram", err)))
+		return code;
 	choose_label(&c);
-	for (int w = 0; w < layout->n_workers; w++)
+	for (int w = 0; w < layout.n_workers; w++)
 		write_row(&c, w);
 	write_axis(&c);
 	write_legend(&c);
 	code = orr_layout_finish(file, "diagram", err);
-out:
-	free(c.row);
-	free(c.style);
-	orr_layout_destroy(layout);
+	orr_arrays_free(&layout.all);
 	return code;
 }

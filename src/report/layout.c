@@ -125,43 +125,27 @@ static int count_stages(const struct orr_layout *layout, int *seen)
 	return most;
 }
 
-int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, struct orr_error *err)
+int orr_layout_init(struct orr_layout *layout, const struct orr_timeline *t, struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
-	struct orr_layout *layout = calloc(1, sizeof(*layout));
-	int *seen = calloc((size_t)p->n_stages, sizeof(*seen));
-	int code = 0, n = t->n_updates;
+	int code, *seen;
+	size_t n = (size_t)t->n_updates;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++)
-		n += has_run(t, j) ? orr_jobs_n_at(t->jobs, j) : 0;
-	if (!layout || !seen ||
-	    !(layout->first = calloc((size_t)p->n_workers + 1, sizeof(*layout->first))) ||
-	    !(layout->cells = malloc(((size_t)n + 1) * sizeof(*layout->cells)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "drawing: no memory for %d jobs", n);
-		goto out;
-	}
-	layout->timeline = t;
-	layout->n_workers = p->n_workers;
+		n += has_run(t, j) ? (size_t)orr_jobs_n_at(t->jobs, j) : 0;
+	*layout = (struct orr_layout){.timeline = t, .n_workers = p->n_workers};
+	seen = orr_arrays_add(&layout->all, (size_t)p->n_stages, sizeof(*seen));
+	layout->first =
+		orr_arrays_add(&layout->all, (size_t)p->n_workers + 1, sizeof(*layout->first));
+	layout->cells = orr_arrays_add(&layout->all, n, sizeof(*layout->cells));
+	if ((code = orr_arrays_check(&layout->all, "drawing", err)))
+		return code;
 	fill(layout);
 	measure(layout);
 	choose_unit(layout);
 	measure_labels(layout);
 	layout->most_stages = count_stages(layout, seen);
-	*out = layout;
-	layout = NULL;
-out:
-	free(seen);
-	orr_layout_destroy(layout);
-	return code;
-}
-
-void orr_layout_destroy(struct orr_layout *layout)
-{
-	if (!layout)
-		return;
-	free(layout->cells);
-	free(layout->first);
-	free(layout);
+	return 0;
 }
 
 int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n)

@@ -3,6 +3,7 @@
  * Text, SVG and trace draw from this, so that simulated and measured timelines look alike. */
 #include <stdint.h>
 #include <stdio.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 struct orr_timeline;
@@ -32,11 +33,11 @@ struct orr_layout {
 	int last_s, last_b; /* the largest numbers to be printed */
 	const char *unit;   /* of the axis: "units", "s", "ms", "us" or "ns" */
 	int64_t unit_ns;
+	struct orr_arrays all; /* owned */
 };
 
-/* Jobs that never ran are left out. *out borrows t. */
-int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, struct orr_error *err);
-void orr_layout_destroy(struct orr_layout *layout); /* NULL is fine */
+/* Jobs that never ran are left out. The layout borrows t. */
+int orr_layout_init(struct orr_layout *layout, const struct orr_timeline *t, struct orr_error *err);
 
 /* A round distance (1, 2 or 5 times a power of ten): at most n ticks after 0 on the axis. */
 int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n);

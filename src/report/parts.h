@@ -2,8 +2,8 @@
 /* What a stage consists of: its operators (stages.c), and its part of a graph that was split. */
 #include <stdio.h>
 #include <jansson.h>
+#include "base/arrays.h"
 
-struct orr_error;
 struct orr_jobs;
 struct orr_pipeline;
 
@@ -11,10 +11,10 @@ struct orr_pipeline;
  * + 1] - 1]. Empty for a pipeline without a graph. */
 struct orr_members {
 	const struct orr_pipeline *pipeline; /* borrowed */
-	int *first, *operators;              /* owned */
+	int *first, *operators;
+	struct orr_arrays all; /* owned: these two, and what a user adds */
 };
 int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct orr_error *err);
-void orr_members_fini(struct orr_members *m); /* all zero is fine */
 /* "a, b, c", or "first .. last (n)" of a long list, truncated to size. Returns buffer. */
 const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s);
 

@@ -21,16 +21,13 @@
 
 int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct orr_error *err)
 {
-	int n = p->graph ? p->graph->n_operators : 0;
+	int n = p->graph ? p->graph->n_operators : 0, code;
 
-	*m = (struct orr_members){.pipeline = p,
-				  .first = calloc((size_t)p->n_stages + 2, sizeof(*m->first)),
-				  .operators = calloc((size_t)n + 1, sizeof(*m->operators))};
-	if (!m->first || !m->operators) {
-		orr_members_fini(m);
-		return orr_fail(err, ORR_E_NOMEM, "stages: no memory for a list of %d",
-				p->n_stages);
-	}
+	*m = (struct orr_members){.pipeline = p};
+	m->first = orr_arrays_add(&m->all, (size_t)p->n_stages + 2, sizeof(*m->first));
+	m->operators = orr_arrays_add(&m->all, (size_t)n + 1, sizeof(*m->operators));
+	if ((code = orr_arrays_check(&m->all, "stages", err)))
+		return code;
 	for (int i = 0; i < n; i++)
 		m->first[p->stage_of[i] + 2]++;
 	for (int s = 0; s < p->n_stages; s++)
@@ -38,13 +35,6 @@ int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct
 	for (int i = 0; i < n; i++)
 		m->operators[m->first[p->stage_of[i] + 1]++] = i;
 	return 0;
-}
-
-void orr_members_fini(struct orr_members *m)
-{
-	free(m->first);
-	free(m->operators);
-	*m = (struct orr_members){0};
 }
 
 static const char *name_of(const struct orr_members *m, int i)
@@ -158,7 +148,7 @@ enum { STAGE, PART, WORKER, OWNER, FORWARD, BACKWARD, WEIGHT, PARAMETERS, OPERAT
 struct list {
 	const struct orr_jobs *jobs;
 	struct orr_members members;
-	int *workers;
+	int *workers; /* [n_workers], as are those seen */
 	bool *seen;
 	struct orr_column columns[N_COLUMNS];
 	bool again; /* some stage recomputes */
@@ -254,19 +244,9 @@ static int list_init(struct list *x, const struct orr_jobs *jobs, struct orr_err
 	*x = (struct list){.jobs = jobs};
 	if ((code = orr_members_init(&x->members, jobs->pipeline, err)))
 		return code;
-	x->workers = calloc(n_workers, sizeof(*x->workers));
-	x->seen = calloc(n_workers, sizeof(*x->seen));
-	if (x->workers && x->seen)
-		return 0;
-	return orr_fail(err, ORR_E_NOMEM, "stages: no memory for %d workers",
-			jobs->pipeline->n_workers);
-}
-
-static void list_fini(struct list *x)
-{
-	orr_members_fini(&x->members);
-	free(x->workers);
-	free(x->seen);
+	x->workers = orr_arrays_add(&x->members.all, n_workers, sizeof(*x->workers));
+	x->seen = orr_arrays_add(&x->members.all, n_workers, sizeof(*x->seen));
+	return orr_arrays_check(&x->members.all, "stages", err);
 }
 
 int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err)
@@ -278,7 +258,7 @@ int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *
 		write_table(file, &x);
 		write_tied(file, jobs);
 	}
-	list_fini(&x);
+	orr_arrays_free(&x.members.all);
 	return code;
 }
 
@@ -326,7 +306,7 @@ json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 
 	for (int s = 0; s < jobs->pipeline->n_stages && array; s++)
 		orr_json_append(&array, stage_json(&x, s));
-	list_fini(&x);
+	orr_arrays_free(&x.members.all);
 	return orr_json_check(array, failed, err);
 }
 
@@ -349,7 +329,7 @@ json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
 				  (json_int_t)stage->parameter_bytes, "stash_bytes",
 				  (json_int_t)stage->stash_bytes));
 	}
-	orr_members_fini(&m);
+	orr_arrays_free(&m.all);
 	return orr_json_check(array, failed, err);
 }
 

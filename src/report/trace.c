@@ -195,17 +195,17 @@ int orr_diagram_trace(FILE *file, const struct orr_timeline *const *timelines,
 		      const char *const *names, int n_timelines, struct orr_error *err)
 {
 	struct trace trace = {.file = file};
-	struct orr_layout *layout = NULL;
+	struct orr_layout layout;
 	int code = 0;
 
 	fprintf(file, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
 	for (int i = 0; i < n_timelines && !code; i++) {
-		if ((code = orr_layout_create(&layout, timelines[i], err)))
+		if ((code = orr_layout_init(&layout, timelines[i], err)))
 			break;
-		trace.layout = layout;
+		trace.layout = &layout;
 		trace.process = i;
 		code = write_timeline(&trace, names[i], err);
-		orr_layout_destroy(layout);
+		orr_arrays_free(&layout.all);
 	}
 	fprintf(file, "\n]}\n");
 	return code ? code : orr_layout_finish(file, "trace", err);
