@@ -371,12 +371,10 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 			orr_json_set(&object, costs[k].key,
 				     k < 4 ? orr_json_time(costs[k].value)
 					   : json_integer(costs[k].value));
-	orr_json_set(&object, "parameter_bytes", json_integer(orr_operator_parameter_bytes(o)));
-	orr_json_set(&object, "frozen", json_boolean(o->frozen));
-	if (o->share)
-		orr_json_set(&object, "share", json_string(o->share));
-	if (o->gather)
-		orr_json_set(&object, "gather", json_string("minibatch"));
+	orr_json_update(&object,
+			json_pack("{s:I, s:b, s:s*, s:s*}", "parameter_bytes",
+				  (json_int_t)orr_operator_parameter_bytes(o), "frozen", o->frozen,
+				  "share", o->share, "gather", o->gather ? "minibatch" : NULL));
 	if (o->n_gang)
 		orr_json_set(&object, "gang", json_integer(o->n_gang));
 	if (o->gang)

@@ -72,19 +72,16 @@ static int read_checkpoint(struct options *o, const char *text, struct orr_error
 /* "100", "1epoch", "2epochs". */
 static int read_evaluate(struct options *o, const char *text, struct orr_error *err)
 {
-	static const char *const units[] = {"epochs", "epoch"};
-	char *number = strdup(text);
 	size_t n = strlen(text);
+	size_t unit = n > 6 && !strcmp(text + n - 6, "epochs")  ? 6
+		      : n > 5 && !strcmp(text + n - 5, "epoch") ? 5
+								: 0;
+	char *number = strndup(text, n - unit);
 	int code;
 
 	if (!number)
 		return orr_fail(err, ORR_E_NOMEM, "--evaluate-every: no memory");
-	o->evaluate.epochs = false;
-	for (int i = 0; i < 2 && !o->evaluate.epochs; i++)
-		if (n > strlen(units[i]) && !strcmp(text + n - strlen(units[i]), units[i])) {
-			o->evaluate.epochs = true;
-			number[n - strlen(units[i])] = '\0';
-		}
+	o->evaluate.epochs = unit;
 	code = orr_count_parse(&o->evaluate.every, number, 1, 1000000000, "--evaluate-every", err);
 	free(number);
 	return code;

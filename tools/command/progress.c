@@ -5,10 +5,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "orrery/graph.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
@@ -16,7 +16,6 @@
 #include "orrery/timeline.h"
 
 #define BAR 40
-#define SECOND_NS INT64_C(1000000000)
 #define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
 
 /* ---- any work, by the clock ---- */
@@ -351,15 +350,23 @@ void progress_fini(struct progress *p)
 
 /* A line that is written again and again: on a terminal in its place. */
 struct line {
-	int64_t next_ns; /* not before */
-	bool open;       /* it has not ended */
+	double next; /* seconds: not before */
+	bool open;   /* it has not ended */
 };
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
 
 static bool is_due(struct line *line, bool terminal)
 {
-	if (orr_ns_now(CLOCK_MONOTONIC) < line->next_ns)
+	if (now() < line->next)
 		return false;
-	line->next_ns = orr_ns_now(CLOCK_MONOTONIC) + (terminal ? SECOND_NS / 10 : SECOND_NS);
+	line->next = now() + (terminal ? 0.1 : 1);
 	line->open = terminal;
 	ticking.told = true;
 	return true;
@@ -371,7 +378,7 @@ void progress_tell(const char *what, int64_t done, int64_t all)
 	bool terminal = isatty(STDERR_FILENO);
 
 	if (!done)
-		line.next_ns = orr_ns_now(CLOCK_MONOTONIC) + SECOND_NS;
+		line.next = now() + 1;
 	if (done == all && line.open) {
 		draw_bar(done, all);
 		fprintf(stderr, "%s\n", what);
@@ -403,7 +410,7 @@ struct orr_observer progress_search(bool units)
 	static bool in_units;
 
 	in_units = units;
-	search = (struct line){.next_ns = orr_ns_now(CLOCK_MONOTONIC) + SECOND_NS};
+	search = (struct line){.next = now() + 1};
 	return (struct orr_observer){show_search, &in_units};
 }
 
