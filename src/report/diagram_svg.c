@@ -5,7 +5,6 @@
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "parts.h"
 #include "base/max.h"
 #include "base/quantity.h"
 #include "stages.h"

@@ -8,7 +8,6 @@
 #include "pipeline/machine_text.h"
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "parts.h"
 #include "base/json.h"
 #include "pipeline/parameter_cost.h"
 #include "plan/plan_file.h"
