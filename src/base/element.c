@@ -4,18 +4,27 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files' numbers are little-endian");
 
+/* Each with its type in C, and what an x of it is as a float. */
+#define ELEMENTS(EACH) \
+	EACH(F32, float, x) \
+	EACH(F16, uint16_t, of_half(x)) \
+	EACH(BF16, uint16_t, of_bits((uint32_t)x << 16)) \
+	EACH(F64, double, (float)x) \
+	EACH(I8, int8_t, (float)x) \
+	EACH(I16, int16_t, (float)x) \
+	EACH(I32, int32_t, (float)x) \
+	EACH(I64, int64_t, (float)x) \
+	EACH(U8, uint8_t, (float)x) \
+	EACH(U16, uint16_t, (float)x) \
+	EACH(U32, uint32_t, (float)x) \
+	EACH(U64, uint64_t, (float)x) \
+	EACH(BOOL, uint8_t, x ? 1.0f : 0.0f)
+
+#define ROW(name, type, as_float) [ORR_ELEMENT_##name] = {#name, sizeof(type)},
 static const struct {
 	const char *name;
 	int64_t bytes;
-} elements[] = {
-	[ORR_ELEMENT_F32] = {"F32", 4},   [ORR_ELEMENT_F16] = {"F16", 2},
-	[ORR_ELEMENT_BF16] = {"BF16", 2}, [ORR_ELEMENT_F64] = {"F64", 8},
-	[ORR_ELEMENT_I8] = {"I8", 1},     [ORR_ELEMENT_I16] = {"I16", 2},
-	[ORR_ELEMENT_I32] = {"I32", 4},   [ORR_ELEMENT_I64] = {"I64", 8},
-	[ORR_ELEMENT_U8] = {"U8", 1},     [ORR_ELEMENT_U16] = {"U16", 2},
-	[ORR_ELEMENT_U32] = {"U32", 4},   [ORR_ELEMENT_U64] = {"U64", 8},
-	[ORR_ELEMENT_BOOL] = {"BOOL", 1},
-};
+} elements[] = {ELEMENTS(ROW)};
 #define N_ELEMENTS ((int)(sizeof(elements) / sizeof(elements[0])))
 
 int orr_element_find(const char *name)
@@ -57,15 +66,16 @@ static float of_half(uint16_t half)
 	return of_bits(sign | exponent << 23 | fraction << 13);
 }
 
-#define GATHER(type, as_float) \
-	for (int64_t i = 0; i < n; i++) { \
-		int64_t place = index_of ? index_of[columns[i]] : columns[i]; \
-		type x; \
+#define GATHER(name, type, as_float) \
+	case ORR_ELEMENT_##name: \
+		for (int64_t i = 0; i < n; i++) { \
+			int64_t place = index_of ? index_of[columns[i]] : columns[i]; \
+			type x; \
 \
-		memcpy(&x, from + place * (int64_t)sizeof(x), sizeof(x)); \
-		to[i] = as_float; \
-	} \
-	break
+			memcpy(&x, from + place * (int64_t)sizeof(x), sizeof(x)); \
+			to[i] = as_float; \
+		} \
+		break;
 
 void orr_element_gather(enum orr_element element, const void *row, const int64_t *index_of,
 			const int64_t *columns, int64_t n, float *to)
@@ -73,31 +83,6 @@ void orr_element_gather(enum orr_element element, const void *row, const int64_t
 	const char *from = row;
 
 	switch (element) {
-	case ORR_ELEMENT_F32:
-		GATHER(float, x);
-	case ORR_ELEMENT_F16:
-		GATHER(uint16_t, of_half(x));
-	case ORR_ELEMENT_BF16:
-		GATHER(uint16_t, of_bits((uint32_t)x << 16));
-	case ORR_ELEMENT_F64:
-		GATHER(double, (float)x);
-	case ORR_ELEMENT_I8:
-		GATHER(int8_t, (float)x);
-	case ORR_ELEMENT_I16:
-		GATHER(int16_t, (float)x);
-	case ORR_ELEMENT_I32:
-		GATHER(int32_t, (float)x);
-	case ORR_ELEMENT_I64:
-		GATHER(int64_t, (float)x);
-	case ORR_ELEMENT_U8:
-		GATHER(uint8_t, (float)x);
-	case ORR_ELEMENT_U16:
-		GATHER(uint16_t, (float)x);
-	case ORR_ELEMENT_U32:
-		GATHER(uint32_t, (float)x);
-	case ORR_ELEMENT_U64:
-		GATHER(uint64_t, (float)x);
-	case ORR_ELEMENT_BOOL:
-		GATHER(uint8_t, x ? 1.0f : 0.0f);
+		ELEMENTS(GATHER)
 	}
 }

@@ -33,6 +33,14 @@ static inline void orr_json_update(json_t **object, json_t *more)
 	orr_json_keep(object, json_object_update_new(*object, more));
 }
 
+/* The same, which is done: NULL has err say so. */
+static inline json_t *orr_json_check(json_t *json, const char *message, struct orr_error *err)
+{
+	if (!json)
+		(void)orr_fail(err, ORR_E_NOMEM, "%s", message);
+	return json;
+}
+
 /* null where there is none: JSON has no NaN and no infinity. */
 static inline json_t *orr_json_number(double value)
 {

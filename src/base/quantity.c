@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,21 +149,18 @@ int orr_duration_parse(int64_t *ns, bool *units, const char *text, const char *w
 {
 	struct decimal number;
 	const char *rest = read_decimal(text, &number);
-	const struct unit *unit;
+	const struct unit plain = {"", ORR_UNIT_NS}, *unit = &plain;
 	int code;
 
-	if (rest && !*rest) {
-		code = to_int64(ns, &number, ORR_UNIT_NS, text, what, err);
-		if (!code)
-			*units = true;
-		return code;
-	}
-	if (!(unit = rest ? find_unit(durations, rest) : NULL))
+	if (!rest || (*rest && !(unit = find_unit(durations, rest))))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: %.60s is no duration: say 1.2ms (" DURATION_UNITS
 				") or a plain number of units",
 				what, shown(text));
-	return to_int64(ns, &number, unit->factor, text, what, err);
+	code = to_int64(ns, &number, unit->factor, text, what, err);
+	if (!code && !*rest)
+		*units = true;
+	return code;
 }
 
 static int parse_size(int64_t *bytes, const char *text, const char *cure, const char *what,
@@ -203,25 +201,18 @@ int orr_memory_parse(int64_t *bytes, const char *text, const char *what, struct 
 int orr_rate_parse(double *bytes_per_s, const char *text, const char *what, struct orr_error *err)
 {
 	struct decimal number;
-	const char *rest = read_decimal(text, &number);
-	const struct unit *unit = NULL;
-	const char *slash;
+	const char *rest = read_decimal(text, &number), *slash = rest ? strchr(rest, '/') : NULL;
+	const struct unit *unit;
 	char size[8] = "B";
 	int64_t rounded;
 	int code;
 
-	if (rest && *rest) {
-		slash = strchr(rest, '/');
-		if (slash && slash - rest < (ptrdiff_t)sizeof(size) &&
-		    find_unit((const struct unit[]){{"/s", 1}, {NULL, 0}}, slash)) {
-			memcpy(size, rest, (size_t)(slash - rest));
-			size[slash - rest] = '\0';
-			unit = find_unit(sizes, size);
-		}
-	} else if (rest) {
-		unit = find_unit(sizes, size);
-	}
-	if (!unit)
+	if (slash && slash - rest < (ptrdiff_t)sizeof(size) &&
+	    find_unit((const struct unit[]){{"/s", 1}, {NULL, 0}}, slash))
+		(void)snprintf(size, sizeof(size), "%.*s", (int)(slash - rest), rest);
+	else if (!rest || *rest)
+		*size = '\0';
+	if (!(unit = find_unit(sizes, size)))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: %.60s is no rate: say 25GB/s (" SIZE_UNITS
 				", each /s) or a plain number of bytes per second",
@@ -330,42 +321,43 @@ const char *orr_size_print(char *buffer, size_t size, int64_t bytes)
 	return buffer;
 }
 
-#define TEXT 48
-
 static char *next_text(void)
 {
-	static _Thread_local char texts[16][TEXT];
+	static _Thread_local char texts[16][ORR_TEXT];
 	static _Thread_local unsigned n;
 
 	return texts[n++ % 16];
 }
 
+const char *orr_text(const char *format, ...)
+{
+	char *text = next_text();
+	va_list values;
+
+	va_start(values, format);
+	(void)vsnprintf(text, ORR_TEXT, format, values);
+	va_end(values);
+	return text;
+}
+
 const char *orr_duration_text(int64_t ns, bool units)
 {
-	return orr_duration_print(next_text(), TEXT, ns, units);
+	return orr_duration_print(next_text(), ORR_TEXT, ns, units);
 }
 
 const char *orr_time_text(int64_t ns, bool units)
 {
-	char *text = next_text();
-
-	orr_duration_print(text, TEXT, ns, units);
-	return units ? strcat(text, " units") : text;
+	return orr_text("%s%s", orr_duration_text(ns, units), units ? " units" : "");
 }
 
 const char *orr_size_text(int64_t bytes)
 {
-	return orr_size_print(next_text(), TEXT, bytes);
+	return orr_size_print(next_text(), ORR_TEXT, bytes);
 }
 
 const char *orr_count_text(int64_t n, const char *noun)
 {
-	char *text = next_text();
 	bool hisses = noun[strlen(noun) - 1] == 'h';
 
-	(void)snprintf(text, TEXT, "%lld %s%s", (long long)n, noun,
-		       n == 1   ? ""
-		       : hisses ? "es"
-				: "s");
-	return text;
+	return orr_text("%lld %s%s", (long long)n, noun, n == 1 ? "" : hisses ? "es" : "s");
 }

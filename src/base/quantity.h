@@ -34,7 +34,10 @@ int orr_real_parse(double *value, const char *text, double low, double high, con
 const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units);
 /* "57.3 GB". Returns buffer. */
 const char *orr_size_print(char *buffer, size_t size, int64_t bytes);
-/* The same where a line shows several: in the thread's own memory, until 16 more are asked for. */
+/* Text in the thread's own memory, for a line that shows several, until 16 more are asked for. */
+#define ORR_TEXT 512
+const char *orr_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same of these. */
 const char *orr_duration_text(int64_t ns, bool units);
 const char *orr_time_text(int64_t ns, bool units); /* "1.2 ms", or "12.5 units" */
 const char *orr_size_text(int64_t bytes);

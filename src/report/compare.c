@@ -5,15 +5,18 @@
 #include <string.h>
 
 #include "base/max.h"
-#include "front.h"
 #include "orrery/open.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
+#include "orrery/search.h"
 #include "base/quantity.h"
 #include "orrery/timeline.h"
 #include "base/utf8.h"
+
+#define MOST_GUESSES 8 /* of the least memory of a front; each is closer */
+#define DIGITS 1000    /* values of sizes in between per power of ten */
 
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 			 const struct orr_jobs *jobs)
@@ -60,7 +63,7 @@ static int simulate(struct orr_contender *x, const struct orr_entry *entry,
 	    !(code = orr_try_run(&tried, err)) &&
 	    !(code = orr_figures_check_memory(tried.figures, &entry->pipeline->machine, err))) {
 		take_figures(x, tried.figures, tried.jobs);
-		x->n_untested = orr_untested_find(x->untested, tried.jobs);
+		x->untested = orr_untested_find(tried.jobs);
 		if (entry->noise)
 			code = orr_noise_run(&x->noisy, tried.jobs, entry->noise, err);
 	}
@@ -109,17 +112,20 @@ static int compare_contenders(const struct orr_contender *x, const struct orr_co
 	return (x_stash > y_stash) - (x_stash < y_stash);
 }
 
-/* Stable, and there are few. */
-static void sort(struct orr_contender *contenders, int n)
+static void swap(struct orr_contender *a, struct orr_contender *b)
 {
-	for (int i = 1; i < n; i++) {
-		struct orr_contender x = contenders[i];
-		int k = i;
+	struct orr_contender x = *a;
 
-		for (; k > 0 && compare_contenders(&contenders[k - 1], &x) > 0; k--)
-			contenders[k] = contenders[k - 1];
-		contenders[k] = x;
-	}
+	*a = *b;
+	*b = x;
+}
+
+/* Stable, and there are few. */
+static void sort(struct orr_contender *x, int n)
+{
+	for (int i = 1; i < n; i++)
+		for (int k = i; k > 0 && compare_contenders(&x[k - 1], &x[k]) > 0; k--)
+			swap(&x[k - 1], &x[k]);
 }
 
 /* In the order of makespan, those that need less memory than all before. */
@@ -138,14 +144,6 @@ static void find_front(struct orr_comparison *c)
 			makespan_ns = x->makespan_ns;
 		}
 	}
-}
-
-static void swap(struct orr_contender *a, struct orr_contender *b)
-{
-	struct orr_contender x = *a;
-
-	*a = *b;
-	*b = x;
 }
 
 /* But the first row of every schedule; once they are sorted. */
@@ -247,18 +245,16 @@ static int try_all(struct orr_comparison *c, const struct orr_entry *entry, stru
 static struct orr_comparison *allocate(const struct orr_entry *entries, int n)
 {
 	struct orr_comparison *c = calloc(1, sizeof(*c));
-	int n_schedules = 0, room = 0, n_names = 1;
+	size_t n_schedules = 0, room = 0;
 
 	while (orr_schedules[n_schedules])
 		n_schedules++;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		room += entries[i].front      ? ORR_MOST_FRONT + 1
 			: entries[i].schedule ? 1
 					      : n_schedules;
-		n_names += entries[i].front ? ORR_MOST_FRONT : 0;
-	}
-	if (c && (!(c->contenders = calloc((size_t)room, sizeof(*c->contenders))) ||
-		  !(c->names = calloc((size_t)n_names, sizeof(*c->names))))) {
+	if (c && (!(c->contenders = calloc(room, sizeof(*c->contenders))) ||
+		  !(c->names = calloc(room, sizeof(*c->names))))) {
 		orr_comparison_destroy(c);
 		return NULL;
 	}
@@ -267,32 +263,55 @@ static struct orr_comparison *allocate(const struct orr_entry *entries, int n)
 
 /* ---- a front ---- */
 
-struct limits {
-	struct orr_comparison *c;
-	const struct orr_entry *entry;
+struct point {
+	int64_t limit, held, makespan_ns;
 };
 
-/* A row of auto, unless it finds no order. */
-static int visit_limit(void *user, bool bytes, int64_t limit, int64_t *held, int64_t *makespan_ns,
-		       struct orr_error *err)
-{
-	const struct limits *limits = user;
-	struct orr_comparison *c = limits->c;
-	struct orr_pipeline limited = *limits->entry->pipeline;
-	struct orr_entry entry = *limits->entry;
-	struct orr_contender *x = &c->contenders[c->n];
-	char *name = c->names[c->n_names], size[32];
-	struct orr_choice choice;
-	int code;
+struct front {
+	struct orr_comparison *c;
+	const struct orr_entry *entry; /* on machines that do not limit memory */
+	bool bytes;                    /* limits are a worker's memory, else stage stashes */
+	int64_t step; /* less memory more makes no difference: a stash, the smallest of them */
+	struct point points[ORR_MOST_FRONT]; /* ascending by limit */
+	int n, n_tried;
+};
 
-	limited.machine.memory_bytes = bytes ? limit : 0;
+/* In bytes where stages have stashes of a size, unless workers have memories of their own. */
+static void measure(struct front *f)
+{
+	const struct orr_pipeline *p = f->entry->pipeline;
+
+	for (int s = 0; s < p->n_stages && !p->machine.cluster; s++) {
+		int64_t bytes = p->stages[s].stash_bytes;
+
+		if (bytes > 0 && (!f->bytes || bytes < f->step))
+			f->step = bytes;
+		f->bytes = f->bytes || bytes > 0;
+	}
+	f->step = f->bytes ? f->step : 1;
+}
+
+/* A row of auto and a point more, unless it finds no order. */
+static int try_limit(struct front *f, int64_t limit, struct orr_error *err)
+{
+	struct orr_comparison *c = f->c;
+	struct orr_pipeline limited = *f->entry->pipeline;
+	struct orr_entry entry = *f->entry;
+	struct orr_contender *x = &c->contenders[c->n];
+	char *name = c->names[c->n], size[32];
+	struct orr_choice choice;
+	struct point point;
+	int code, i;
+
+	f->n_tried++;
+	limited.machine.memory_bytes = f->bytes ? limit : 0;
 	entry.pipeline = &limited;
-	if (bytes)
+	if (f->bytes)
 		(void)snprintf(name, ORR_FRONT_NAME, "auto in %s",
 			       orr_size_exact(size, sizeof(size), limit));
 	else
 		(void)snprintf(name, ORR_FRONT_NAME, "auto:memory=%lld", (long long)limit);
-	if ((code = orr_choice_init(&choice, bytes ? "auto" : name, err)))
+	if ((code = orr_choice_init(&choice, f->bytes ? "auto" : name, err)))
 		return code;
 	code = try_next(c, &entry, &choice.schedule, err);
 	orr_choice_fini(&choice);
@@ -302,34 +321,109 @@ static int visit_limit(void *user, bool bytes, int64_t limit, int64_t *held, int
 		return code;
 	}
 	x->is = x->schedule = name;
-	x->pipeline = limits->entry->pipeline;
+	x->pipeline = f->entry->pipeline;
 	x->limit_bytes = limited.machine.memory_bytes;
 	x->in_front = true;
-	*held = bytes ? x->memory_bytes : x->peak_stash;
-	*makespan_ns = x->makespan_ns;
 	c->n++;
-	c->n_names++;
+	point = (struct point){limit, f->bytes ? x->memory_bytes : x->peak_stash, x->makespan_ns};
+	if (!point.held)
+		return 0;
+	for (i = f->n++; i > 0 && f->points[i - 1].limit > limit; i--)
+		f->points[i] = f->points[i - 1];
+	f->points[i] = point;
 	return 0;
+}
+
+/* What an order lacks that has `limit`; 0: nothing, or that is not why there is none. */
+static int find_missing(const struct front *f, int64_t limit, int64_t *missing,
+			struct orr_error *err)
+{
+	const struct orr_pipeline *p = f->entry->pipeline;
+	const struct orr_search_options options = {.stashes = f->bytes ? 0 : limit,
+						   .memory_bytes = f->bytes ? limit : 0};
+	struct orr_search_result result = {0};
+	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code;
+	int64_t *n =
+		calloc((size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES, sizeof(*n));
+
+	if (!worker || !n)
+		code = orr_fail(err, ORR_E_NOMEM, "front: no memory");
+	else
+		code = orr_search(worker, n, &result, p, &options, err);
+	free(worker);
+	free(n);
+	*missing = result.missing;
+	return code == ORR_E_INPUT ? 0 : code;
+}
+
+static int find_least(const struct front *f, int64_t *least, struct orr_error *err)
+{
+	int64_t missing = 1;
+	int code = 0;
+
+	*least = 0;
+	for (int i = 0; i < MOST_GUESSES && missing > 0 && !code; i++) {
+		*least += missing;
+		code = find_missing(f, *least, &missing, err);
+	}
+	return code;
+}
+
+static int64_t middle(const struct front *f, int64_t low, int64_t high)
+{
+	int64_t at = low + (high - low) / 2, unit = 1, round;
+
+	while (f->bytes && at / unit >= DIGITS)
+		unit *= 10;
+	round = at / unit * unit;
+	return round > low ? round : at;
+}
+
+/* Where the front is least known: the limits between two points, times what the second is shorter.
+ * With within_ns, between those points alone that are longer and no longer. 0: nowhere. */
+static int64_t choose(const struct front *f)
+{
+	int64_t within_ns = f->entry->within_ns, shortest = INT64_MAX, limit = 0;
+	double most = 0;
+
+	for (int i = 0; i + 1 < f->n; i++) {
+		const struct point *low = &f->points[i], *high = low + 1;
+		double area;
+
+		shortest = low->makespan_ns < shortest ? low->makespan_ns : shortest;
+		if (high->makespan_ns >= shortest || high->held - low->limit <= f->step ||
+		    (within_ns && (shortest <= within_ns || high->makespan_ns > within_ns)))
+			continue;
+		area = (double)(high->held - low->limit) * (double)(shortest - high->makespan_ns);
+		if (area > most) {
+			most = area;
+			limit = middle(f, low->limit, high->held);
+		}
+	}
+	return limit;
 }
 
 static int try_front(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
 {
-	struct limits limits = {c, entry};
-	struct orr_front front = {.p = entry->pipeline,
-				  .within_ns = entry->within_ns,
-				  .most = ORR_MOST_FRONT,
-				  .visit = visit_limit,
-				  .user = &limits};
+	struct front f = {.c = c, .entry = entry};
+	int64_t least, most, limit, stashes = 0, bytes = 0;
+	int code;
 
-	for (int i = 0; i < c->n; i++) {
-		const struct orr_contender *x = &c->contenders[i];
-
-		if (x->reason || x->pipeline != entry->pipeline)
-			continue;
-		front.stashes = larger(front.stashes, x->peak_stash);
-		front.stash_bytes = larger(front.stash_bytes, x->peak_stash_bytes);
-	}
-	return orr_front_visit(&front, err);
+	measure(&f);
+	for (const struct orr_contender *x = c->contenders; x < c->contenders + c->n; x++)
+		if (!x->reason && x->pipeline == entry->pipeline) { /* no order needs more */
+			stashes = larger(stashes, x->peak_stash);
+			bytes = larger(bytes, x->peak_stash_bytes);
+		}
+	if (!(code = find_least(&f, &least, err)))
+		code = try_limit(&f, least, err);
+	/* in bytes, parameters come on top of the stashes */
+	most = f.bytes ? least + bytes : stashes;
+	if (!code && most > least)
+		code = try_limit(&f, most, err);
+	while (!code && f.n_tried < ORR_MOST_FRONT && (limit = choose(&f)))
+		code = try_limit(&f, limit, err);
+	return code;
 }
 
 static int try_entry(struct orr_comparison *c, const struct orr_entry *entry, struct orr_error *err)
@@ -401,27 +495,19 @@ static int64_t ranked_ns(const struct orr_contender *x, enum orr_rank by)
 
 void orr_comparison_rank(struct orr_comparison *c, enum orr_rank by)
 {
-	for (int i = 1; i < c->n_fitting; i++) {
-		struct orr_contender x = c->contenders[i];
-		int k = i;
+	struct orr_contender *x = c->contenders;
 
-		for (; k > 0 && ranked_ns(&c->contenders[k - 1], by) > ranked_ns(&x, by); k--)
-			c->contenders[k] = c->contenders[k - 1];
-		c->contenders[k] = x;
-	}
+	for (int i = 1; i < c->n_fitting; i++)
+		for (int k = i; k > 0 && ranked_ns(&x[k - 1], by) > ranked_ns(&x[k], by); k--)
+			swap(&x[k - 1], &x[k]);
 }
 
-const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct orr_comparison *c,
-				const struct orr_contender *x)
+const char *orr_contender_text(const struct orr_comparison *c, const struct orr_contender *x)
 {
-	if (c->several_cuts && x->n_stages)
-		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s, %s",
-			       orr_utf8_fit(x->schedule, 80), x->schedule,
-			       orr_count_text(x->n_stages, "stage"));
-	else
-		(void)snprintf(buffer, ORR_CONTENDER_NAME, "%.*s", orr_utf8_fit(x->schedule, 120),
-			       x->schedule);
-	return buffer;
+	bool cut = c->several_cuts && x->n_stages;
+
+	return orr_text("%.*s%s%s", orr_utf8_fit(x->schedule, cut ? 80 : 120), x->schedule,
+			cut ? ", " : "", cut ? orr_count_text(x->n_stages, "stage") : "");
 }
 
 void orr_comparison_destroy(struct orr_comparison *c)

@@ -58,8 +58,7 @@ struct orr_contender {
 	int64_t limit_bytes;    /* of a front's row, the memory that the order had to fit; else 0 */
 	bool in_front;          /* (private) a front's row */
 	bool on_front;          /* no other is both faster and smaller */
-	int n_untested;
-	struct orr_untested untested[ORR_MOST_UNTESTED];
+	struct orr_untested untested;
 };
 
 #define ORR_MOST_FRONT 16 /* memories of a front that are tried */
@@ -75,8 +74,9 @@ struct orr_comparison {
 	int n, n_fitting;
 	/* owned; those that fit first, by makespan, then by memory */
 	struct orr_contender *contenders;
-	char (*names)[ORR_FRONT_NAME]; /* (private) owned; of a front's rows */
-	int n_names, n_tried;          /* (private) contenders, with those that are left out */
+	char (*names)[ORR_FRONT_NAME]; /* (private) owned; of a front's rows, by when they were
+					  tried */
+	int n_tried;                   /* (private) contenders, with those that are left out */
 	bool every_cut;                /* (private) as it was asked for */
 };
 
@@ -115,10 +115,8 @@ static inline double orr_contender_memory(const struct orr_comparison *c,
 				 : x->peak_stash;
 }
 
-/* "1f1b", or of several cuts "1f1b, 8 stages". Returns buffer. */
-#define ORR_CONTENDER_NAME 128
-const char *orr_contender_print(char buffer[ORR_CONTENDER_NAME], const struct orr_comparison *c,
-				const struct orr_contender *x);
+/* "1f1b", or of several cuts "1f1b, 8 stages"; see orr_text(). */
+const char *orr_contender_text(const struct orr_comparison *c, const struct orr_contender *x);
 
 /* Memory against makespan as SVG, one labelled point per schedule. */
 int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,

@@ -36,28 +36,34 @@ enum {
 	N_COLUMNS
 };
 
-static bool all_leave_out(const struct orr_comparison *c, const struct orr_untested *untested)
+/* why NULL: whatever the reason. */
+static bool has(const struct orr_untested *u, const char *what, const char *why)
 {
-	int n = 0;
+	for (int i = 0; i < u->n; i++)
+		if (!strcmp(u->list[i].what, what) && (!why || !strcmp(u->list[i].why, why)))
+			return true;
+	return false;
+}
 
-	for (const struct orr_contender *x = c->contenders; x < c->contenders + c->n_fitting; x++)
-		for (int i = 0; i < x->n_untested; i++)
-			n += !strcmp(x->untested[i].what, untested->what) &&
-			     !strcmp(x->untested[i].why, untested->why);
-	return n == c->n_fitting;
+static bool all_leave_out(const struct orr_comparison *c, const char *what, const char *why)
+{
+	for (int i = 0; i < c->n_fitting; i++)
+		if (!has(&c->contenders[i].untested, what, why))
+			return false;
+	return true;
 }
 
 /* What this row does not test, and others do. */
 static void fill_not_tested(char cell[CELL], const struct orr_comparison *c,
-			    const struct orr_contender *x)
+			    const struct orr_untested *u)
 {
 	size_t used = 0;
 
 	*cell = '\0';
-	for (int i = 0; i < x->n_untested && used < CELL; i++)
-		if (!all_leave_out(c, &x->untested[i]))
+	for (int i = 0; i < u->n && used < CELL; i++)
+		if (!all_leave_out(c, u->list[i].what, u->list[i].why))
 			used += (size_t)snprintf(cell + used, CELL - used, "%s%s", used ? ", " : "",
-						 x->untested[i].what);
+						 u->list[i].what);
 }
 
 static void fill_stash(char cell[CELL], const struct orr_comparison *c,
@@ -81,10 +87,9 @@ static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
 			      noisy->greedy.p95_ns,    noisy->greedy.worst_ns};
 
 	for (int i = 0; i < 6 && c->noisy; i++)
-		if (i < 3 || noisy->has_greedy)
-			orr_noise_duration(row[MEDIAN + i], CELL, ns[i], c->units);
-		else
-			(void)strcpy(row[MEDIAN + i], "-");
+		(void)snprintf(row[MEDIAN + i], CELL, "%s",
+			       i < 3 || noisy->has_greedy ? orr_noise_duration(ns[i], c->units)
+							  : "-");
 }
 
 /* A path that is too long keeps its end, by which it is known. */
@@ -106,29 +111,24 @@ static void fill_name(char cell[CELL], const struct orr_contender *x)
 /* Each thing that any row does not test, with its reason. */
 static void write_not_tested(FILE *file, const struct orr_comparison *c)
 {
-	struct orr_untested all[4 * ORR_MOST_UNTESTED];
-	char text[512];
-	int n = 0;
+	struct orr_untested all = {0};
 
-	for (int i = 0; i < c->n_fitting; i++)
-		for (int k = 0; k < c->contenders[i].n_untested; k++) {
-			const struct orr_untested *untested = &c->contenders[i].untested[k];
-			bool seen = false;
+	for (int i = 0; i < c->n_fitting; i++) {
+		const struct orr_untested *u = &c->contenders[i].untested;
 
-			for (int j = 0; j < n && !seen; j++)
-				seen = !strcmp(all[j].what, untested->what);
-			if (!seen && n < (int)(sizeof(all) / sizeof(*all)))
-				all[n++] = *untested;
-		}
-	if (n)
-		fprintf(file, "%s\n", orr_untested_print(text, sizeof(text), all, n));
+		for (int k = 0; k < u->n; k++)
+			if (!has(&all, u->list[k].what, NULL))
+				all.list[all.n++] = u->list[k];
+	}
+	if (all.n)
+		fprintf(file, "%s\n", orr_untested_text(&all));
 }
 
 static void write_legend(FILE *file, const struct orr_compared *comparison,
 			 const struct orr_column *columns)
 {
 	const struct orr_comparison *c = comparison->rows;
-	char cost[96], title[ORR_NOISE_TITLE];
+	char cost[96];
 
 	fprintf(file,
 		"\n*: nothing is both faster and smaller.\n"
@@ -150,7 +150,7 @@ static void write_legend(FILE *file, const struct orr_compared *comparison,
 			comparison->within_ns ? comparison->within_by : "",
 			comparison->within_ns ? " is decided" : "");
 	if (comparison->noise)
-		fprintf(file, "%s: of makespans.\n", orr_noise_title(title, comparison->noise));
+		fprintf(file, "%s: of makespans.\n", orr_noise_title(comparison->noise));
 	write_not_tested(file, c);
 	fprintf(file, "%s defines the other figures.\n", comparison->defined_by);
 }
@@ -184,7 +184,7 @@ static void fill_row(void *user, int i, orr_cell_text *row)
 		(void)snprintf(row[ABOVE], ORR_CELL, "+%.1f%%",
 			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
 	fill_noise(row, c, x);
-	fill_not_tested(row[NOT_TESTED], c, x);
+	fill_not_tested(row[NOT_TESTED], c, &x->untested);
 	/* where no bytes were given the memory is the stashes' */
 	if (x->memory_bytes != x->peak_stash_bytes)
 		table->columns[MEMORY].hidden = false;
@@ -227,7 +227,6 @@ static void write_within(FILE *file, const struct orr_compared *comparison)
 {
 	const struct orr_comparison *c = comparison->rows;
 	const struct orr_contender *x = orr_comparison_within(c, comparison->within_ns);
-	char name[ORR_CONTENDER_NAME];
 
 	fprintf(file, "\nwithin %s: ", orr_time_text(comparison->within_ns, c->units));
 	if (!x) {
@@ -237,13 +236,14 @@ static void write_within(FILE *file, const struct orr_compared *comparison)
 	fprintf(file, "%s on the worker that needs most, %s, %s\n",
 		c->bytes ? orr_size_text(x->memory_bytes)
 			 : orr_count_text(x->peak_stash, "stage stash"),
-		orr_time_text(x->makespan_ns, c->units), orr_contender_print(name, c, x));
+		orr_time_text(x->makespan_ns, c->units), orr_contender_text(c, x));
 }
 
 void orr_compared_write(FILE *file, const struct orr_compared *comparison)
 {
 	const struct orr_comparison *c = comparison->rows;
-	char name[ORR_CONTENDER_NAME];
+	const struct orr_contender *first = c->contenders + c->n_fitting,
+				   *end = c->contenders + c->n;
 	int width = 0;
 
 	fprintf(file, "%s\n\n", comparison->title);
@@ -251,14 +251,12 @@ void orr_compared_write(FILE *file, const struct orr_compared *comparison)
 		write_table(file, comparison);
 	if (comparison->within_ns)
 		write_within(file, comparison);
-	for (int i = c->n_fitting; i < c->n; i++)
-		width = (int)larger(
-			width, (int64_t)strlen(orr_contender_print(name, c, &c->contenders[i])));
+	for (const struct orr_contender *x = first; x < end; x++)
+		width = (int)larger(width, (int64_t)strlen(orr_contender_text(c, x)));
 	if (width)
 		fprintf(file, "%sThese do not fit:\n", c->n_fitting ? "\n" : "");
-	for (int i = c->n_fitting; i < c->n; i++)
-		fprintf(file, "  %-*s  %s\n", width,
-			orr_contender_print(name, c, &c->contenders[i]), c->contenders[i].reason);
+	for (const struct orr_contender *x = first; x < end; x++)
+		fprintf(file, "  %-*s  %s\n", width, orr_contender_text(c, x), x->reason);
 }
 
 /* ---- JSON ---- */
@@ -279,7 +277,7 @@ static void set_figures(json_t **json, const struct orr_contender *x, const stru
 				  orr_json_number((double)x->period_ns / 1e9 / n)));
 	if (of->noise)
 		orr_json_set(json, "noise", orr_noisy_json(&x->noisy));
-	orr_untested_json(json, x->untested, x->n_untested);
+	orr_untested_json(json, &x->untested);
 }
 
 /* null: no limit. */

@@ -5,12 +5,12 @@
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "parts.h"
 #include "base/max.h"
 #include "base/quantity.h"
 #include "stages.h"
 #include "svg.h"
 #include "orrery/timeline.h"
+#include "pipeline/machine_text.h"
 
 /* Neighbouring microbatches get neighbouring hues, whose lightness differs too, so that they are
  * told apart by colour-blind eyes; F is light and B dark throughout, so that a greyscale print
@@ -26,6 +26,7 @@ static const struct {
 	{{"#ffd9e6", "#d56897"}, "#111"}, {{"#dfd0ff", "#7751af"}, "#fff"},
 };
 #define UPDATE_FILL "#4a4a52"
+#define CURVE "#8496b0"
 #define MIN_WIDTH 900
 #define MAX_WIDTH 1800
 #define WIDTH_PER_CELL 22 /* half as much again where a label needs the stage */
@@ -33,6 +34,27 @@ static const struct {
 #define CHARACTER 0.63    /* width of a digit, in font sizes */
 #define MIN_FONT 5.5
 #define MOST_TITLES 20000 /* of more jobs none is wide enough to be pointed at */
+
+#define LEFT 48 /* margin */
+#define TOP 70  /* of the first worker's row */
+
+/* Widths are in tenths of a pixel where times are concerned: whole numbers make short paths. */
+struct svg {
+	FILE *file;
+	const struct orr_layout *layout;
+	const struct orr_figures *figures;
+	int width;                       /* of the drawing, without margins */
+	int right;                       /* margin for the peaks */
+	int grid;                        /* tenths of a pixel that times are rounded to */
+	double pitch, height;            /* from row to row; of a row */
+	double memory_top, memory_pitch; /* of the curves */
+	double memory_height;            /* of a curve; 0: nothing is kept */
+	bool outlined;                   /* cells are wide enough for outlines */
+	bool bytes;                      /* curves are in bytes */
+	int64_t peak;                    /* of all workers */
+	double font;                     /* of the labels in cells; 0: none */
+	bool whole;                      /* labels are 2F0, not 0 */
+};
 
 static void choose_labels(struct svg *svg)
 {
@@ -82,6 +104,38 @@ static void choose_sizes(struct svg *svg)
 	choose_labels(svg);
 }
 
+static double row_top(const struct svg *svg, int w)
+{
+	return TOP + w * svg->pitch;
+}
+
+static int tenths(const struct svg *svg, int64_t time_ns)
+{
+	int64_t span = svg->layout->span_ns;
+
+	if (!span)
+		return 0;
+	return (int)((double)time_ns * svg->width * 10 / ((double)span * svg->grid) + 0.5) *
+	       svg->grid;
+}
+
+static void write_tenths(FILE *file, int value)
+{
+	fprintf(file, value % 10 ? "%d.%d" : "%d", value / 10, value % 10);
+}
+
+/* Of a path: a box in worker w's row, in tenths. */
+static void write_box(const struct svg *svg, int w, int from, int width)
+{
+	fputc('M', svg->file);
+	write_tenths(svg->file, LEFT * 10 + from);
+	fprintf(svg->file, ",%.1fh", row_top(svg, w));
+	write_tenths(svg->file, width);
+	fprintf(svg->file, "v%.1fh-", svg->height);
+	write_tenths(svg->file, width);
+	fputc('z', svg->file);
+}
+
 static double bottom(const struct svg *svg)
 {
 	double rows = TOP + svg->layout->n_workers * svg->pitch;
@@ -96,19 +150,19 @@ static void write_title(const struct svg *svg)
 	const struct orr_timeline *t = svg->layout->timeline;
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	const struct orr_figures *f = svg->figures;
-	char title[256], text[512];
+	char title[256];
 
 	(void)snprintf(title, sizeof(title), "%s%s: %s on %s, %s", t->jobs->schedule,
 		       t->measured ? ", measured" : "", orr_count_text(p->n_stages, "stage"),
 		       orr_count_text(p->n_workers, "worker"),
 		       orr_count_text(p->n_microbatches, "microbatch"));
-	(void)snprintf(text, sizeof(text),
-		       "makespan %s, lower bound %s, bubble %.1f%%, span bubble %.1f%%",
-		       orr_time_text(f->makespan_ns, p->units),
-		       orr_time_text(f->lower_bound_ns, p->units), 100 * f->bubble,
-		       100 * f->span_bubble);
-	orr_svg_write_text(svg, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
-	orr_svg_write_text(svg, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"", text);
+	orr_svg_write_text(svg->file, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
+	orr_svg_write_text(
+		svg->file, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"",
+		orr_text("makespan %s, lower bound %s, bubble %.1f%%, span bubble %.1f%%",
+			 orr_time_text(f->makespan_ns, p->units),
+			 orr_time_text(f->lower_bound_ns, p->units), 100 * f->bubble,
+			 100 * f->span_bubble));
 }
 
 static void write_patterns(const struct svg *svg)
@@ -130,13 +184,12 @@ static void write_axis(const struct svg *svg)
 {
 	const struct orr_layout *layout = svg->layout;
 	int64_t tick = orr_layout_tick_ns(layout, svg->width / 70);
-	double rows = TOP + layout->n_workers * svg->pitch;
+	double rows = row_top(svg, layout->n_workers);
 	double end = svg->memory_height > 0 ? bottom(svg) - 12 : rows;
-	char label[64], text[32];
 
 	fprintf(svg->file, "<path stroke=\"" GRID "\" fill=\"none\" d=\"");
 	for (int64_t time = 0; time <= layout->span_ns; time += tick) {
-		double x = LEFT + orr_svg_tenths(svg, time) / 10.0;
+		double x = LEFT + tenths(svg, time) / 10.0;
 
 		fprintf(svg->file, "M%.1f,%dV%.1f", x, TOP - 4, rows + 4);
 		if (svg->memory_height > 0)
@@ -145,12 +198,56 @@ static void write_axis(const struct svg *svg)
 	fputs("\"/>\n<g font-size=\"12\" text-anchor=\"middle\">\n", svg->file);
 	for (int64_t time = 0; time <= layout->span_ns; time += tick)
 		fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-			LEFT + orr_svg_tenths(svg, time) / 10.0, rows + 18,
-			orr_layout_tick_print(layout, label, sizeof(label), time));
+			LEFT + tenths(svg, time) / 10.0, rows + 18,
+			orr_layout_tick_text(layout, time));
 	fputs("</g>\n", svg->file);
-	(void)snprintf(text, sizeof(text), "time (%s)", layout->unit);
-	orr_svg_write_text(svg, LEFT + svg->width, rows + 34,
-			   "font-size=\"12\" text-anchor=\"end\"", text);
+	orr_svg_write_text(svg->file, LEFT + svg->width, rows + 34,
+			   "font-size=\"12\" text-anchor=\"end\"",
+			   orr_text("time (%s)", layout->unit));
+}
+
+/* Labels of that font, one every n rows, do not overlap. */
+static int label_step(double pitch, double font)
+{
+	int step = 1;
+
+	while (step * pitch < font)
+		step = step % 4 ? step * 2 : step + 4;
+	return step;
+}
+
+/* Its name and speed, where workers differ, for who points at it. */
+static void write_worker(const struct svg *svg, int w)
+{
+	const struct orr_machine *machine = &svg->layout->timeline->jobs->pipeline->machine;
+	char is[ORR_WORKER_TEXT];
+
+	if (!*orr_worker_print(is, sizeof(is), machine, w))
+		return;
+	fputs("<title>", svg->file);
+	orr_svg_write_escaped(svg->file, is + 1);
+	fputs("</title>", svg->file);
+}
+
+/* Backgrounds, on which idle time shows, and names of workers at regular distances. */
+static void write_rows(const struct svg *svg, double top, double pitch, double height)
+{
+	double font = pitch < 11 ? 9 : 12;
+	int n = svg->layout->n_workers, step = label_step(pitch, font);
+
+	fprintf(svg->file, "<path fill=\"" ROW_FILL "\" d=\"");
+	for (int w = 0; w < n; w++)
+		fprintf(svg->file, "M%d,%.1fh%dv%.1fh-%dz", LEFT, top + w * pitch, svg->width,
+			height, svg->width);
+	fputs("\"/>\n", svg->file);
+	fprintf(svg->file, "<g font-size=\"%.0f\" text-anchor=\"end\">\n", font);
+	for (int w = 0; w < n; w += step) {
+		fprintf(svg->file, "<text x=\"%d\" y=\"%.1f\">w%d", LEFT - 6,
+			top + w * pitch + height / 2 + font * 0.35, w);
+		write_worker(svg, w);
+		fputs("</text>\n", svg->file);
+	}
+	fputs("</g>\n", svg->file);
 }
 
 /* W is hatched with the colours of F and B. Outlines part the jobs of one microbatch. */
@@ -175,22 +272,20 @@ static void write_cells(const struct svg *svg, int hue, enum orr_kind kind)
 	const struct orr_layout *layout = svg->layout;
 	bool started = false;
 
-	for (int w = 0; w < layout->n_workers; w++)
-		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
-			const struct orr_cell *cell = &layout->cells[i];
-			int from = orr_svg_tenths(svg, cell->start_ns);
-			int width = orr_svg_tenths(svg, cell->end_ns) - from;
+	for (int i = 0; i < layout->n_cells; i++) {
+		const struct orr_cell *cell = &layout->cells[i];
+		int from = tenths(svg, cell->start_ns);
+		int width = tenths(svg, cell->end_ns) - from;
 
-			if (kind == ORR_KIND_UPDATE && width < 10) /* to be seen at all */
-				width = 10;
-			if (cell->kind != kind || width <= 0 ||
-			    (hue >= 0 && cell->b % N_HUES != hue))
-				continue;
-			if (!started)
-				start_cells(svg, hue, kind);
-			started = true;
-			orr_svg_write_box(svg, w, from, width);
-		}
+		if (kind == ORR_KIND_UPDATE && width < 10) /* to be seen at all */
+			width = 10;
+		if (cell->kind != kind || width <= 0 || (hue >= 0 && cell->b % N_HUES != hue))
+			continue;
+		if (!started)
+			start_cells(svg, hue, kind);
+		started = true;
+		write_box(svg, cell->w, from, width);
+	}
 	if (started)
 		fputs("\"/>\n", svg->file);
 }
@@ -199,44 +294,118 @@ static void write_labels(const struct svg *svg)
 {
 	const struct orr_layout *layout = svg->layout;
 	double down = svg->height / 2 + svg->font * 0.36;
-	char label[64];
+	enum orr_label which = svg->whole ? ORR_LABEL_JOB : ORR_LABEL_NUMBER;
 
 	if (svg->font <= 0)
 		return;
 	fprintf(svg->file, "<g font-size=\"%.1f\" text-anchor=\"middle\">\n", svg->font);
-	for (int w = 0; w < layout->n_workers; w++)
-		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
-			const struct orr_cell *cell = &layout->cells[i];
-			double from = orr_svg_tenths(svg, cell->start_ns) / 10.0;
-			double to = orr_svg_tenths(svg, cell->end_ns) / 10.0;
-			const char *ink = NULL;
+	for (int i = 0; i < layout->n_cells; i++) {
+		const struct orr_cell *cell = &layout->cells[i];
+		double from = tenths(svg, cell->start_ns) / 10.0;
+		double to = tenths(svg, cell->end_ns) / 10.0;
+		const char *label = orr_layout_label(cell, which), *ink = NULL;
 
-			if (cell->kind == ORR_KIND_UPDATE)
-				ink = "#fff";
-			else if (cell->kind == ORR_KIND_B)
-				ink = hues[cell->b % N_HUES].on_dark;
-			if (svg->whole)
-				(void)orr_cell_print(label, sizeof(label), cell);
-			else if (cell->kind == ORR_KIND_UPDATE)
-				(void)snprintf(label, sizeof(label), "U");
-			else
-				(void)snprintf(label, sizeof(label), "%d", cell->b);
-			if ((double)strlen(label) * svg->font * CHARACTER > to - from - 2)
-				continue;
-			fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\"", LEFT + (from + to) / 2,
-				orr_svg_row_top(svg, w) + down);
-			if (ink)
-				fprintf(svg->file, " fill=\"%s\"", ink);
-			else if (cell->kind == ORR_KIND_W)
-				fprintf(svg->file,
-					" stroke=\"%s\" stroke-width=\"2.5\" "
-					"paint-order=\"stroke\"",
-					hues[cell->b % N_HUES].fill[ORR_KIND_F]);
-			fprintf(svg->file, ">%s</text>\n", label);
-		}
+		if (cell->kind == ORR_KIND_UPDATE)
+			ink = "#fff";
+		else if (cell->kind == ORR_KIND_B)
+			ink = hues[cell->b % N_HUES].on_dark;
+		if ((double)strlen(label) * svg->font * CHARACTER > to - from - 2)
+			continue;
+		fprintf(svg->file, "<text x=\"%.1f\" y=\"%.1f\"", LEFT + (from + to) / 2,
+			row_top(svg, cell->w) + down);
+		if (ink)
+			fprintf(svg->file, " fill=\"%s\"", ink);
+		else if (cell->kind == ORR_KIND_W)
+			fprintf(svg->file,
+				" stroke=\"%s\" stroke-width=\"2.5\" "
+				"paint-order=\"stroke\"",
+				hues[cell->b % N_HUES].fill[ORR_KIND_F]);
+		fprintf(svg->file, ">%s</text>\n", label);
+	}
 	fputs("</g>\n", svg->file);
 }
 
+/* A step curve as it is drawn: changes at one point of the grid become one. */
+struct curve {
+	const struct svg *svg;
+	double base;
+	int x;
+	int64_t value, high, shown;
+};
+
+static void write_step(struct curve *curve)
+{
+	const struct svg *svg = curve->svg;
+	double scale = svg->memory_height / (double)svg->peak;
+
+	if (curve->high == curve->shown && curve->value == curve->shown)
+		return;
+	fputc('H', svg->file);
+	write_tenths(svg->file, LEFT * 10 + curve->x);
+	fprintf(svg->file, "V%.1f", curve->base - (double)curve->high * scale);
+	if (curve->value != curve->high)
+		fprintf(svg->file, "V%.1f", curve->base - (double)curve->value * scale);
+	curve->shown = curve->value;
+}
+
+static void add_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
+{
+	struct curve *curve = user;
+	int64_t since = time_ns - curve->svg->layout->origin_ns;
+	int x = tenths(curve->svg, since > 0 ? since : 0);
+
+	if (x != curve->x) {
+		write_step(curve);
+		curve->x = x;
+		curve->high = 0;
+	}
+	curve->value = curve->svg->bytes ? bytes : stashes;
+	curve->high = curve->value > curve->high ? curve->value : curve->high;
+}
+
+static void write_peaks(const struct svg *svg)
+{
+	double font = svg->memory_pitch < 11 ? 9 : 12;
+	int step = label_step(svg->memory_pitch, font);
+	char text[64];
+
+	fprintf(svg->file, "<g font-size=\"%.0f\">\n", font);
+	for (int w = 0; w < svg->layout->n_workers; w += step) {
+		const struct orr_worker_figures *worker = &svg->figures->worker[w];
+
+		(void)snprintf(text, sizeof(text), "%d", worker->peak_stash);
+		if (svg->bytes)
+			(void)orr_size_print(text, sizeof(text), worker->peak_stash_bytes);
+		fprintf(svg->file, "<text x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT + svg->width + 6,
+			svg->memory_top + w * svg->memory_pitch + svg->memory_height / 2 +
+				font * 0.35,
+			text);
+	}
+	fputs("</g>\n", svg->file);
+}
+
+/* The curves and their heading. */
+static int write_memory(const struct svg *svg, struct orr_error *err)
+{
+	orr_svg_write_text(svg->file, LEFT, svg->memory_top - 10,
+			   "font-size=\"13\" font-weight=\"bold\"",
+			   svg->bytes ? "stash over time" : "stage stashes over time");
+	orr_svg_write_text(svg->file, LEFT + svg->width + 6, svg->memory_top - 10,
+			   "font-size=\"12\"", "peak");
+	for (int w = 0; w < svg->layout->n_workers; w++) {
+		struct curve curve = {.svg = svg};
+		int code;
+
+		curve.base = svg->memory_top + w * svg->memory_pitch + svg->memory_height;
+		fprintf(svg->file, "<path fill=\"" CURVE "\" d=\"M%d,%.1f", LEFT, curve.base);
+		if ((code = orr_timeline_stash(svg->layout->timeline, w, add_point, &curve, err)))
+			return code;
+		write_step(&curve);
+		fputs("z\"/>\n", svg->file);
+	}
+	write_peaks(svg);
+	return 0;
+}
 static void write_swatch(const struct svg *svg, double x, double y, const char *fill,
 			 const char *stroke)
 {
@@ -257,19 +426,19 @@ static void write_legend(const struct svg *svg)
 		if (svg->layout->n_kind[kind]) {
 			write_swatch(svg, x, y, fills[kind],
 				     kind == ORR_KIND_UPDATE ? UPDATE_FILL : hues[0].fill[1]);
-			orr_svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"",
+			orr_svg_write_text(svg->file, x + 28, y + 11, "font-size=\"12\"",
 					   orr_kind_names[kind]);
 			x += 48 + 6.2 * (double)strlen(orr_kind_names[kind]);
 		}
 	write_swatch(svg, x, y, ROW_FILL, GRID);
-	orr_svg_write_text(svg, x + 28, y + 11, "font-size=\"12\"", "idle");
+	orr_svg_write_text(svg->file, x + 28, y + 11, "font-size=\"12\"", "idle");
 	x = LEFT + svg->width - 22 * n;
-	orr_svg_write_text(svg, x - 8, y + 11, "font-size=\"12\" text-anchor=\"end\"",
+	orr_svg_write_text(svg->file, x - 8, y + 11, "font-size=\"12\" text-anchor=\"end\"",
 			   svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
 	for (int hue = 0; hue < n; hue++) {
 		write_swatch(svg, x + 22 * hue, y, hues[hue].fill[0], hues[hue].fill[1]);
 		(void)snprintf(text, sizeof(text), "%d", hue);
-		orr_svg_write_text(svg, x + 22 * hue + 11, y + 11,
+		orr_svg_write_text(svg->file, x + 22 * hue + 11, y + 11,
 				   "font-size=\"11\" text-anchor=\"middle\"", text);
 	}
 }
@@ -281,13 +450,12 @@ static void write_job_title(const struct svg *svg, const struct orr_members *mem
 	const struct orr_layout *layout = svg->layout;
 	const struct orr_pipeline *p = layout->timeline->jobs->pipeline;
 	double unit_ns = (double)layout->unit_ns;
-	char name[64], operators[128], part[96];
+	char operators[128];
 
 	orr_members_print(operators, sizeof(operators), members, cell->s);
-	fprintf(svg->file, "<title>%s, stage %d", orr_cell_print(name, sizeof(name), cell),
-		cell->s);
+	fprintf(svg->file, "<title>%s, stage %d", orr_layout_label(cell, ORR_LABEL_JOB), cell->s);
 	if (p->split)
-		fprintf(svg->file, ", part of %s", orr_part_print(part, sizeof(part), p, cell->s));
+		fprintf(svg->file, ", part of %s", orr_part_text(p, cell->s));
 	if (*operators) {
 		fputs(" (", svg->file);
 		orr_svg_write_escaped(svg->file, operators);
@@ -309,20 +477,19 @@ static int write_job_titles(const struct svg *svg, struct orr_error *err)
 	if ((code = orr_members_init(&members, layout->timeline->jobs->pipeline, err)))
 		return code;
 	fputs("<g fill-opacity=\"0\">\n", svg->file);
-	for (int w = 0; w < layout->n_workers; w++)
-		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
-			const struct orr_cell *cell = &layout->cells[i];
-			int from = orr_svg_tenths(svg, cell->start_ns);
-			int width = orr_svg_tenths(svg, cell->end_ns) - from;
+	for (int i = 0; i < layout->n_cells; i++) {
+		const struct orr_cell *cell = &layout->cells[i];
+		int from = tenths(svg, cell->start_ns);
+		int width = tenths(svg, cell->end_ns) - from;
 
-			fputs("<path d=\"", svg->file);
-			orr_svg_write_box(svg, w, from, width < 10 ? 10 : width);
-			fputs("\">", svg->file);
-			write_job_title(svg, &members, cell);
-			fputs("</path>\n", svg->file);
-		}
+		fputs("<path d=\"", svg->file);
+		write_box(svg, cell->w, from, width < 10 ? 10 : width);
+		fputs("\">", svg->file);
+		write_job_title(svg, &members, cell);
+		fputs("</path>\n", svg->file);
+	}
 	fputs("</g>\n", svg->file);
-	orr_members_fini(&members);
+	orr_arrays_free(&members.all);
 	return 0;
 }
 
@@ -340,16 +507,16 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 	fprintf(svg->file, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", width, height);
 	write_title(svg);
 	write_patterns(svg);
-	orr_svg_write_rows(svg, TOP, svg->pitch, svg->height);
+	write_rows(svg, TOP, svg->pitch, svg->height);
 	if (svg->memory_height > 0)
-		orr_svg_write_rows(svg, svg->memory_top, svg->memory_pitch, svg->memory_height);
+		write_rows(svg, svg->memory_top, svg->memory_pitch, svg->memory_height);
 	write_axis(svg);
 	for (int hue = 0; hue < N_HUES; hue++)
 		for (int kind = ORR_KIND_F; kind <= ORR_KIND_W; kind++)
 			write_cells(svg, hue, (enum orr_kind)kind);
 	write_cells(svg, -1, ORR_KIND_UPDATE);
 	write_labels(svg);
-	if (svg->memory_height > 0 && (code = orr_svg_write_memory(svg, err)))
+	if (svg->memory_height > 0 && (code = write_memory(svg, err)))
 		return code;
 	write_legend(svg);
 	if ((code = write_job_titles(svg, err)))
@@ -360,21 +527,19 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 
 int orr_diagram_svg(FILE *file, const struct orr_timeline *t, struct orr_error *err)
 {
-	struct orr_layout *layout = NULL;
+	struct orr_layout layout;
 	struct orr_figures *figures = NULL;
-	struct svg svg = {.file = file};
+	struct svg svg = {.file = file, .layout = &layout};
 	int code;
 
-	if ((code = orr_layout_create(&layout, t, err)) ||
-	    (code = orr_figures_create(&figures, t, err)))
-		goto out;
-	svg.layout = layout;
-	svg.figures = figures;
-	choose_sizes(&svg);
-	if (!(code = write_drawing(&svg, err)))
-		code = orr_layout_finish(file, "diagram", err);
-out:
+	if (!(code = orr_layout_init(&layout, t, err)) &&
+	    !(code = orr_figures_create(&figures, t, err))) {
+		svg.figures = figures;
+		choose_sizes(&svg);
+		if (!(code = write_drawing(&svg, err)))
+			code = orr_layout_finish(file, "diagram", err);
+	}
 	orr_figures_destroy(figures);
-	orr_layout_destroy(layout);
+	orr_arrays_free(&layout.all);
 	return code;
 }

@@ -25,9 +25,6 @@ static const unsigned char hues[N_HUES][3] = {
 #define STYLE_IDLE 0
 #define STYLE_UPDATE (1 + 3 * N_HUES)
 
-/* What is written in the cells, one choice a drawing so that it reads evenly. */
-enum label { LABEL_JOB, LABEL_NUMBER, LABEL_DIGIT };
-
 struct canvas {
 	FILE *file;
 	const struct orr_layout *layout;
@@ -35,7 +32,7 @@ struct canvas {
 	int margin;  /* columns before the drawing */
 	int width;   /* columns of the drawing */
 	bool colour;
-	enum label label;
+	enum orr_label label; /* of all cells, so that the drawing reads evenly */
 	bool labelled;        /* so far, anything was */
 	char *row;            /* [width] */
 	unsigned char *style; /* [width] 0: idle, 1 + 3 hue + kind, or STYLE_UPDATE */
@@ -93,20 +90,10 @@ static void choose_label(struct canvas *c)
 
 	room += 1e-9 - label_gap(c);
 	if (layout->most_stages > 1 && snprintf(NULL, 0, "%dF%d", layout->last_s, b) <= room)
-		c->label = LABEL_JOB;
+		c->label = ORR_LABEL_JOB;
 	else
-		c->label =
-			b < 10 || snprintf(NULL, 0, "%d", b) <= room ? LABEL_NUMBER : LABEL_DIGIT;
-}
-
-static int print_label(const struct canvas *c, const struct orr_cell *cell, char *label,
-		       size_t size)
-{
-	if (c->label == LABEL_JOB)
-		return (int)strlen(orr_cell_print(label, size, cell));
-	if (cell->kind == ORR_KIND_UPDATE)
-		return snprintf(label, size, "U");
-	return snprintf(label, size, "%d", c->label == LABEL_NUMBER ? cell->b : cell->b % 10);
+		c->label = b < 10 || snprintf(NULL, 0, "%d", b) <= room ? ORR_LABEL_NUMBER
+									: ORR_LABEL_DIGIT;
 }
 
 static void paint(struct canvas *c, const struct orr_cell *cell)
@@ -114,8 +101,8 @@ static void paint(struct canvas *c, const struct orr_cell *cell)
 	int from = column_of(c, cell->start_ns), to = column_of(c, cell->end_ns);
 	int style = cell->kind == ORR_KIND_UPDATE ? STYLE_UPDATE
 						  : 1 + 3 * (cell->b % N_HUES) + (int)cell->kind;
-	char label[64];
-	int n = print_label(c, cell, label, sizeof(label));
+	const char *label = orr_layout_label(cell, c->label);
+	int n = (int)strlen(label);
 
 	to = to < c->width ? to : c->width;
 	if (from >= to)
@@ -128,38 +115,29 @@ static void paint(struct canvas *c, const struct orr_cell *cell)
 	c->labelled = true;
 }
 
-static const struct orr_machine *machine_of(const struct orr_layout *layout)
-{
-	return &layout->timeline->jobs->pipeline->machine;
-}
-
 /* Columns for the workers' numbers and, where they differ, names and speeds. */
 static int choose_margin(const struct orr_layout *layout)
 {
 	char is[ORR_WORKER_TEXT];
 	int most = 0;
 
-	for (int w = 0; w < layout->n_workers; w++) {
-		int n = (int)strlen(orr_worker_print(is, sizeof(is), machine_of(layout), w));
-
-		most = n > most ? n : most;
-	}
+	for (int w = 0; w < layout->n_workers; w++)
+		most = (int)larger(most, (int64_t)strlen(orr_worker_print(
+						 is, sizeof(is),
+						 &layout->timeline->jobs->pipeline->machine, w)));
 	return 3 + snprintf(NULL, 0, "%d", layout->n_workers - 1) + most;
 }
 
 static void write_row(struct canvas *c, int w)
 {
 	const struct orr_layout *layout = c->layout;
-	char name[ORR_WORKER_TEXT + 16], is[ORR_WORKER_TEXT];
 	int style = STYLE_IDLE;
 
 	memset(c->row, '.', (size_t)c->width);
 	memset(c->style, STYLE_IDLE, (size_t)c->width);
 	for (int i = layout->first[w]; i < layout->first[w + 1]; i++)
 		paint(c, &layout->cells[i]);
-	(void)snprintf(name, sizeof(name), "w%d%s", w,
-		       orr_worker_print(is, sizeof(is), machine_of(layout), w));
-	fprintf(c->file, "%-*s", c->margin, name);
+	fprintf(c->file, "%-*s", c->margin, orr_layout_worker(layout->timeline, w));
 	for (int x = 0; x < c->width; x++) {
 		if (c->style[x] != style)
 			start_style(c, style = c->style[x]);
@@ -179,9 +157,8 @@ static void write_axis(struct canvas *c)
 
 	fprintf(c->file, "%*s", c->margin, "");
 	for (int64_t time = 0; time <= layout->span_ns; time += tick) {
-		char label[64];
-		int column = column_of(c, time);
-		int n = (int)strlen(orr_layout_tick_print(layout, label, sizeof(label), time)) + 1;
+		const char *label = orr_layout_tick_text(layout, time);
+		int column = column_of(c, time), n = (int)strlen(label) + 1;
 
 		if ((at && column <= at) || column + n > c->columns - c->margin)
 			continue;
@@ -235,7 +212,7 @@ static void write_legend(struct canvas *c)
 	}
 	write_item(c, &at, ".", STYLE_IDLE, "idle");
 	if (c->labelled)
-		write_item(c, &at, c->label == LABEL_JOB ? "2F0" : "0, 1, 2", STYLE_IDLE,
+		write_item(c, &at, c->label == ORR_LABEL_JOB ? "2F0" : "0, 1, 2", STYLE_IDLE,
 			   label_names[c->label]);
 	fputc('\n', c->file);
 }
@@ -243,31 +220,27 @@ static void write_legend(struct canvas *c)
 int orr_diagram_text(FILE *file, const struct orr_timeline *t, int columns, bool colour,
 		     struct orr_error *err)
 {
-	struct orr_layout *layout = NULL;
-	struct canvas c = {.file = file, .columns = columns, .colour = colour};
+	struct orr_layout layout;
+	struct canvas c = {.file = file, .layout = &layout, .columns = columns, .colour = colour};
 	int code;
 
 	if (columns < MIN_COLUMNS || columns > MAX_COLUMNS)
 		return orr_fail(err, ORR_E_INPUT, "diagram: %d columns; it takes %d to %d", columns,
 				MIN_COLUMNS, MAX_COLUMNS);
-	if ((code = orr_layout_create(&layout, t, err)))
+	if ((code = orr_layout_init(&layout, t, err)))
 		return code;
-	c.layout = layout;
-	c.margin = choose_margin(layout);
-	c.width = choose_width(layout, columns - c.margin);
-	if (!(c.row = malloc((size_t)c.width)) || !(c.style = malloc((size_t)c.width))) {
-		code = orr_fail(err, ORR_E_NOMEM, "diagram: no memory for %d columns", c.width);
-		goto out;
-	}
+	c.margin = choose_margin(&layout);
+	c.width = choose_width(&layout, columns - c.margin);
+	c.row = orr_arrays_add(&layout.all, (size_t)c.width, sizeof(*c.row));
+	c.style = orr_arrays_add(&layout.all, (size_t)c.width, sizeof(*c.style));
+	if ((code = orr_arrays_check(&layout.all, "diagram", err)))
+		return code;
 	choose_label(&c);
-	for (int w = 0; w < layout->n_workers; w++)
+	for (int w = 0; w < layout.n_workers; w++)
 		write_row(&c, w);
 	write_axis(&c);
 	write_legend(&c);
 	code = orr_layout_finish(file, "diagram", err);
-out:
-	free(c.row);
-	free(c.style);
-	orr_layout_destroy(layout);
+	orr_arrays_free(&layout.all);
 	return code;
 }

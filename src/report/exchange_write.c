@@ -159,15 +159,14 @@ static int write_whole(FILE *file, const struct orr_timeline *t, struct orr_erro
 	const struct orr_split *split = t->jobs->pipeline->split;
 	struct orr_jobs whole = *t->jobs->groups->jobs; /* its arrays are borrowed */
 	size_t n = (size_t)whole.n_jobs;
-	struct orr_timeline joined = {.jobs = &whole,
-				      .start_ns = malloc(n * sizeof(int64_t)),
-				      .end_ns = calloc(n, sizeof(int64_t))};
+	struct orr_arrays all = {0};
+	struct orr_timeline joined = {.jobs = &whole};
 	int code;
 
-	if (!joined.start_ns || !joined.end_ns) {
-		code = orr_fail(err, ORR_E_NOMEM, "schedule: no memory for %d jobs", whole.n_jobs);
-		goto out;
-	}
+	joined.start_ns = orr_arrays_add(&all, n, sizeof(int64_t));
+	joined.end_ns = orr_arrays_add(&all, n, sizeof(int64_t));
+	if ((code = orr_arrays_check(&all, "schedule", err)))
+		return code;
 	if (t->jobs->order == ORR_ORDER_GREEDY)
 		whole.order = ORR_ORDER_GREEDY; /* as it ran */
 	for (size_t j = 0; j < n; j++)
@@ -182,9 +181,7 @@ static int write_whole(FILE *file, const struct orr_timeline *t, struct orr_erro
 		joined.end_ns[k] = larger(joined.end_ns[k], t->end_ns[j]);
 	}
 	code = write(file, &joined, false, err);
-out:
-	free(joined.start_ns);
-	free(joined.end_ns);
+	orr_arrays_free(&all);
 	return code;
 }
 

@@ -6,7 +6,6 @@
 #include "layout.h"
 #include "orrery/jobs.h"
 #include "base/json.h"
-#include "pipeline/machine_text.h"
 #include "stages.h"
 #include "orrery/timeline.h"
 #include "page.h"
@@ -71,15 +70,10 @@ static int64_t since(const struct html *html, int64_t time_ns)
 
 static json_t *workers_json(const struct orr_timeline *t)
 {
-	const struct orr_machine *machine = &t->jobs->pipeline->machine;
 	json_t *workers = json_array();
-	char is[ORR_WORKER_TEXT], text[ORR_WORKER_TEXT + 16];
 
-	for (int w = 0; w < t->jobs->pipeline->n_workers; w++) {
-		(void)snprintf(text, sizeof(text), "w%d%s", w,
-			       orr_worker_print(is, sizeof(is), machine, w));
-		orr_json_append(&workers, json_string(text));
-	}
+	for (int w = 0; w < t->jobs->pipeline->n_workers; w++)
+		orr_json_append(&workers, json_string(orr_layout_worker(t, w)));
 	return workers;
 }
 

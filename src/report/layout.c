@@ -6,8 +6,10 @@
 
 #include "orrery/jobs.h"
 #include "base/max.h"
+#include "base/quantity.h"
 #include "base/sort.h"
 #include "orrery/timeline.h"
+#include "pipeline/machine_text.h"
 
 const char *const orr_kind_names[] = {"forward", "backward", "weight gradient", "update"};
 
@@ -28,50 +30,26 @@ static bool has_run(const struct orr_timeline *t, int j)
 	return t->start_ns[j] >= 0 && t->end_ns[j] >= 0;
 }
 
-static void measure(struct orr_layout *layout)
-{
-	const struct orr_timeline *t = layout->timeline;
-	int64_t low = INT64_MAX, high = INT64_MIN;
-
-	for (int j = 0; j < t->jobs->n_jobs; j++) {
-		if (!has_run(t, j))
-			continue;
-		low = smaller(low, t->start_ns[j]);
-		high = larger(high, t->end_ns[j]);
-	}
-	for (int i = 0; i < t->n_updates; i++) {
-		low = smaller(low, t->updates[i].start_ns);
-		high = larger(high, t->updates[i].end_ns);
-	}
-	layout->origin_ns = low <= high ? low : 0;
-	layout->span_ns = low <= high ? high - low : 0;
-}
-
 static void choose_unit(struct orr_layout *layout)
 {
 	static const struct {
 		int64_t ns;
 		const char *name;
 	} units[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}, {1, "ns"}};
+	bool study = layout->timeline->jobs->pipeline->units;
 	int i = 0;
 
-	if (layout->timeline->jobs->pipeline->units) {
-		layout->unit = "units";
-		layout->unit_ns = ORR_UNIT_NS;
-		return;
-	}
 	while (units[i].ns > 1 && layout->span_ns < units[i].ns)
 		i++;
-	layout->unit = units[i].name;
-	layout->unit_ns = units[i].ns;
+	layout->unit = study ? "units" : units[i].name;
+	layout->unit_ns = study ? ORR_UNIT_NS : units[i].ns;
 }
 
 static void add(struct orr_layout *layout, struct orr_cell cell)
 {
-	cell.start_ns -= layout->origin_ns;
-	cell.end_ns -= layout->origin_ns;
 	layout->cells[layout->n_cells++] = cell;
 	layout->n_kind[cell.kind]++;
+	layout->first[cell.w + 1]++;
 }
 
 static void fill(struct orr_layout *layout)
@@ -91,10 +69,25 @@ static void fill(struct orr_layout *layout)
 		add(layout,
 		    (struct orr_cell){u->start_ns, u->end_ns, u->w, u->s, -1, ORR_KIND_UPDATE});
 	qsort(layout->cells, (size_t)layout->n_cells, sizeof(*layout->cells), compare_cells);
-	for (int i = 0; i < layout->n_cells; i++)
-		layout->first[layout->cells[i].w + 1]++;
 	for (int w = 0; w < layout->n_workers; w++)
 		layout->first[w + 1] += layout->first[w];
+}
+
+/* From here on, times are from the first start. */
+static void measure(struct orr_layout *layout)
+{
+	int64_t low = INT64_MAX, high = INT64_MIN;
+
+	for (int i = 0; i < layout->n_cells; i++) {
+		low = smaller(low, layout->cells[i].start_ns);
+		high = larger(high, layout->cells[i].end_ns);
+	}
+	for (int i = 0; i < layout->n_cells; i++) {
+		layout->cells[i].start_ns -= low;
+		layout->cells[i].end_ns -= low;
+	}
+	layout->origin_ns = layout->n_cells ? low : 0;
+	layout->span_ns = layout->n_cells ? high - low : 0;
 }
 
 static void measure_labels(struct orr_layout *layout)
@@ -105,8 +98,8 @@ static void measure_labels(struct orr_layout *layout)
 		const struct orr_cell *cell = &layout->cells[i];
 
 		total[cell->kind] += (double)(cell->end_ns - cell->start_ns);
-		layout->last_s = cell->s > layout->last_s ? cell->s : layout->last_s;
-		layout->last_b = cell->b > layout->last_b ? cell->b : layout->last_b;
+		layout->last_s = (int)larger(cell->s, layout->last_s);
+		layout->last_b = (int)larger(cell->b, layout->last_b);
 	}
 	for (int kind = 0; kind <= ORR_KIND_W; kind++) {
 		double mean = total[kind] > 0 ? total[kind] / (double)layout->n_kind[kind] : 0;
@@ -119,58 +112,40 @@ static void measure_labels(struct orr_layout *layout)
 /* The most stages on one worker; seen holds one int per stage. */
 static int count_stages(const struct orr_layout *layout, int *seen)
 {
-	int most = 0;
+	int most = 0, n = 0;
 
-	for (int w = 0; w < layout->n_workers; w++) {
-		int n = 0;
+	for (int i = 0; i < layout->n_cells; i++) {
+		const struct orr_cell *cell = &layout->cells[i];
 
-		for (int i = layout->first[w]; i < layout->first[w + 1]; i++)
-			if (seen[layout->cells[i].s] != w + 1) {
-				seen[layout->cells[i].s] = w + 1;
-				n++;
-			}
-		most = n > most ? n : most;
+		n = i == layout->first[cell->w] ? 0 : n;
+		n += seen[cell->s] != cell->w + 1;
+		seen[cell->s] = cell->w + 1;
+		most = (int)larger(most, n);
 	}
 	return most;
 }
 
-int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, struct orr_error *err)
+int orr_layout_init(struct orr_layout *layout, const struct orr_timeline *t, struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
-	struct orr_layout *layout = calloc(1, sizeof(*layout));
-	int *seen = calloc((size_t)p->n_stages, sizeof(*seen));
-	int code = 0, n = t->n_updates;
+	int code, *seen;
+	size_t n = (size_t)t->n_updates;
 
 	for (int j = 0; j < t->jobs->n_jobs; j++)
-		n += has_run(t, j) ? orr_jobs_n_at(t->jobs, j) : 0;
-	if (!layout || !seen ||
-	    !(layout->first = calloc((size_t)p->n_workers + 1, sizeof(*layout->first))) ||
-	    !(layout->cells = malloc(((size_t)n + 1) * sizeof(*layout->cells)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "drawing: no memory for %d jobs", n);
-		goto out;
-	}
-	layout->timeline = t;
-	layout->n_workers = p->n_workers;
+		n += has_run(t, j) ? (size_t)orr_jobs_n_at(t->jobs, j) : 0;
+	*layout = (struct orr_layout){.timeline = t, .n_workers = p->n_workers};
+	seen = orr_arrays_add(&layout->all, (size_t)p->n_stages, sizeof(*seen));
+	layout->first =
+		orr_arrays_add(&layout->all, (size_t)p->n_workers + 1, sizeof(*layout->first));
+	layout->cells = orr_arrays_add(&layout->all, n, sizeof(*layout->cells));
+	if ((code = orr_arrays_check(&layout->all, "drawing", err)))
+		return code;
+	fill(layout);
 	measure(layout);
 	choose_unit(layout);
-	fill(layout);
 	measure_labels(layout);
 	layout->most_stages = count_stages(layout, seen);
-	*out = layout;
-	layout = NULL;
-out:
-	free(seen);
-	orr_layout_destroy(layout);
-	return code;
-}
-
-void orr_layout_destroy(struct orr_layout *layout)
-{
-	if (!layout)
-		return;
-	free(layout->cells);
-	free(layout->first);
-	free(layout);
+	return 0;
 }
 
 int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n)
@@ -183,20 +158,26 @@ int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n)
 	return tick;
 }
 
-const char *orr_layout_tick_print(const struct orr_layout *layout, char *buffer, size_t size,
-				  int64_t time_ns)
+const char *orr_layout_tick_text(const struct orr_layout *layout, int64_t time_ns)
 {
-	(void)snprintf(buffer, size, "%.12g", (double)time_ns / (double)layout->unit_ns);
-	return buffer;
+	return orr_text("%.12g", (double)time_ns / (double)layout->unit_ns);
 }
 
-const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cell)
+const char *orr_layout_label(const struct orr_cell *cell, enum orr_label label)
 {
 	if (cell->kind == ORR_KIND_UPDATE)
-		(void)snprintf(buffer, size, "%dU", cell->s);
-	else
-		(void)snprintf(buffer, size, "%d%c%d", cell->s, "FBW"[cell->kind], cell -> b);
-	return buffer;
+		return label == ORR_LABEL_JOB ? orr_text("%dU", cell->s) : "U";
+	if (label == ORR_LABEL_JOB)
+		return orr_text("%d%c%d", cell->s, "FBW"[cell->kind], cell -> b);
+	return orr_text("%d", label == ORR_LABEL_NUMBER ? cell->b : cell->b % 10);
+}
+
+const char *orr_layout_worker(const struct orr_timeline *t, int w)
+{
+	char is[ORR_WORKER_TEXT];
+
+	return orr_text("w%d%s", w,
+			orr_worker_print(is, sizeof(is), &t->jobs->pipeline->machine, w));
 }
 
 int orr_layout_finish(FILE *file, const char *what, struct orr_error *err)

@@ -3,6 +3,7 @@
  * Text, SVG and trace draw from this, so that simulated and measured timelines look alike. */
 #include <stdint.h>
 #include <stdio.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 struct orr_timeline;
@@ -32,20 +33,22 @@ struct orr_layout {
 	int last_s, last_b; /* the largest numbers to be printed */
 	const char *unit;   /* of the axis: "units", "s", "ms", "us" or "ns" */
 	int64_t unit_ns;
+	struct orr_arrays all; /* owned */
 };
 
-/* Jobs that never ran are left out. *out borrows t. */
-int orr_layout_create(struct orr_layout **out, const struct orr_timeline *t, struct orr_error *err);
-void orr_layout_destroy(struct orr_layout *layout); /* NULL is fine */
+/* Jobs that never ran are left out. The layout borrows t. */
+int orr_layout_init(struct orr_layout *layout, const struct orr_timeline *t, struct orr_error *err);
 
 /* A round distance (1, 2 or 5 times a power of ten): at most n ticks after 0 on the axis. */
 int64_t orr_layout_tick_ns(const struct orr_layout *layout, int n);
-/* A tick's label, in the axis' unit, which is not printed. Returns buffer. */
-const char *orr_layout_tick_print(const struct orr_layout *layout, char *buffer, size_t size,
-				  int64_t time_ns);
-
-/* "2F0"; an update is "2U". Returns buffer. */
-const char *orr_cell_print(char *buffer, size_t size, const struct orr_cell *cell);
+/* A tick's label, in the axis' unit, which is not printed. This and the next in the memory of
+ * orr_text(). */
+const char *orr_layout_tick_text(const struct orr_layout *layout, int64_t time_ns);
+/* "2F0", or the microbatch, or its last digit; an update is "2U", or "U". */
+enum orr_label { ORR_LABEL_JOB, ORR_LABEL_NUMBER, ORR_LABEL_DIGIT };
+const char *orr_layout_label(const struct orr_cell *cell, enum orr_label label);
+/* "w1 gpu.0 x2": the name of a worker's row. */
+const char *orr_layout_worker(const struct orr_timeline *t, int w);
 
 /* The end of every writer: flush, and say so if the file did not take everything. */
 int orr_layout_finish(FILE *file, const char *what, struct orr_error *err);

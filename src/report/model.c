@@ -93,7 +93,7 @@ static const char *size(int64_t bytes)
 }
 
 /* "12.3 MFLOP" */
-static const char *flops(char *buffer, size_t size, int64_t n)
+static const char *flops(int64_t n)
 {
 	static const char *const names[] = {"", "k", "M", "G", "T", "P"};
 	double value = (double)n;
@@ -101,8 +101,7 @@ static const char *flops(char *buffer, size_t size, int64_t n)
 
 	for (; i < 5 && value >= 999.5; i++)
 		value /= 1000;
-	(void)snprintf(buffer, size, "%.3g %sFLOP", value, names[i]);
-	return buffer;
+	return orr_text("%.3g %sFLOP", value, names[i]);
 }
 
 static void write_not_counted(FILE *file, const struct orr_graph *g)
@@ -115,10 +114,9 @@ static void write_not_counted(FILE *file, const struct orr_graph *g)
 
 		if (orr_operator_is_counted(o))
 			continue;
-		fprintf(file, "%s%s%s%s%s", n++ ? ", " : "not known, counted as 0 FLOP: ", o->name,
-			o->label ? " (" : "",
-			o->label ? orr_utf8_print(text, sizeof(text), o->label) : "",
-			o->label ? ")" : "");
+		fprintf(file, "%s%s", n++ ? ", " : "not known, counted as 0 FLOP: ", o->name);
+		if (o->label)
+			fprintf(file, " (%s)", orr_utf8_print(text, sizeof(text), o->label));
 	}
 	if (n)
 		fprintf(file, "\n");
@@ -127,7 +125,7 @@ static void write_not_counted(FILE *file, const struct orr_graph *g)
 static void write_head(FILE *file, const struct orr_graph *g)
 {
 	struct totals t = sum_up(g, -1);
-	char a[32], b[32], c[32];
+	char profiled[32];
 	int pinned = n_stages(g);
 
 	fprintf(file, "%s: %s", g->name, orr_count_text(g->n_operators, "operator"));
@@ -142,8 +140,7 @@ static void write_head(FILE *file, const struct orr_graph *g)
 		fprintf(file,
 			"per sample: forward %s, backward %s (input gradient) + %s (weight "
 			"gradient)\n",
-			flops(a, sizeof(a), t.forward_flops), flops(b, sizeof(b), t.backward_flops),
-			flops(c, sizeof(c), t.weight_flops));
+			flops(t.forward_flops), flops(t.backward_flops), flops(t.weight_flops));
 		fprintf(file, "stash per sample: %s\n", size(4 * t.stash_floats));
 	} else {
 		fprintf(file, "parameters: %s\n", size(t.parameter_bytes));
@@ -156,15 +153,15 @@ static void write_head(FILE *file, const struct orr_graph *g)
 		fprintf(file, "\n");
 	}
 	if (g->profiled.hardware)
-		fprintf(file, "profiled: %s\n", orr_profiled_print(a, sizeof(a), &g->profiled));
+		fprintf(file, "profiled: %s\n",
+			orr_profiled_print(profiled, sizeof(profiled), &g->profiled));
 	write_not_counted(file, g);
 	for (int i = 0; i < g->n_encoders; i++) {
 		struct totals e = sum_up(g, i);
 
 		fprintf(file, "encoder %s: %s, %s of parameters, forward %s\n", g->encoders[i],
 			orr_count_text(e.n_operators, "operator"), size(e.parameter_bytes),
-			is_study(g) ? duration(g, e.forward_ns)
-				    : flops(b, sizeof(b), e.forward_flops));
+			is_study(g) ? duration(g, e.forward_ns) : flops(e.forward_flops));
 	}
 }
 
@@ -202,16 +199,14 @@ static void write_inputs(FILE *file, const struct orr_graph *g, const struct orr
 	fprintf(file, "\n");
 }
 
-static const char *stage(char buffer[16], const struct orr_operator *o)
+static const char *stage(const struct orr_operator *o)
 {
-	(void)snprintf(buffer, 16, o->stage >= 0 ? "%d" : "-", o->stage);
-	return buffer;
+	return o->stage >= 0 ? orr_text("%d", o->stage) : "-";
 }
 
 static void write_model(FILE *file, const struct orr_graph *g)
 {
 	int width = name_width(g);
-	char a[32], b[32], s[16];
 
 	fprintf(file, "\n%-*s  %-21s  %5s  %7s  %10s  %10s  %10s  %9s  %s\n", width, "operator",
 		"op", "stage", "columns", "parameters", "forward", "backward", "stash", "reads");
@@ -219,9 +214,9 @@ static void write_model(FILE *file, const struct orr_graph *g)
 		const struct orr_operator *o = &g->operators[i];
 
 		fprintf(file, "%-*s  %-21s  %5s  %7lld  %10lld  %10s  %10s  %9s  ", width, o->name,
-			orr_operator_op(o), stage(s, o), (long long)o->width,
-			(long long)o->n_parameters, flops(a, sizeof(a), o->forward_flops),
-			flops(b, sizeof(b), input_flops(o) + weight_flops(o)),
+			orr_operator_op(o), stage(o), (long long)o->width,
+			(long long)o->n_parameters, flops(o->forward_flops),
+			flops(input_flops(o) + weight_flops(o)),
 			size(4 * orr_operator_stash_floats(o)));
 		write_inputs(file, g, o);
 	}
@@ -231,7 +226,6 @@ static void write_costs(FILE *file, const struct orr_graph *g)
 {
 	static const char format[] = "%-*s  %5s  %9s  %9s  %9s  %10s  %9s  %10s  ";
 	int width = name_width(g);
-	char s[16];
 
 	fputc('\n', file);
 	fprintf(file, format, width, "operator", "stage", "forward", "backward", "weight",
@@ -240,7 +234,7 @@ static void write_costs(FILE *file, const struct orr_graph *g)
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
 
-		fprintf(file, format, width, o->name, stage(s, o), duration(g, o->forward_ns),
+		fprintf(file, format, width, o->name, stage(o), duration(g, o->forward_ns),
 			o->has_input_gradient ? duration(g, o->backward_ns) : "-",
 			o->has_weight_gradient ? duration(g, o->weight_ns) : "-",
 			size(o->activation_bytes), size(o->stash_bytes), size(o->parameter_bytes));
@@ -377,12 +371,10 @@ static json_t *operator_json(const struct orr_graph *g, const struct orr_operato
 			orr_json_set(&object, costs[k].key,
 				     k < 4 ? orr_json_time(costs[k].value)
 					   : json_integer(costs[k].value));
-	orr_json_set(&object, "parameter_bytes", json_integer(orr_operator_parameter_bytes(o)));
-	orr_json_set(&object, "frozen", json_boolean(o->frozen));
-	if (o->share)
-		orr_json_set(&object, "share", json_string(o->share));
-	if (o->gather)
-		orr_json_set(&object, "gather", json_string("minibatch"));
+	orr_json_update(&object,
+			json_pack("{s:I, s:b, s:s*, s:s*}", "parameter_bytes",
+				  (json_int_t)orr_operator_parameter_bytes(o), "frozen", o->frozen,
+				  "share", o->share, "gather", o->gather ? "minibatch" : NULL));
 	if (o->n_gang)
 		orr_json_set(&object, "gang", json_integer(o->n_gang));
 	if (o->gang)

@@ -5,44 +5,36 @@
 #include "base/json.h"
 #include "base/quantity.h"
 
-const char *orr_noise_title(char buffer[ORR_NOISE_TITLE], const struct orr_noise *noise)
+const char *orr_noise_title(const struct orr_noise *noise)
 {
 	char kind[32];
 
-	(void)snprintf(buffer, ORR_NOISE_TITLE, "noise: %s, %s, seed %llu",
-		       orr_noise_print(kind, sizeof(kind), noise),
-		       orr_count_text(noise->n_samples, "sample"), (unsigned long long)noise->seed);
-	return buffer;
+	return orr_text("noise: %s, %s, seed %llu", orr_noise_print(kind, sizeof(kind), noise),
+			orr_count_text(noise->n_samples, "sample"),
+			(unsigned long long)noise->seed);
 }
 
-const char *orr_noise_duration(char *buffer, size_t size, int64_t ns, bool units)
+const char *orr_noise_duration(int64_t ns, bool units)
 {
 	int64_t digit = 1;
 
 	while (ns / digit >= 100000)
 		digit *= 10;
-	return orr_duration_print(buffer, size, (ns + digit / 2) / digit * digit, units);
+	return orr_duration_text((ns + digit / 2) / digit * digit, units);
 }
 
-static void write_spread(FILE *file, const char *name, const struct orr_spread *spread, bool units)
+static void write_spread(FILE *file, const char *name, const struct orr_spread *x, bool units)
 {
-	const int64_t ns[] = {spread->plain_ns, spread->median_ns, spread->p95_ns,
-			      spread->worst_ns};
-	char cell[40];
-
-	fprintf(file, "  %-8s", name);
-	for (int i = 0; i < 4; i++)
-		fprintf(file, "  %10s", orr_noise_duration(cell, sizeof(cell), ns[i], units));
-	fprintf(file, "\n");
+	fprintf(file, "  %-8s  %10s  %10s  %10s  %10s\n", name,
+		orr_noise_duration(x->plain_ns, units), orr_noise_duration(x->median_ns, units),
+		orr_noise_duration(x->p95_ns, units), orr_noise_duration(x->worst_ns, units));
 }
 
 void orr_noise_write(FILE *file, const struct orr_noise *noise, const struct orr_noisy *noisy,
 		     bool units)
 {
-	char title[ORR_NOISE_TITLE];
-
-	fprintf(file, "\n%s\n  %-8s  %10s  %10s  %10s  %10s\n", orr_noise_title(title, noise),
-		"order", "makespan", "median", "p95", "worst");
+	fprintf(file, "\n%s\n  %-8s  %10s  %10s  %10s  %10s\n", orr_noise_title(noise), "order",
+		"makespan", "median", "p95", "worst");
 	write_spread(file, "strict", &noisy->strict, units);
 	if (noisy->has_greedy)
 		write_spread(file, "greedy", &noisy->greedy, units);

@@ -228,16 +228,6 @@ static void write_worlds(const struct writer *w)
 		    seconds(w, plan->slowest.pieces_bound_s));
 }
 
-static void write_untested(const struct writer *w)
-{
-	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, w->plan->tried.jobs);
-	char text[256];
-
-	if (n)
-		say(w, "\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
-}
-
 /* A chain's plan can be run slower in less memory: each period at which its fullest worker holds
  * less. */
 static int write_periods(const struct writer *w, struct orr_error *err)
@@ -295,6 +285,7 @@ static void write_split(const struct writer *w, const struct orr_split_plan *spl
 int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_split_plan *split,
 		      char *(*name_options)(char *line), struct orr_error *err)
 {
+	struct orr_untested untested = orr_untested_find(plan->tried.jobs);
 	struct writer w = {file, plan, name_options, false};
 	int code;
 
@@ -303,7 +294,8 @@ int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_
 	write_idle(&w);
 	write_coarse(&w);
 	write_worlds(&w);
-	write_untested(&w);
+	if (untested.n)
+		say(&w, "\n%s\n", orr_untested_text(&untested));
 	if (!(code = write_periods(&w, err)))
 		code = orr_plan_advise(plan, write_advice, &w, err);
 	if (!code && split)
@@ -329,13 +321,13 @@ json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_pla
 			 bool embed, char *(*name_options)(char *line), struct orr_error *err)
 {
 	struct listed advice = {NULL, name_options};
-	struct orr_untested untested[ORR_MOST_UNTESTED];
+	struct orr_untested untested = orr_untested_find(plan->tried.jobs);
 	json_t *json =
 		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
 
 	if (!json)
 		return NULL;
-	orr_untested_json(&json, untested, orr_untested_find(untested, plan->tried.jobs));
+	orr_untested_json(&json, &untested);
 	advice.lines = json_array();
 	if (orr_plan_advise(plan, list_advice, &advice, err)) {
 		json_decref(advice.lines);
@@ -343,7 +335,5 @@ json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_pla
 		return NULL;
 	}
 	orr_json_set(&json, "advice", advice.lines);
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	return json;
+	return orr_json_check(json, "no memory for the report", err);
 }

@@ -8,7 +8,6 @@
 #include "pipeline/machine_text.h"
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "parts.h"
 #include "base/json.h"
 #include "pipeline/parameter_cost.h"
 #include "plan/plan_file.h"
@@ -169,23 +168,18 @@ static double percent_above(int64_t ns, int64_t bound_ns)
 /* Where the schedule seeks it. */
 static void write_span(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
-	bool units = t->jobs->pipeline->units;
+	bool units = t->jobs->pipeline->units, met = f->span_ns == t->jobs->span_bound_ns;
 	int64_t bound_ns = t->jobs->span_bound_ns;
 
 	if (!bound_ns)
 		return;
 	fprintf(file, "span         %s, sought in place of the makespan; ",
 		orr_time_text(f->span_ns, units));
-	if (f->span_ns == bound_ns)
-		fprintf(file,
-			"no order on these workers within the limits of %s has a shorter one\n",
-			t->jobs->schedule);
-	else
-		fprintf(file,
-			"%.1f%% above %s, its lower bound on these workers within the limits of "
-			"%s\n",
-			percent_above(f->span_ns, bound_ns), orr_time_text(bound_ns, units),
-			t->jobs->schedule);
+	if (!met)
+		fprintf(file, "%.1f%% above %s, its lower bound",
+			percent_above(f->span_ns, bound_ns), orr_time_text(bound_ns, units));
+	fprintf(file, "%s on these workers within the limits of %s%s\n", met ? "no order" : "",
+		t->jobs->schedule, met ? " has a shorter one" : "");
 }
 
 static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
@@ -226,13 +220,9 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	fputc('\n', file);
 }
 
-static const char *print_range(char cell[CELL], int least, int most)
+static const char *range_text(int least, int most)
 {
-	if (least == most)
-		(void)snprintf(cell, CELL, "%d", most);
-	else
-		(void)snprintf(cell, CELL, "%d to %d", least, most);
-	return cell;
+	return least == most ? orr_text("%d", most) : orr_text("%d to %d", least, most);
 }
 
 /* Of an asynchronous schedule: its steady state and the versions of its parameters. */
@@ -241,7 +231,6 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	const struct orr_versions *v = t->jobs->versions;
 	const struct orr_steady *steady = &f->steady;
-	char cell[CELL];
 
 	if (!t->measured)
 		fprintf(file, "\nstart-up     %s\n", orr_time_text(steady->startup_ns, p->units));
@@ -262,7 +251,7 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 		orr_versions_steady(v, s, &least, &most);
 		fprintf(file, "s%-6d  %8d  %12d  %9s  %8d  %s\n", s,
 			t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
-			print_range(cell, least, most), v->peak[s],
+			range_text(least, most), v->peak[s],
 			orr_size_text(v->peak[s] * p->stages[s].parameter_bytes));
 	}
 }
@@ -433,7 +422,5 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 			      json_object_update_new(
 				      json_array_get(json_object_get(plan, "worker"), (size_t)w),
 				      orr_plan_order_json(t->jobs, w)));
-	if (!plan)
-		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
-	return plan;
+	return orr_json_check(plan, "plan: no memory for its JSON", err);
 }

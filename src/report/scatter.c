@@ -46,7 +46,7 @@ struct label {
 
 struct scatter {
 	const struct orr_comparison *comparison;
-	struct svg svg;
+	FILE *file;
 	struct svg_axis time, memory;
 	struct label *labels; /* owned; a point each */
 	int n_labels;
@@ -135,46 +135,50 @@ static void make_axes(struct scatter *scatter)
 	scatter->memory = axis_make(low[1], high[1], c->bytes || !c->several_cuts);
 }
 
+static const char *memory_text(const struct orr_comparison *c, double at)
+{
+	return c->bytes ? orr_size_text((int64_t)(at + 0.5))
+			: orr_text(c->several_cuts ? "%.3g" : "%.0f", at);
+}
+
 static void write_axes(const struct scatter *scatter)
 {
 	const struct orr_comparison *c = scatter->comparison;
-	FILE *file = scatter->svg.file;
+	FILE *file = scatter->file;
 	const struct svg_axis *axis = &scatter->time;
-	char text[96];
 
 	fprintf(file,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"" ROW_FILL "\"/>\n",
 		PLOT_LEFT, PLOT_TOP, PLOT_RIGHT - PLOT_LEFT, PLOT_BOTTOM - PLOT_TOP);
 	for (double at = axis_first(axis); at <= axis->high; at = axis_next(axis, at)) {
-		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%.1f,%dV%d\"/>\n", x_of(scatter, at),
-			PLOT_TOP, PLOT_BOTTOM);
-		orr_svg_write_text(
-			&scatter->svg, x_of(scatter, at), PLOT_BOTTOM + 18,
-			"class=\"tick\" text-anchor=\"middle\"",
-			orr_duration_print(text, sizeof(text), (int64_t)(at + 0.5), c->units));
+		double x = x_of(scatter, at);
+
+		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%.1f,%dV%d\"/>\n", x, PLOT_TOP,
+			PLOT_BOTTOM);
+		orr_svg_write_text(file, x, PLOT_BOTTOM + 18,
+				   "class=\"tick\" text-anchor=\"middle\"",
+				   orr_duration_text((int64_t)(at + 0.5), c->units));
 	}
 	axis = &scatter->memory;
 	for (double at = axis_first(axis); at <= axis->high; at = axis_next(axis, at)) {
-		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%d,%.1fH%d\"/>\n", PLOT_LEFT,
-			y_of(scatter, at), PLOT_RIGHT);
-		if (c->bytes)
-			orr_size_print(text, sizeof(text), (int64_t)(at + 0.5));
-		else
-			(void)snprintf(text, sizeof(text), c->several_cuts ? "%.3g" : "%.0f", at);
-		orr_svg_write_text(&scatter->svg, PLOT_LEFT - 8, y_of(scatter, at) + 4,
-				   "class=\"tick\" text-anchor=\"end\"", text);
+		double y = y_of(scatter, at);
+
+		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%d,%.1fH%d\"/>\n", PLOT_LEFT, y,
+			PLOT_RIGHT);
+		orr_svg_write_text(file, PLOT_LEFT - 8, y + 4, "class=\"tick\" text-anchor=\"end\"",
+				   memory_text(c, at));
 	}
-	(void)snprintf(text, sizeof(text), "makespan%s%s", c->units ? ", units" : "",
-		       scatter->time.logarithmic ? ", logarithmic" : "");
-	orr_svg_write_text(&scatter->svg, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
-			   "class=\"axis\" text-anchor=\"middle\"", text);
-	(void)snprintf(text, sizeof(text), "%s of the worker that %s%s",
-		       c->bytes          ? "memory"
-		       : c->several_cuts ? "stage stashes / stages"
-					 : "stage stashes",
-		       c->bytes ? "needs most" : "holds most",
-		       scatter->memory.logarithmic ? ", logarithmic" : "");
-	orr_svg_write_text(&scatter->svg, PLOT_LEFT, PLOT_TOP - 10, "class=\"axis\"", text);
+	orr_svg_write_text(file, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
+			   "class=\"axis\" text-anchor=\"middle\"",
+			   orr_text("makespan%s%s", c->units ? ", units" : "",
+				    scatter->time.logarithmic ? ", logarithmic" : ""));
+	orr_svg_write_text(file, PLOT_LEFT, PLOT_TOP - 10, "class=\"axis\"",
+			   orr_text("%s%s",
+				    c->bytes ? "memory of the worker that needs most"
+				    : c->several_cuts
+					    ? "stage stashes / stages of the worker that holds most"
+					    : "stage stashes of the worker that holds most",
+				    scatter->memory.logarithmic ? ", logarithmic" : ""));
 }
 
 /* ---- labels ---- */
@@ -209,7 +213,6 @@ static int make_labels(struct scatter *scatter, struct orr_error *err)
 		return orr_fail(err, ORR_E_NOMEM, "scatter: no memory for %d labels", c->n_fitting);
 	for (int i = 0; i < c->n_fitting; i++) {
 		const struct orr_contender *x = &c->contenders[i];
-		char name[ORR_CONTENDER_NAME];
 		double at_x = x_of(scatter, (double)x->makespan_ns);
 		double at_y = y_of(scatter, orr_contender_memory(c, x));
 		int k = 0;
@@ -223,7 +226,7 @@ static int make_labels(struct scatter *scatter, struct orr_error *err)
 			scatter->labels[k] = (struct label){.x = at_x, .y = at_y};
 		}
 		scatter->labels[k].on_front = scatter->labels[k].on_front || x->on_front;
-		if ((code = add_name(&scatter->labels[k], orr_contender_print(name, c, x), err)))
+		if ((code = add_name(&scatter->labels[k], orr_contender_text(c, x), err)))
 			return code;
 	}
 	return 0;
@@ -290,7 +293,7 @@ static void write_line(const struct scatter *scatter, const struct label *label)
 	double y = between(label->y, box->y, box->y + box->height);
 
 	if (hypot(x - label->x, y - label->y) > NEAR)
-		fprintf(scatter->svg.file,
+		fprintf(scatter->file,
 			"<path stroke=\"" QUIET
 			"\" stroke-width=\"0.6\" d=\"M%.1f,%.1fL%.1f,%.1f\"/>\n",
 			label->x, label->y, x, y);
@@ -305,7 +308,7 @@ static void write_label(const struct scatter *scatter, const struct label *label
 		size_t length = strcspn(at, "\n");
 
 		(void)snprintf(line, sizeof(line), "%.*s", (int)length, at);
-		orr_svg_write_text(&scatter->svg, label->box.x, label->box.y + n++ * LINE + FONT,
+		orr_svg_write_text(scatter->file, label->box.x, label->box.y + n++ * LINE + FONT,
 				   label->on_front ? "class=\"label front\"" : "class=\"label\"",
 				   line);
 		at += length;
@@ -325,13 +328,12 @@ static void write_front(const struct scatter *scatter)
 
 		if (!x->on_front)
 			continue;
-		fprintf(scatter->svg.file,
-			n++ ? "H%.1fV%.1f" : "<path class=\"front\" d=\"M%.1f,%.1f",
+		fprintf(scatter->file, n++ ? "H%.1fV%.1f" : "<path class=\"front\" d=\"M%.1f,%.1f",
 			x_of(scatter, (double)x->makespan_ns),
 			y_of(scatter, orr_contender_memory(c, x)));
 	}
 	if (n)
-		fprintf(scatter->svg.file, "\"/>\n");
+		fprintf(scatter->file, "\"/>\n");
 }
 
 static void write_points(const struct scatter *scatter)
@@ -339,7 +341,7 @@ static void write_points(const struct scatter *scatter)
 	for (int i = 0; i < scatter->n_labels; i++)
 		write_line(scatter, &scatter->labels[i]);
 	for (int i = 0; i < scatter->n_labels; i++)
-		fprintf(scatter->svg.file,
+		fprintf(scatter->file,
 			"<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" stroke=\"%s\" fill=\"%s\"/>\n",
 			scatter->labels[i].x, scatter->labels[i].y, RADIUS,
 			scatter->labels[i].on_front ? FRONT : OTHERS,
@@ -351,7 +353,7 @@ static void write_points(const struct scatter *scatter)
 int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
 		       struct orr_error *err)
 {
-	struct scatter scatter = {.comparison = c, .svg = {.file = file}};
+	struct scatter scatter = {.comparison = c, .file = file};
 	int code;
 
 	make_axes(&scatter);
@@ -373,9 +375,8 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 		";stroke-width:1.5;stroke-dasharray:5 3}</style>\n"
 		"<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
 		WIDTH, HEIGHT, WIDTH, HEIGHT, FONT, WIDTH, HEIGHT);
-	orr_svg_write_text(&scatter.svg, PLOT_LEFT, 28, "font-size=\"17\" font-weight=\"bold\"",
-			   title);
-	orr_svg_write_text(&scatter.svg, PLOT_LEFT, 48, "class=\"axis\"",
+	orr_svg_write_text(file, PLOT_LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
+	orr_svg_write_text(file, PLOT_LEFT, 48, "class=\"axis\"",
 			   c->n_fitting ? "filled: nothing is both faster and smaller"
 					: "no schedule fits");
 	if (c->n_fitting) {

@@ -5,8 +5,8 @@
 
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
-#include "parts.h"
 #include "base/json.h"
+#include "base/max.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "text_table.h"
@@ -20,16 +20,13 @@
 
 int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct orr_error *err)
 {
-	int n = p->graph ? p->graph->n_operators : 0;
+	int n = p->graph ? p->graph->n_operators : 0, code;
 
-	*m = (struct orr_members){.pipeline = p,
-				  .first = calloc((size_t)p->n_stages + 2, sizeof(*m->first)),
-				  .operators = calloc((size_t)n + 1, sizeof(*m->operators))};
-	if (!m->first || !m->operators) {
-		orr_members_fini(m);
-		return orr_fail(err, ORR_E_NOMEM, "stages: no memory for a list of %d",
-				p->n_stages);
-	}
+	*m = (struct orr_members){.pipeline = p};
+	m->first = orr_arrays_add(&m->all, (size_t)p->n_stages + 2, sizeof(*m->first));
+	m->operators = orr_arrays_add(&m->all, (size_t)n + 1, sizeof(*m->operators));
+	if ((code = orr_arrays_check(&m->all, "stages", err)))
+		return code;
 	for (int i = 0; i < n; i++)
 		m->first[p->stage_of[i] + 2]++;
 	for (int s = 0; s < p->n_stages; s++)
@@ -37,13 +34,6 @@ int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct
 	for (int i = 0; i < n; i++)
 		m->operators[m->first[p->stage_of[i] + 1]++] = i;
 	return 0;
-}
-
-void orr_members_fini(struct orr_members *m)
-{
-	free(m->first);
-	free(m->operators);
-	*m = (struct orr_members){0};
 }
 
 static const char *name_of(const struct orr_members *m, int i)
@@ -80,8 +70,8 @@ const char *orr_workers_print(char *buffer, size_t size, const int *workers, int
 	size_t length = 0;
 
 	for (int i = 1; i < n; i++) {
-		low = workers[i] < low ? workers[i] : low;
-		high = workers[i] > high ? workers[i] : high;
+		low = (int)smaller(workers[i], low);
+		high = (int)larger(workers[i], high);
 	}
 	if (n > 1 && high - low == n - 1)
 		(void)snprintf(buffer, size, "%d-%d", low, high);
@@ -150,6 +140,24 @@ static int64_t duration_ns(const struct orr_jobs *jobs, int s, enum orr_pass d)
 	return (int64_t)(sum / n + 0.5);
 }
 
+const char *orr_part_text(const struct orr_pipeline *p, int s)
+{
+	const struct orr_split *split = p->split;
+
+	return !split ? ""
+		      : orr_text("stage %d, worker %d of %d, level %d", split->stage[s],
+				 split->shard[s], split->width[split->stage[s]], split->level[s]);
+}
+
+json_t *orr_part_json(const struct orr_pipeline *p, int s)
+{
+	const struct orr_split *split = p->split;
+
+	return json_pack("{s:i, s:i, s:i, s:i}", "stage", split->stage[s], "worker",
+			 split->shard[s], "workers", split->width[split->stage[s]], "level",
+			 split->level[s]);
+}
+
 /* ---- text ---- */
 
 enum { STAGE, PART, WORKER, OWNER, FORWARD, BACKWARD, WEIGHT, PARAMETERS, OPERATORS, N_COLUMNS };
@@ -157,7 +165,7 @@ enum { STAGE, PART, WORKER, OWNER, FORWARD, BACKWARD, WEIGHT, PARAMETERS, OPERAT
 struct list {
 	const struct orr_jobs *jobs;
 	struct orr_members members;
-	int *workers;
+	int *workers; /* [n_workers], as are those seen */
 	bool *seen;
 	struct orr_column columns[N_COLUMNS];
 	bool again; /* some stage recomputes */
@@ -177,7 +185,7 @@ static void fill_row(void *user, int s, orr_cell_text *cells)
 	int n = find_workers(x->workers, x->seen, jobs, s);
 
 	(void)snprintf(cells[STAGE], ORR_CELL, "s%d", s);
-	orr_part_print(cells[PART], ORR_CELL, p, s);
+	(void)snprintf(cells[PART], ORR_CELL, "%s", orr_part_text(p, s));
 	orr_workers_print(cells[WORKER], MOST_WORKERS, x->workers, n);
 	orr_workers_print(cells[OWNER], MOST_WORKERS, jobs->owners + jobs->first_owner[s],
 			  jobs->first_owner[s + 1] - jobs->first_owner[s]);
@@ -253,19 +261,9 @@ static int list_init(struct list *x, const struct orr_jobs *jobs, struct orr_err
 	*x = (struct list){.jobs = jobs};
 	if ((code = orr_members_init(&x->members, jobs->pipeline, err)))
 		return code;
-	x->workers = calloc(n_workers, sizeof(*x->workers));
-	x->seen = calloc(n_workers, sizeof(*x->seen));
-	if (x->workers && x->seen)
-		return 0;
-	return orr_fail(err, ORR_E_NOMEM, "stages: no memory for %d workers",
-			jobs->pipeline->n_workers);
-}
-
-static void list_fini(struct list *x)
-{
-	orr_members_fini(&x->members);
-	free(x->workers);
-	free(x->seen);
+	x->workers = orr_arrays_add(&x->members.all, n_workers, sizeof(*x->workers));
+	x->seen = orr_arrays_add(&x->members.all, n_workers, sizeof(*x->seen));
+	return orr_arrays_check(&x->members.all, "stages", err);
 }
 
 int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *err)
@@ -277,7 +275,7 @@ int orr_stages_write(FILE *file, const struct orr_jobs *jobs, struct orr_error *
 		write_table(file, &x);
 		write_tied(file, jobs);
 	}
-	list_fini(&x);
+	orr_arrays_free(&x.members.all);
 	return code;
 }
 
@@ -316,13 +314,7 @@ static json_t *stage_json(struct list *x, int s)
 	return json;
 }
 
-static json_t *checked(json_t *array, struct orr_error *err)
-{
-	if (!array)
-		(void)orr_fail(err, ORR_E_NOMEM,
-			       "stages: no JSON: no memory, or a name that is no UTF-8");
-	return array;
-}
+static const char failed[] = "stages: no JSON: no memory, or a name that is no UTF-8";
 
 json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 {
@@ -331,8 +323,8 @@ json_t *orr_stages_json(const struct orr_jobs *jobs, struct orr_error *err)
 
 	for (int s = 0; s < jobs->pipeline->n_stages && array; s++)
 		orr_json_append(&array, stage_json(&x, s));
-	list_fini(&x);
-	return checked(array, err);
+	orr_arrays_free(&x.members.all);
+	return orr_json_check(array, failed, err);
 }
 
 json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
@@ -354,8 +346,8 @@ json_t *orr_stages_cut_json(const struct orr_pipeline *p, struct orr_error *err)
 				  (json_int_t)stage->parameter_bytes, "stash_bytes",
 				  (json_int_t)stage->stash_bytes));
 	}
-	orr_members_fini(&m);
-	return checked(array, err);
+	orr_arrays_free(&m.all);
+	return orr_json_check(array, failed, err);
 }
 
 json_t *orr_tied_json(const struct orr_jobs *jobs)
@@ -380,4 +372,92 @@ json_t *orr_tied_json(const struct orr_jobs *jobs)
 const char *orr_stages_unit(const struct orr_pipeline *p)
 {
 	return p->units ? "units" : "seconds";
+}
+
+/* ---- exchanges ---- */
+
+#define N_COLLECTIVES (ORR_COLLECTIVE_ALL_TO_ALL + 1)
+static const char *const collectives[N_COLLECTIVES] = {
+	[ORR_COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
+	[ORR_COLLECTIVE_ALL_GATHER] = "all-gather",
+	[ORR_COLLECTIVE_ALL_TO_ALL] = "all-to-all",
+};
+
+struct exchanges {
+	int n[N_COLLECTIVES]; /* forward; each has an operator on the first worker */
+	int64_t bytes;        /* between workers of a group, forward and backward */
+};
+
+static struct exchanges find_exchanges(const struct orr_pipeline *p)
+{
+	struct exchanges x = {{0}, 0};
+
+	for (int i = 0; p->graph && i < p->graph->n_operators; i++)
+		x.n[p->graph->operators[i].collective] += p->graph->operators[i].shard == 0;
+	for (int e = 0; e < p->n_edges; e++) {
+		const struct orr_edge *edge = &p->edges[e];
+
+		if (p->split->stage[edge->from] == p->split->stage[edge->to] &&
+		    p->split->shard[edge->from] != p->split->shard[edge->to])
+			x.bytes += edge->bytes + edge->gradient_bytes;
+	}
+	return x;
+}
+
+/* Those that compute. */
+static int count_busy(const struct orr_groups *groups)
+{
+	int n = 0;
+
+	for (int g = 0; g < groups->n; g++)
+		n += groups->jobs->first[g + 1] > groups->jobs->first[g];
+	return n;
+}
+
+static void find_widths(const struct orr_groups *groups, int *least, int *most)
+{
+	*least = *most = groups->first[1];
+	for (int g = 1; g < groups->n; g++) {
+		int width = groups->first[g + 1] - groups->first[g];
+
+		*least = (int)smaller(width, *least);
+		*most = (int)larger(width, *most);
+	}
+}
+
+void orr_groups_write(FILE *file, const struct orr_jobs *jobs)
+{
+	const struct orr_groups *groups = jobs->groups;
+	struct exchanges x;
+	int least, most, busy, n = 0;
+
+	if (!groups)
+		return;
+	busy = count_busy(groups);
+	x = find_exchanges(jobs->pipeline);
+	find_widths(groups, &least, &most);
+	fprintf(file, "split        %s on ", orr_count_text(groups->pipeline.n_stages, "stage"));
+	if (busy < groups->n)
+		fprintf(file, "%d of ", busy);
+	fprintf(file, "%s of ", orr_count_text(groups->n, "group"));
+	if (least < most)
+		fprintf(file, "%d to ", least);
+	fprintf(file, "%d workers; forward of a microbatch ", most);
+	for (int c = 0; c < N_COLLECTIVES; c++)
+		if (collectives[c] && x.n[c])
+			fprintf(file, "%s%s", n++ ? ", " : "",
+				orr_count_text(x.n[c], collectives[c]));
+	fprintf(file, "%s, %s both ways\n", n ? "" : "no exchange", orr_size_text(x.bytes));
+}
+
+json_t *orr_groups_json(const struct orr_jobs *jobs)
+{
+	const struct orr_groups *groups = jobs->groups;
+	struct exchanges x = find_exchanges(jobs->pipeline);
+
+	return json_pack("{s:i, s:o, s:i, s:i, s:i, s:I}", "stages", groups->pipeline.n_stages,
+			 "groups", orr_json_integers(groups->first, groups->n), "reduce_scatters",
+			 x.n[ORR_COLLECTIVE_REDUCE_SCATTER], "all_gathers",
+			 x.n[ORR_COLLECTIVE_ALL_GATHER], "all_to_alls",
+			 x.n[ORR_COLLECTIVE_ALL_TO_ALL], "bytes", (json_int_t)x.bytes);
 }

@@ -3,9 +3,8 @@
 #include <stdlib.h>
 
 #include "orrery/jobs.h"
-#include "pipeline/machine_text.h"
 #include "layout.h"
-#include "parts.h"
+#include "stages.h"
 #include "orrery/timeline.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
@@ -54,44 +53,33 @@ static void write_name(struct trace *trace, const char *what, int thread, const 
 
 static void write_names(struct trace *trace, const char *name)
 {
-	const struct orr_machine *machine = &trace->layout->timeline->jobs->pipeline->machine;
-
 	write_name(trace, "process", 0, name, trace->process);
-	for (int w = 0; w < trace->layout->n_workers; w++) {
-		char is[ORR_WORKER_TEXT], text[ORR_WORKER_TEXT + 16];
-
-		(void)snprintf(text, sizeof(text), "w%d%s", w,
-			       orr_worker_print(is, sizeof(is), machine, w));
-		write_name(trace, "thread", w, text, w);
-	}
+	for (int w = 0; w < trace->layout->n_workers; w++)
+		write_name(trace, "thread", w, orr_layout_worker(trace->layout->timeline, w), w);
 }
 
 static void write_jobs(struct trace *trace)
 {
 	const struct orr_layout *layout = trace->layout;
 	const struct orr_pipeline *p = layout->timeline->jobs->pipeline;
-	char label[64], part[96];
 
-	for (int w = 0; w < layout->n_workers; w++)
-		for (int i = layout->first[w]; i < layout->first[w + 1]; i++) {
-			const struct orr_cell *cell = &layout->cells[i];
-			int64_t duration = cell->end_ns - cell->start_ns;
+	for (int i = 0; i < layout->n_cells; i++) {
+		const struct orr_cell *cell = &layout->cells[i];
+		int64_t duration = cell->end_ns - cell->start_ns;
 
-			start_event(trace, 'X', w, cell->start_ns);
-			fprintf(trace->file,
-				",\"dur\":%lld.%03d,\"name\":\"%s\",\"cat\":\"%s\",\"args\":{"
-				"\"stage\":%d",
-				(long long)(duration / 1000), (int)(duration % 1000),
-				orr_cell_print(label, sizeof(label), cell),
-				cell->kind == ORR_KIND_UPDATE ? "update" : "job", cell->s);
-			if (p->split)
-				fprintf(trace->file, ",\"part of\":\"%s\"",
-					orr_part_print(part, sizeof(part), p, cell->s));
-			if (cell->kind != ORR_KIND_UPDATE)
-				fprintf(trace->file, ",\"microbatch\":%d,\"pass\":\"%c\"", cell->b,
-					orr_pass_letter((enum orr_pass)cell->kind));
-			fprintf(trace->file, "}}");
-		}
+		start_event(trace, 'X', cell->w, cell->start_ns);
+		fprintf(trace->file,
+			",\"dur\":%lld.%03d,\"name\":\"%s\",\"cat\":\"%s\",\"args\":{\"stage\":%d",
+			(long long)(duration / 1000), (int)(duration % 1000),
+			orr_layout_label(cell, ORR_LABEL_JOB),
+			cell->kind == ORR_KIND_UPDATE ? "update" : "job", cell->s);
+		if (p->split)
+			fprintf(trace->file, ",\"part of\":\"%s\"", orr_part_text(p, cell->s));
+		if (cell->kind != ORR_KIND_UPDATE)
+			fprintf(trace->file, ",\"microbatch\":%d,\"pass\":\"%c\"", cell->b,
+				orr_pass_letter((enum orr_pass)cell->kind));
+		fprintf(trace->file, "}}");
+	}
 }
 
 /* An arrow belongs to the job that covers its time: it leaves in the last nanosecond of the
@@ -207,17 +195,17 @@ int orr_diagram_trace(FILE *file, const struct orr_timeline *const *timelines,
 		      const char *const *names, int n_timelines, struct orr_error *err)
 {
 	struct trace trace = {.file = file};
-	struct orr_layout *layout = NULL;
+	struct orr_layout layout;
 	int code = 0;
 
 	fprintf(file, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
 	for (int i = 0; i < n_timelines && !code; i++) {
-		if ((code = orr_layout_create(&layout, timelines[i], err)))
+		if ((code = orr_layout_init(&layout, timelines[i], err)))
 			break;
-		trace.layout = layout;
+		trace.layout = &layout;
 		trace.process = i;
 		code = write_timeline(&trace, names[i], err);
-		orr_layout_destroy(layout);
+		orr_arrays_free(&layout.all);
 	}
 	fprintf(file, "\n]}\n");
 	return code ? code : orr_layout_finish(file, "trace", err);

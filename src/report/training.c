@@ -61,20 +61,16 @@ static const char *name_of(const struct orr_training *r, const struct orr_loss *
 /* ---- text ---- */
 
 /* "2", "1-3", "-". */
-static const char *print_range(char cell[48], int64_t least, int64_t most)
+static const char *range_text(int64_t least, int64_t most)
 {
-	if (least < 0)
-		(void)snprintf(cell, 48, "-");
-	else
-		(void)snprintf(cell, 48, least == most ? "%lld" : "%lld-%lld", (long long)least,
-			       (long long)most);
-	return cell;
+	return least < 0       ? "-"
+	       : least == most ? orr_text("%lld", (long long)least)
+			       : orr_text("%lld-%lld", (long long)least, (long long)most);
 }
 
 static void write_versions(FILE *file, const struct orr_training *r)
 {
 	const struct orr_versions *expected = r->jobs->versions;
-	char found[48], due[48];
 	int64_t n_read = 0, n_wrong = 0;
 
 	if (!r->versions)
@@ -90,9 +86,8 @@ static void write_versions(FILE *file, const struct orr_training *r)
 		if (!v->n_read)
 			continue;
 		orr_versions_steady(expected, s, &least, &most);
-		fprintf(file, "s%-6d %7s (%s)  %9d (%d)\n", s,
-			print_range(found, v->least, v->most), print_range(due, least, most),
-			v->held, expected->peak[s]);
+		fprintf(file, "s%-6d %7s (%s)  %9d (%d)\n", s, range_text(v->least, v->most),
+			range_text(least, most), v->held, expected->peak[s]);
 	}
 	fprintf(file, "passes that read another version than they must: %lld of %lld\n",
 		(long long)n_wrong, (long long)n_read);
@@ -389,7 +384,5 @@ json_t *orr_training_json(const struct orr_training *r, struct orr_error *err)
 		orr_json_set(&json, "measured_versions", versions_json(r));
 	if (r->measured)
 		set_hardware(&json, r);
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	return json;
+	return orr_json_check(json, "no memory for the report", err);
 }

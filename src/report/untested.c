@@ -7,6 +7,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "base/json.h"
+#include "base/quantity.h"
 #include "orrery/machine.h"
 
 /* Which sizes there are; an activation within a stage is one, though it is not sent. */
@@ -72,65 +73,67 @@ static bool leaves_out_operators(const struct orr_pipeline *p)
 	return false;
 }
 
-int orr_untested_find(struct orr_untested list[ORR_MOST_UNTESTED], const struct orr_jobs *jobs)
+static void add(struct orr_untested *u, const char *what, const char *why)
+{
+	u->list[u->n].what = what;
+	u->list[u->n++].why = why;
+}
+
+struct orr_untested orr_untested_find(const struct orr_jobs *jobs)
 {
 	const struct orr_machine *machine = &jobs->pipeline->machine;
 	struct sizes sizes = find_sizes(jobs->pipeline);
 	bool any = sizes.stash || sizes.parameters || sizes.activations;
 	bool limited = has_limited_links(machine), sends = sends_activations(jobs);
 	const char *collective = name_collective(jobs), *none = "no operator has a size";
-	int n = 0;
+	struct orr_untested u = {0};
 
 	if (leaves_out_operators(jobs->pipeline))
-		list[n++] = (struct orr_untested){"some operators", "they are not known and count "
-								    "as 0 FLOP: show names them"};
+		add(&u, "some operators",
+		    "they are not known and count as 0 FLOP: show names them");
 	if (machine->memory_bytes && !sizes.stash && !sizes.parameters)
-		list[n++] = (struct orr_untested){
-			"memory", any ? "no operator has a stash or parameters" : none};
+		add(&u, "memory", any ? "no operator has a stash or parameters" : none);
 	else if (machine->memory_bytes && !sizes.stash)
-		list[n++] = (struct orr_untested){"stashes in memory", "no operator has a stash"};
+		add(&u, "stashes in memory", "no operator has a stash");
 	else if (machine->memory_bytes && !sizes.parameters)
-		list[n++] =
-			(struct orr_untested){"parameters in memory", "no operator has parameters"};
+		add(&u, "parameters in memory", "no operator has parameters");
 	if (limited && !any && (sends || collective))
-		list[n++] = (struct orr_untested){"links", none};
+		add(&u, "links", none);
 	else if (limited && sends && !sizes.activations)
-		list[n++] = (struct orr_untested){"activations on links",
-						  "no operator has an activation"};
+		add(&u, "activations on links", "no operator has an activation");
 	if (collective && (any || !limited) && (!sizes.parameters || !limited))
-		list[n++] = (struct orr_untested){
-			collective, !any                ? none
-				    : !sizes.parameters ? "no operator has parameters"
-				    : machine->latency_ns
-					    ? "links have a latency alone, no bandwidth"
-					    : "links are free"};
-	return n;
+		add(&u, collective,
+		    !any                  ? none
+		    : !sizes.parameters   ? "no operator has parameters"
+		    : machine->latency_ns ? "links have a latency alone, no bandwidth"
+					  : "links are free");
+	return u;
 }
 
-const char *orr_untested_print(char *buffer, size_t size, const struct orr_untested *list, int n)
+const char *orr_untested_text(const struct orr_untested *u)
 {
+	char text[ORR_TEXT] = "";
 	size_t used = 0;
 
-	buffer[0] = '\0';
-	for (int i = 0; i < n && used < size; i++) {
-		bool again = i && !strcmp(list[i].why, list[i - 1].why);
-		bool last = i + 1 == n || strcmp(list[i].why, list[i + 1].why);
+	for (int i = 0; i < u->n && used < sizeof(text); i++) {
+		bool again = i && !strcmp(u->list[i].why, u->list[i - 1].why);
+		bool last = i + 1 == u->n || strcmp(u->list[i].why, u->list[i + 1].why);
 
-		used += (size_t)snprintf(buffer + used, size - used, "%s%s%s%s%s",
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s%s%s",
 					 !i      ? "not tested: "
 					 : again ? ", "
 						 : "; ",
-					 list[i].what, last ? " (" : "", last ? list[i].why : "",
-					 last ? ")" : "");
+					 u->list[i].what, last ? " (" : "",
+					 last ? u->list[i].why : "", last ? ")" : "");
 	}
-	return buffer;
+	return orr_text("%s", text);
 }
 
-void orr_untested_json(json_t **report, const struct orr_untested *list, int n)
+void orr_untested_json(json_t **report, const struct orr_untested *u)
 {
 	json_t *array = json_array();
 
-	for (int i = 0; i < n; i++)
-		orr_json_append(&array, json_string(list[i].what));
+	for (int i = 0; i < u->n; i++)
+		orr_json_append(&array, json_string(u->list[i].what));
 	orr_json_set(report, "not_tested", array);
 }

@@ -66,11 +66,10 @@ int orr_noise_run(struct orr_noisy *out, const struct orr_jobs *jobs, const stru
 
 /* ---- reports of it ---- */
 
-/* "noise: lognormal:0.2, 1000 samples, seed 1". Returns buffer. */
-#define ORR_NOISE_TITLE 96
-const char *orr_noise_title(char buffer[ORR_NOISE_TITLE], const struct orr_noise *noise);
-/* A makespan of it, to five digits. Returns buffer. */
-const char *orr_noise_duration(char *buffer, size_t size, int64_t ns, bool units);
+/* "noise: lognormal:0.2, 1000 samples, seed 1"; see orr_text(). */
+const char *orr_noise_title(const struct orr_noise *noise);
+/* A makespan of it, to five digits. */
+const char *orr_noise_duration(int64_t ns, bool units);
 /* Two rows of makespans, under a heading. */
 void orr_noise_write(FILE *file, const struct orr_noise *noise, const struct orr_noisy *noisy,
 		     bool units);

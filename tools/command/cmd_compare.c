@@ -145,26 +145,6 @@ static void give_title(struct contest *c, const struct options *a, const struct 
 
 /* ---- the result ---- */
 
-static int write_scatter(FILE *file, const void *what, struct orr_error *err)
-{
-	const struct orr_compared *c = what;
-
-	return orr_comparison_svg(file, c->rows, c->title, err);
-}
-
-struct csv {
-	const json_t *report;
-	const struct orr_compared *tables;
-	int n;
-};
-
-static int write_csv(FILE *file, const void *what, struct orr_error *err)
-{
-	const struct csv *csv = what;
-
-	return orr_compared_csv(file, csv->report, csv->tables, csv->n, err);
-}
-
 /* files: and what --svg, --csv and --html ask for. */
 static int print(const struct options *a, const struct orr_compared *tables, int n,
 		 const struct orr_opened *x, bool files, struct orr_error *err)
@@ -173,8 +153,8 @@ static int print(const struct options *a, const struct orr_compared *tables, int
 	json_t *report =
 		wanted ? orr_compared_json(tables, n, x->graph->name, &x->settled.machine, err)
 		       : NULL;
-	const struct csv csv = {report, tables, n};
 	const struct orr_page page = {.command = "compare", .report = report};
+	struct output_stream s;
 	int code = 0;
 
 	if (wanted && !report)
@@ -187,10 +167,11 @@ static int print(const struct options *a, const struct orr_compared *tables, int
 	}
 	if (!code && fflush(stdout))
 		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
-	if (!code && files)
-		code = output_file(a->output.svg, write_scatter, &tables[0], err);
-	if (!code && files)
-		code = output_file(a->output.csv, write_csv, &csv, err);
+	if (!code && files && a->output.svg && !(code = output_begin(&s, a->output.svg, err)))
+		code = output_end(&s, orr_comparison_svg(s.file, tables->rows, tables->title, err),
+				  err);
+	if (!code && files && a->output.csv && !(code = output_begin(&s, a->output.csv, err)))
+		code = output_end(&s, orr_compared_csv(s.file, report, tables, n, err), err);
 	if (!code && files)
 		code = output_html(&a->output, &page, err);
 	json_decref(report);

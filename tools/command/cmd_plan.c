@@ -171,7 +171,7 @@ static int write_plan(const struct options *a, const struct orr_plan *plan,
 
 	if (!json)
 		return ORR_E_NOMEM;
-	if (!(code = output_file(a->out, output_write_json, json, err)))
+	if (!(code = output_write_json(a->out, json, err)))
 		code = output_html(&a->output, &page, err);
 	if (!code && a->output.json)
 		return output_json(json, err);

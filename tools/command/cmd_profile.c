@@ -111,19 +111,14 @@ static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 }
 
 /* GFLOP/s; FLOP per nanosecond. "-": it has no such pass. */
-static const char *rate(char text[16], int64_t flops, int64_t samples, int64_t ns)
+static const char *rate(int64_t flops, int64_t samples, int64_t ns)
 {
-	if (flops && ns)
-		(void)snprintf(text, 16, "%.1f", (double)flops * (double)samples / (double)ns);
-	else
-		(void)snprintf(text, 16, "-");
-	return text;
+	return flops && ns ? orr_text("%.1f", (double)flops * (double)samples / (double)ns) : "-";
 }
 
 static void print_kernels(const struct orr_graph *g, int64_t samples)
 {
 	struct orr_core core;
-	char f[16], b[16], w[16];
 
 	if (!orr_run_core(&core))
 		return;
@@ -139,17 +134,12 @@ static void print_kernels(const struct orr_graph *g, int64_t samples)
 		/* 16 operations and more a float of output */
 		if (!orr_operator_is_loss(o) && o->forward_flops >= 16 * o->width)
 			printf("%-20s %10s %10s %10s\n", o->name,
-			       rate(f, o->forward_flops, samples, o->forward_ns),
-			       rate(b, orr_graph_has_gradient(g, i, 0) ? o->backward_flops : 0,
+			       rate(o->forward_flops, samples, o->forward_ns),
+			       rate(orr_graph_has_gradient(g, i, 0) ? o->backward_flops : 0,
 				    samples, o->backward_ns),
-			       rate(w, o->has_weight_gradient ? o->weight_flops : 0, samples,
+			       rate(o->has_weight_gradient ? o->weight_flops : 0, samples,
 				    o->weight_ns));
 	}
-}
-
-static int write_graph(FILE *file, const void *graph, struct orr_error *err)
-{
-	return orr_graph_write_dot(graph, file, err);
 }
 
 static int check(const struct orr_graph *g, struct options *a, struct orr_error *err)
@@ -220,6 +210,7 @@ static int profile(struct options *a, struct orr_error *err)
 	struct orr_graph *graph = NULL;
 	struct orr_pipeline *pipeline = NULL;
 	struct orr_profile profile = {0};
+	struct output_stream s;
 	int64_t samples;
 	int code;
 
@@ -235,7 +226,8 @@ static int profile(struct options *a, struct orr_error *err)
 		goto out;
 	print(graph, pipeline, &profile);
 	print_kernels(graph, samples);
-	code = output_file(a->out, write_graph, graph, err);
+	if (a->out && !(code = output_begin(&s, a->out, err)))
+		code = output_end(&s, orr_graph_write_dot(graph, s.file, err), err);
 out:
 	orr_profile_fini(&profile);
 	orr_pipeline_destroy(pipeline);
@@ -261,37 +253,30 @@ static struct orr_link worst_of(const struct orr_links *links)
 	return worst;
 }
 
-static const char *without_blanks(char *text)
+/* Without blanks. */
+static void print_word(const char *text)
 {
-	char *to = text;
-
-	for (const char *c = text; *c; c++)
-		if (*c != ' ')
-			*to++ = *c;
-	*to = '\0';
-	return text;
+	for (; *text; text++)
+		if (*text != ' ')
+			(void)putchar(*text);
 }
 
 static void print_links(const struct orr_links *links)
 {
 	struct orr_link worst = worst_of(links);
-	char latency[32], size[32]; /* as options take them */
 
 	printf("%-24s %-24s %10s %12s\n", "rank", "rank", "latency", "bandwidth");
-	for (const struct orr_link *l = links->links; l < links->links + links->n_links; l++) {
-		char a[ORR_HOST_NAME + 16], b[ORR_HOST_NAME + 16], rate[40];
-
-		snprintf(a, sizeof(a), "%d %s", l->a, links->hosts[l->a]);
-		snprintf(b, sizeof(b), "%d %s", l->b, links->hosts[l->b]);
-		snprintf(rate, sizeof(rate), "%s/s",
-			 orr_size_text((int64_t)l->bandwidth_bytes_per_s));
-		printf("%-24s %-24s %10s %12s\n", a, b, orr_duration_text(l->latency_ns, false),
-		       rate);
-	}
-	orr_duration_print(latency, sizeof(latency), worst.latency_ns, false);
-	orr_size_print(size, sizeof(size), (int64_t)worst.bandwidth_bytes_per_s);
-	printf("\nThe slowest, for simulate: --latency %s --bandwidth %s/s\n",
-	       without_blanks(latency), without_blanks(size));
+	for (const struct orr_link *l = links->links; l < links->links + links->n_links; l++)
+		printf("%-24s %-24s %10s %12s\n", orr_text("%d %s", l->a, links->hosts[l->a]),
+		       orr_text("%d %s", l->b, links->hosts[l->b]),
+		       orr_duration_text(l->latency_ns, false),
+		       orr_text("%s/s", orr_size_text((int64_t)l->bandwidth_bytes_per_s)));
+	/* as options take them */
+	printf("\nThe slowest, for simulate: --latency ");
+	print_word(orr_duration_text(worst.latency_ns, false));
+	printf(" --bandwidth ");
+	print_word(orr_size_text((int64_t)worst.bandwidth_bytes_per_s));
+	printf("/s\n");
 }
 
 static json_t *links_json(const struct orr_links *links, struct orr_error *err)
@@ -306,9 +291,7 @@ static json_t *links_json(const struct orr_links *links, struct orr_error *err)
 						"bandwidth", l->bandwidth_bytes_per_s));
 	json = json_pack("{s:i,s:o,s:f,s:f}", "ranks", links->n_ranks, "links", all, "latency",
 			 (double)worst.latency_ns / 1e9, "bandwidth", worst.bandwidth_bytes_per_s);
-	if (!json)
-		orr_fail(err, ORR_E_NOMEM, "no memory for the report");
-	return json;
+	return orr_json_check(json, "no memory for the report", err);
 }
 
 static int profile_links(bool json, struct session *s)

@@ -32,37 +32,36 @@ static void print_wrapped(const char *text)
 static void print_parameter(const struct orr_parameter *parameter)
 {
 	const char *word = parameter->words;
-	char range[160], text[512];
+	const char *range = NULL;
+	char text[512];
 
 	switch (parameter->kind) {
 	case ORR_PARAMETER_WORD:
 		for (int i = 0; i < (int)parameter->otherwise; i++)
 			word = strchr(word, '|') + 1;
-		snprintf(range, sizeof(range), "%s (%.*s)", parameter->words,
-			 (int)strcspn(word, "|"), word);
+		range = orr_text("%s (%.*s)", parameter->words, (int)strcspn(word, "|"), word);
 		break;
 	case ORR_PARAMETER_LIST:
-		snprintf(range, sizeof(range), "%.0f..%.0f-...", parameter->low, parameter->high);
+		range = orr_text("%.0f..%.0f-...", parameter->low, parameter->high);
 		break;
 	case ORR_PARAMETER_MEMORY:
-		snprintf(range, sizeof(range), "0..%.0f, or a size (%.0f)", parameter->high,
-			 parameter->otherwise);
+		range = orr_text("0..%.0f, or a size (%.0f)", parameter->high,
+				 parameter->otherwise);
 		break;
 	case ORR_PARAMETER_DURATION:
-		snprintf(range, sizeof(range), "a duration (%s)",
-			 orr_duration_text((int64_t)parameter->otherwise, false));
+		range = orr_text("a duration (%s)",
+				 orr_duration_text((int64_t)parameter->otherwise, false));
 		break;
 	case ORR_PARAMETER_SIZE:
-		snprintf(range, sizeof(range), "a size (%s)",
-			 orr_size_text((int64_t)parameter->otherwise));
+		range = orr_text("a size (%s)", orr_size_text((int64_t)parameter->otherwise));
 		break;
 	case ORR_PARAMETER_REAL:
 	case ORR_PARAMETER_INTEGER:
 	case ORR_PARAMETER_MICROBATCHES:
 	case ORR_PARAMETER_WORKERS:
 	case ORR_PARAMETER_STASHES:
-		snprintf(range, sizeof(range), "%.15g..%.15g (%.15g)", parameter->low,
-			 parameter->high, parameter->otherwise);
+		range = orr_text("%.15g..%.15g (%.15g)", parameter->low, parameter->high,
+				 parameter->otherwise);
 		break;
 	}
 	snprintf(text, sizeof(text), "%s=%s: %s", parameter->key, range, parameter->summary);

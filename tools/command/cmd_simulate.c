@@ -1,5 +1,6 @@
 /* orrery simulate: file -> graph -> pipeline -> jobs -> timeline -> report. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -10,6 +11,7 @@
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "report/html.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "simulate/measured.h"
 #include "output.h"
@@ -18,7 +20,6 @@
 #include "progress.h"
 #include "base/quantity.h"
 #include "report/report.h"
-#include "study.h"
 #include "orrery/timeline.h"
 #include "report/untested.h"
 #include "schedule/gathers.h"
@@ -99,13 +100,12 @@ static json_t *report_json(const struct orr_opened *x, const struct orr_noise *n
 			   const struct orr_noisy *noisy, const struct measured *measured,
 			   struct orr_error *err)
 {
-	struct orr_untested untested[ORR_MOST_UNTESTED];
-	int n = orr_untested_find(untested, x->tried.jobs);
+	struct orr_untested untested = orr_untested_find(x->tried.jobs);
 	json_t *json = orr_report_json(x->tried.timeline, x->tried.figures, err), *own;
 
 	if (!json)
 		return NULL;
-	orr_untested_json(&json, untested, n);
+	orr_untested_json(&json, &untested);
 	if (noise) {
 		own = orr_noise_json(noise);
 		orr_json_update(&own, orr_noisy_json(noisy));
@@ -114,9 +114,7 @@ static json_t *report_json(const struct orr_opened *x, const struct orr_noise *n
 	if (measured->timeline)
 		orr_json_set(&json, "measured",
 			     orr_report_json(measured->timeline, measured->figures, err));
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the report");
-	return json;
+	return orr_json_check(json, "simulate: no memory for the report", err);
 }
 
 static int print_measured(const struct measured *m, const struct orr_figures *simulated,
@@ -141,10 +139,9 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	const struct orr_timeline *t = x->tried.timeline;
 	const struct orr_figures *f = x->tried.figures;
 	const struct orr_noise *noise = options_noise(a);
-	struct orr_untested untested[ORR_MOST_UNTESTED];
+	struct orr_untested untested = orr_untested_find(t->jobs);
 	struct orr_noisy noisy;
-	int n = orr_untested_find(untested, t->jobs), code;
-	char text[256];
+	int code;
 
 	progress_doing(noise ? "drawing noise" : "writing the report", NULL);
 	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
@@ -168,8 +165,8 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	}
 	if (!code && measured->timeline)
 		code = print_measured(measured, f, err);
-	if (!code && n)
-		printf("\n%s\n", orr_untested_print(text, sizeof(text), untested, n));
+	if (!code && untested.n)
+		printf("\n%s\n", orr_untested_text(&untested));
 	return code;
 }
 
@@ -192,9 +189,46 @@ static int write_plan(const struct options *a, const struct orr_opened *x, struc
 	if (!(json = orr_replay_json(x->tried.timeline, x->tried.figures, x->settled.batch,
 				     orr_open_samples(&x->settled), embed, err)))
 		return ORR_E_NOMEM;
-	code = output_file(a->out, output_write_json, json, err);
+	code = output_write_json(a->out, json, err);
 	json_decref(json);
 	return code;
+}
+
+struct files {
+	json_t *json;
+	const char *data; /* of the model, which no simulation reads */
+};
+
+/* One that a plan only names may not be there. */
+static void add_file(void *user, const char *path)
+{
+	struct files *files = user;
+	char *text = NULL;
+
+	if (files->data && !strcmp(path, files->data))
+		return;
+	if (!orr_input_read(&text, NULL, path, "", NULL))
+		orr_json_set(&files->json, path, json_string(text));
+	free(text);
+}
+
+/* A command line for the page that --html writes, which runs it again (struct orr_page); the
+ * caller's. NULL: the page shows no more than it is given: it is not wanted, the build has no
+ * engine, the engine has not what was used (a plug-in, a measured step), or there was no memory. */
+static json_t *study_json(const struct options *o, const struct orr_opened *x)
+{
+	struct files files;
+	json_t *study;
+
+	if (!o->output.html || !orr_html_has_engine() || o->measured || x->choice.module)
+		return NULL;
+	study = json_object();
+	files = (struct files){json_object(), x->graph->data};
+	output_each_input(add_file, &files);
+	orr_json_set(&study, "graph", json_string(o->open.source));
+	orr_json_set(&study, "options", options_words());
+	orr_json_set(&study, "files", files.json);
+	return study;
 }
 
 static int write_timelines(const struct options *a, const struct orr_opened *x,

@@ -19,12 +19,13 @@
 #include "simulate/footprint.h"
 #include "simulate/simulate.h"
 #include "orrery/timeline.h"
+#include "base/input_file.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "progress.h"
 #include "report/html.h"
 #include "report/training.h"
 #include "session.h"
-#include "train_options.h"
 #include "work.h"
 
 struct training {
@@ -43,6 +44,96 @@ struct training {
 	double old_rate; /* the learning rate of the checkpoint */
 	int n_devices;
 };
+
+/* ---- what options mean together ---- */
+
+/* What is no file is refused before a run begins, which takes seconds. */
+static int check_weights(const char *path, struct orr_error *err)
+{
+	int64_t n_bytes;
+	int fd, code = 0;
+
+	if (path && !(code = orr_input_open(&fd, &n_bytes, path, "a file of safetensors", err)))
+		(void)close(fd);
+	return code;
+}
+
+/* What can be said before any file is read. */
+static int check_options(struct options *a, struct orr_error *err)
+{
+	int code;
+
+	if (a->train.has_final_rate && a->run.decay == ORR_DECAY_NONE)
+		return orr_fail(err, ORR_E_INPUT,
+				"--final-rate: the learning rate stays: say how it falls, with "
+				"--decay cosine or linear");
+	a->run.timeout_s = a->timeout_s;
+	if ((code = output_protect(a->train.init, err)) ||
+	    (code = check_weights(a->train.init, err)) ||
+	    (code = output_check_file("--loss", a->train.losses, err)) ||
+	    (code = output_check_file("--save-weights", a->train.weights, err)) ||
+	    (code = output_check(&a->output, err)) || (code = output_protect(a->train.data, err)))
+		return code;
+	return output_protect_checkpoints(a->keep.folder, err);
+}
+
+/* 0: no list of numbers; refused later, where their number is known. */
+static int sum_of(const char *list)
+{
+	int64_t sum = 0, n;
+
+	while (list)
+		if (orr_count_next(&n, &list, ',', 1, 1 << 20, "", NULL) || (sum += n) > 1 << 20)
+			return 0;
+	return (int)sum;
+}
+
+/* Workers where nothing says it: as --ranks-workers says, or one a rank; alone, one a stream of
+ * each device, or one a core. */
+static int default_workers(struct options *a, const struct session *session)
+{
+	int n = sum_of(a->run.ranks_workers);
+
+	if (!n && session->n_ranks == 1)
+		return hardware_workers(&a->run, &a->train.workers);
+	a->train.workers = n ? "as --ranks-workers says" : "one a rank";
+	return n ? n : session->n_ranks;
+}
+
+/* Fill in options from a plan or the schedule's file, and check those that depend on them. */
+static int settle_options(struct options *a, struct orr_opened *x, struct orr_error *err)
+{
+	enum orr_optimizer optimizer = x->settled.numerics.optimizer;
+	bool plain = optimizer == ORR_OPTIMIZER_MOMENTUM || optimizer == ORR_OPTIMIZER_SGD;
+
+	a->run.batch = x->settled.batch;
+	a->run.optimizer = optimizer;
+	a->run.precision = x->settled.numerics.precision;
+	if (!a->train.has_lr)
+		a->run.learning_rate = plain ? 0.1 : 0.002;
+	x->pipeline->prefetch = a->run.prefetch;
+	if (a->train.has_momentum && optimizer != ORR_OPTIMIZER_MOMENTUM)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--momentum: %s has none: leave it out, or take --optimizer momentum",
+			orr_optimizer_name(optimizer));
+	if (x->tried.jobs->async && a->run.clip > 0)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--clip: schedule %s never flushes, so the gradients of a step are never "
+			"all there before its first update: leave it out, or take a schedule that "
+			"flushes",
+			x->tried.jobs->schedule);
+	if (x->tried.jobs->async && a->run.on_nan == ORR_ON_NAN_SKIP)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--on-nan skip: schedule %s never flushes, so stages are never at one step "
+			"which all could leave out: take stop, or a schedule that flushes",
+			x->tried.jobs->schedule);
+	return 0;
+}
+
+/* ---- the work ---- */
 
 /* A schedule's own bound holds for the costs that it was given: check it by those, and forget it,
  * since costs are measured anew. */
@@ -68,13 +159,13 @@ static int open_work(struct training *t, struct orr_error *err)
 	bool given = o->open.machine.n_workers > 0 || o->open.machine_file;
 	int code;
 
-	if ((code = train_options_check(o, err)))
+	if ((code = check_options(o, err)))
 		return code;
-	o->open.default_workers = train_options_workers(o, &t->session);
+	o->open.default_workers = default_workers(o, &t->session);
 	if ((code = work_init(&t->opened, o, err)) ||
 	    (code = export_check_jobs(o->output.csv, o->output.strict_csv, t->opened.tried.jobs,
 				      err)) ||
-	    (code = train_options_settle(o, &t->opened, err)) ||
+	    (code = settle_options(o, &t->opened, err)) ||
 	    (code = hardware_find(&o->run, &t->n_devices, err)))
 		return code;
 	if (given || orr_opened_table(&t->opened))
@@ -354,35 +445,24 @@ static int gather(struct training *t, struct orr_error *err)
 	return r->n_ranks == 1 || t->session.rank ? 0 : predict_ranks(t, err);
 }
 
-struct weights {
-	const struct orr_graph *graph;
-	const float *parameters;
-};
-
-static int write_weights(FILE *file, const void *what, struct orr_error *err)
-{
-	const struct weights *w = what;
-
-	return orr_weights_write(file, w->graph, w->parameters, err);
-}
-
 /* Gathered from all ranks by rank 0. */
 static int save_weights(struct training *t, struct orr_error *err)
 {
-	struct weights w = {.graph = t->opened.graph};
+	const char *path = t->options.train.weights;
+	struct output_stream s;
 	float *parameters = NULL;
 	int64_t n = orr_run_n_parameters(t->run);
 	int code = 0;
 
-	if (!t->options.train.weights)
+	if (!path)
 		return 0;
 	if (!t->session.rank && !(parameters = malloc((size_t)(n + 1) * sizeof(*parameters))))
 		code = orr_fail(err, ORR_E_NOMEM, "no memory for %lld parameters", (long long)n);
 	if (!(code = session_agree(&t->session, code)) &&
-	    !(code = orr_run_parameters(t->run, parameters, err)) && !t->session.rank) {
-		w.parameters = parameters;
-		code = output_file(t->options.train.weights, write_weights, &w, err);
-	}
+	    !(code = orr_run_parameters(t->run, parameters, err)) && !t->session.rank &&
+	    !(code = output_begin(&s, path, err)))
+		code = output_end(&s, orr_weights_write(s.file, t->opened.graph, parameters, err),
+				  err);
 	free(parameters);
 	return code;
 }
@@ -403,9 +483,8 @@ static void print_heading(const struct training *t)
 	const struct orr_pipeline *p = r->jobs->pipeline;
 
 	if (r->measured && t->options.train.workers && p->n_workers != p->n_stages)
-		printf("%d worker%s, %s; simulate takes one a stage, %d, unless --workers says "
-		       "otherwise.\n",
-		       p->n_workers, p->n_workers == 1 ? "" : "s", t->options.train.workers,
+		printf("%s, %s; simulate takes one a stage, %d, unless --workers says otherwise.\n",
+		       orr_count_text(p->n_workers, "worker"), t->options.train.workers,
 		       p->n_stages);
 	else if (!r->measured && r->steps == r->first)
 		printf(r->steps ? "Nothing to train: the checkpoint is of step %lld.\n"

@@ -105,11 +105,6 @@ int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 
 /* ---- reading it back ---- */
 
-static int write_csv(FILE *file, const void *timeline, struct orr_error *err)
-{
-	return orr_exchange_write(file, timeline, err);
-}
-
 static int read_back(struct orr_table **table, const struct orr_timeline *t, struct orr_error *err)
 {
 	char *text = NULL;
@@ -193,7 +188,7 @@ static int write_list(const char *list, const struct orr_jobs *jobs,
 	json = json_pack("{s:s, s:s, s:s?, s:s, s:o, s:o, s:o}", "format", FORMAT, "schedule",
 			 jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
 			 orr_stages_unit(p), "stages", stages, "edges", edges, "not_in_csv", lost);
-	code = json ? output_file(list, output_write_json, json, err)
+	code = json ? output_write_json(list, json, err)
 		    : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", list);
 	json_decref(json);
 	return code;
@@ -203,13 +198,15 @@ int export_write(const char *csv, const struct orr_timeline *t, struct orr_error
 {
 	struct orr_omissions losses;
 	char text[ORR_MOST_OMISSIONS * ORR_OMISSION_TEXT], line[1024], *list = NULL;
+	struct output_stream s;
 	int code;
 
 	if (!csv)
 		return 0;
 	orr_omissions_find(&losses, said(t->jobs));
-	if (!(code = output_file(csv, write_csv, t, err)) && !(code = name_list(&list, csv, err)) &&
-	    list)
+	if (!(code = output_begin(&s, csv, err)))
+		code = output_end(&s, orr_exchange_write(s.file, t, err), err);
+	if (!code && !(code = name_list(&list, csv, err)) && list)
 		code = write_list(list, said(t->jobs), &losses, err);
 	free(list);
 	if (!code && losses.n) {

@@ -36,25 +36,16 @@ static int read_accumulate(struct options *o, const char *text, struct orr_error
 	return code;
 }
 
-static int read_costs(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_study_costs_parse(&o->open.costs, text, "--costs", err);
-}
+#define READER(name, parse, field) \
+	static int read_##name(struct options *o, const char *text, struct orr_error *err) \
+	{ \
+		return parse(&o->field, text, "--" #name, err); \
+	}
 
-static int read_optimizer(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_optimizer_parse(&o->open.numerics.optimizer, text, "--optimizer", err);
-}
-
-static int read_precision(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_precision_parse(&o->open.numerics.precision, text, "--precision", err);
-}
-
-static int read_jitter(struct options *o, const char *text, struct orr_error *err)
-{
-	return orr_noise_parse(&o->jitter.noise, text, "--jitter", err);
-}
+READER(costs, orr_study_costs_parse, open.costs)
+READER(optimizer, orr_optimizer_parse, open.numerics.optimizer)
+READER(precision, orr_precision_parse, open.numerics.precision)
+READER(jitter, orr_noise_parse, jitter.noise)
 
 static int read_within(struct options *o, const char *text, struct orr_error *err)
 {
@@ -81,19 +72,16 @@ static int read_checkpoint(struct options *o, const char *text, struct orr_error
 /* "100", "1epoch", "2epochs". */
 static int read_evaluate(struct options *o, const char *text, struct orr_error *err)
 {
-	static const char *const units[] = {"epochs", "epoch"};
-	char *number = strdup(text);
 	size_t n = strlen(text);
+	size_t unit = n > 6 && !strcmp(text + n - 6, "epochs")  ? 6
+		      : n > 5 && !strcmp(text + n - 5, "epoch") ? 5
+								: 0;
+	char *number = strndup(text, n - unit);
 	int code;
 
 	if (!number)
 		return orr_fail(err, ORR_E_NOMEM, "--evaluate-every: no memory");
-	o->evaluate.epochs = false;
-	for (int i = 0; i < 2 && !o->evaluate.epochs; i++)
-		if (n > strlen(units[i]) && !strcmp(text + n - strlen(units[i]), units[i])) {
-			o->evaluate.epochs = true;
-			number[n - strlen(units[i])] = '\0';
-		}
+	o->evaluate.epochs = unit;
 	code = orr_count_parse(&o->evaluate.every, number, 1, 1000000000, "--evaluate-every", err);
 	free(number);
 	return code;

@@ -20,44 +20,29 @@ int output_check(const struct output_options *o, struct orr_error *err)
 	return o->json ? output_check_json(err) : 0;
 }
 
-struct timelines {
-	const struct orr_timeline *const *timelines;
-	const char *const *names;
-	int n;
-};
-
-static int write_svg(FILE *file, const void *timeline, struct orr_error *err)
-{
-	return orr_diagram_svg(file, timeline, err);
-}
-
-static int write_trace(FILE *file, const void *all, struct orr_error *err)
-{
-	const struct timelines *t = all;
-
-	return orr_diagram_trace(file, t->timelines, t->names, t->n, err);
-}
-
-static int write_page(FILE *file, const void *page, struct orr_error *err)
-{
-	return orr_html_write(file, page, err);
-}
-
 int output_html(const struct output_options *o, const struct orr_page *page, struct orr_error *err)
 {
-	return output_file(o->html, write_page, page, err);
+	struct output_stream s;
+	int code = 0;
+
+	if (o->html && !(code = output_begin(&s, o->html, err)))
+		code = output_end(&s, orr_html_write(s.file, page, err), err);
+	return code;
 }
 
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err)
 {
-	const struct timelines all = {timelines, names, n};
-	int code;
+	struct output_stream s;
+	int code = 0;
 
-	if ((code = output_file(o->svg, write_svg, timelines[n - 1], err)) ||
-	    (code = export_write(o->csv, timelines[n - 1], err)))
-		return code;
-	return output_file(o->trace, write_trace, &all, err);
+	if (o->svg && !(code = output_begin(&s, o->svg, err)))
+		code = output_end(&s, orr_diagram_svg(s.file, timelines[n - 1], err), err);
+	if (!code)
+		code = export_write(o->csv, timelines[n - 1], err);
+	if (!code && o->trace && !(code = output_begin(&s, o->trace, err)))
+		code = output_end(&s, orr_diagram_trace(s.file, timelines, names, n, err), err);
+	return code;
 }
 
 int output_json(json_t *json, struct orr_error *err)

@@ -238,38 +238,31 @@ static int open_direct(struct output_stream *s, struct orr_error *err)
 	return s->file ? 0 : cannot_write(s->path, strerror(errno), err);
 }
 
-/* The name of a part; one that is there is not ours. */
-static int name_part(struct output_stream *s, int i)
+/* A name for the file, PATH.part or, as one that is there is not ours, PATH.part1, ...: of a new
+ * file, or of one that is open and has none. Its descriptor, or -1. */
+static int name_part(struct output_stream *s, int unnamed)
 {
-	char number[16] = "";
-
-	if (i)
-		(void)snprintf(number, sizeof(number), "%d", i);
-	free(s->part);
-	if (asprintf(&s->part, "%s.part%s", s->target, number) >= 0)
-		return 0;
-	s->part = NULL;
-	return -1;
-}
-
-#define MOST_PARTS 1000
-
-static int open_named(struct output_stream *s)
-{
+	char link[32], number[16] = "";
 	int fd = -1;
 
-	for (int i = 0; i < MOST_PARTS; i++) {
-		if (name_part(s, i))
-			return -1;
-		fd = open(s->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (fd >= 0 || errno != EEXIST)
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", unnamed);
+	for (int i = 0; i < 1000; i++) {
+		if (i)
+			(void)snprintf(number, sizeof(number), "%d", i);
+		if (asprintf(&s->part, "%s.part%s", s->target, number) < 0)
+			break;
+		if (unnamed < 0)
+			fd = open(s->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		else if (!linkat(AT_FDCWD, link, AT_FDCWD, s->part, AT_SYMLINK_FOLLOW))
+			fd = unnamed;
+		if (fd >= 0)
+			return fd;
+		free(s->part);
+		if (errno != EEXIST)
 			break;
 	}
-	if (fd < 0) {
-		free(s->part);
-		s->part = NULL;
-	}
-	return fd;
+	s->part = NULL;
+	return -1;
 }
 
 /* A file without a name vanishes with the process, however that ends; not every file system has
@@ -310,7 +303,7 @@ static int open_part(struct output_stream *s, bool named, struct orr_error *err)
 		return cannot_write(s->path, strerror(errno), err);
 	fd = named ? -1 : open_unnamed(s->target);
 	if (fd < 0)
-		fd = open_named(s);
+		fd = name_part(s, -1);
 	if (fd < 0 || !(s->file = fdopen(fd, "w"))) {
 		why = errno;
 		if (fd >= 0)
@@ -356,26 +349,6 @@ static void take_mode(int fd, const char *target)
 	(void)fchmod(fd, old.st_mode & 0777);
 }
 
-static bool give_name(struct output_stream *s, int fd)
-{
-	char link[32];
-	int failed = -1;
-
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	for (int i = 0; !s->part && i < MOST_PARTS; i++) {
-		if (name_part(s, i))
-			return false;
-		failed = linkat(AT_FDCWD, link, AT_FDCWD, s->part, AT_SYMLINK_FOLLOW);
-		if (!failed)
-			return true;
-		free(s->part);
-		s->part = NULL;
-		if (errno != EEXIST)
-			return false;
-	}
-	return s->part;
-}
-
 /* With all of it on the disk, or errno says why not. */
 static bool replace(struct output_stream *s)
 {
@@ -386,7 +359,7 @@ static bool replace(struct output_stream *s)
 	if (!s->target)
 		return true;
 	take_mode(fd, s->target);
-	if (fsync(fd) || !give_name(s, fd) || rename(s->part, s->target))
+	if (fsync(fd) || (!s->part && name_part(s, fd) < 0) || rename(s->part, s->target))
 		return false;
 	free(s->part);
 	s->part = NULL;
@@ -418,25 +391,22 @@ int output_close(struct output_stream *s, int code, struct orr_error *err)
 	return code;
 }
 
-int output_file(const char *path, int (*write)(FILE *file, const void *what, struct orr_error *err),
-		const void *what, struct orr_error *err)
+int output_begin(struct output_stream *s, const char *path, struct orr_error *err)
 {
-	struct output_stream s;
-	struct orr_error why = {""};
-	int code;
+	int code = open_stream(s, path, false, err);
 
-	if (!path)
-		return 0;
-	if ((code = open_stream(&s, path, false, err)))
-		return code;
-	if ((s.buffer = malloc(BUFFER))) /* else the C library's, of 1 KB in a page */
-		(void)setvbuf(s.file, s.buffer, _IOFBF, BUFFER);
-	code = write(s.file, what, &why);
+	if (!code && (s->buffer = malloc(BUFFER))) /* else the C library's, of 1 KB in a page */
+		(void)setvbuf(s->file, s->buffer, _IOFBF, BUFFER);
+	return code;
+}
+
+int output_end(struct output_stream *s, int code, struct orr_error *err)
+{
+	struct orr_error why = *err;
+
 	if (code == ORR_E_IO) /* the library does not know which file it is */
-		(void)orr_fail(err, code, "%s: %s", path, why.msg);
-	else if (code)
-		(void)orr_fail(err, code, "%s", why.msg);
-	return output_close(&s, code, err);
+		(void)orr_fail(err, code, "%s: %s", s->path, why.msg);
+	return output_close(s, code, err);
 }
 
 int output_check_file(const char *option, const char *path, struct orr_error *err)
@@ -470,9 +440,15 @@ int output_check_file(const char *option, const char *path, struct orr_error *er
 	return code;
 }
 
-int output_write_json(FILE *file, const void *json, struct orr_error *err)
+int output_write_json(const char *path, const json_t *json, struct orr_error *err)
 {
-	if (json_dumpf(json, file, JSON_INDENT(1) | OUTPUT_JSON_DIGITS) || fputc('\n', file) == EOF)
-		return orr_fail(err, ORR_E_IO, "could not be written: is there room?");
-	return 0;
+	struct output_stream s;
+	int code;
+
+	if (!path || (code = output_begin(&s, path, err)))
+		return path ? code : 0;
+	if (json_dumpf(json, s.file, JSON_INDENT(1) | OUTPUT_JSON_DIGITS) ||
+	    fputc('\n', s.file) == EOF)
+		code = orr_fail(err, ORR_E_IO, "could not be written: is there room?");
+	return output_end(&s, code, err);
 }

@@ -25,11 +25,6 @@ int output_check_file(const char *option, const char *path, struct orr_error *er
 /* The same for --json, whose object goes to standard output. */
 int output_check_json(struct orr_error *err);
 
-/* Write what to the file by write; does nothing where path is NULL. */
-int output_file(const char *path, int (*write)(FILE *file, const void *what, struct orr_error *err),
-		const void *what, struct orr_error *err);
-
-/* A file that grows line by line while the command runs, as PATH.part until it is closed. */
 struct output_stream {
 	FILE *file;       /* NULL: not open */
 	const char *path; /* borrowed */
@@ -37,6 +32,12 @@ struct output_stream {
 	char *part;       /* (private) owned; its name until then; NULL: it has none */
 	char *buffer;     /* (private) owned; of file */
 };
+/* Write s.file to the end, and then give it its name. code: what writing came to, of which err says
+ * no file. Returns code, or its own failure. */
+int output_begin(struct output_stream *s, const char *path, struct orr_error *err);
+int output_end(struct output_stream *s, int code, struct orr_error *err);
+
+/* A file that grows line by line while the command runs, as PATH.part until it is closed. */
 int output_open(struct output_stream *s, const char *path, struct orr_error *err);
 /* Give it its name, or, where code is not 0, remove it. Returns code, or its own failure. */
 int output_close(struct output_stream *s, int code, struct orr_error *err);
@@ -44,5 +45,5 @@ int output_close(struct output_stream *s, int code, struct orr_error *err);
 /* How JSON for people and scripts has its numbers: as they are meant, 0.1 and not
  * 0.10000000000000001. */
 #define OUTPUT_JSON_DIGITS JSON_REAL_PRECISION(15)
-/* For output_file(): json_t *json. */
-int output_write_json(FILE *file, const void *json, struct orr_error *err);
+/* Does nothing where path is NULL. */
+int output_write_json(const char *path, const json_t *json, struct orr_error *err);

@@ -131,11 +131,8 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 static void write_name(FILE *file, const char *name)
 {
 	(void)fputs(",\"", file);
-	for (; *name; name++) {
-		if (*name == '"')
-			(void)fputc('"', file);
-		(void)fputc(*name, file);
-	}
+	for (; *name; name++)
+		(void)fprintf(file, *name == '"' ? "\"\"" : "%c", *name);
 	(void)fputc('"', file);
 }
 
