@@ -7,23 +7,14 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/grow.h"
 #include "tokens.h"
 
 #define MOST_DEPTH 200 /* subgraphs in subgraphs: each is a call */
 
-/* One side of an arrow: nodes[first] to nodes[first + n - 1] of a chain, or all of a subgraph. */
+/* One side of an arrow: n of the parser's nodes, or all of a subgraph. */
 struct side {
 	int subgraph; /* -1: none */
 	int first, n;
-};
-
-/* "a, b -> { c } -> d" */
-struct chain {
-	struct side *sides;
-	int n_sides, side_room;
-	int *nodes;
-	int n_nodes, node_room;
 };
 
 struct parser {
@@ -32,44 +23,58 @@ struct parser {
 	const struct orr_token *token; /* the one at hand: of tokens */
 	bool model;
 	int depth;
-	struct orr_error *err;
+	/* of the chains that are read, "a, b -> { c } -> d", one inside the other */
+	struct side *sides;
+	int n_sides, side_room;
+	int *nodes;
+	int n_nodes, node_room;
+	int code;              /* of the first refusal: nothing is read after it, */
+	struct orr_error *err; /* nor written here */
 };
 
-static int no_memory(const struct parser *p)
+static void stop(struct parser *p, int code)
 {
-	return orr_fail(p->err, ORR_E_NOMEM, "%s:%d: no memory to read on", p->tokens.file,
-			p->tokens.line);
+	p->tokens.token = (struct orr_token){.kind = ORR_TOKEN_END};
+	p->code = p->code ? p->code : code;
+	p->err = NULL;
 }
 
-static int next_token(struct parser *p)
+static void next_token(struct parser *p)
 {
-	int code = orr_tokens_next(&p->tokens, p->err);
+	int code = p->code;
 
-	if (code || p->token->kind != ORR_TOKEN_ARROW || p->model == (p->token->other == '>'))
-		return code;
-	return orr_fail(p->err, ORR_E_INPUT,
-			p->model ? "%s:%d: an edge has a direction here: write -> for --"
-				 : "%s:%d: a link has no direction: write -- for ->",
-			p->tokens.file, p->token->line);
+	if (!code)
+		code = p->dot->all.failed
+			       ? orr_fail(p->err, ORR_E_NOMEM, "%s:%d: no memory to read on",
+					  p->tokens.file, p->tokens.line)
+			       : orr_tokens_next(&p->tokens, p->err);
+	if (code)
+		stop(p, code);
+	else if (p->token->kind == ORR_TOKEN_ARROW && p->model != (p->token->other == '>'))
+		stop(p, orr_fail(p->err, ORR_E_INPUT,
+				 p->model ? "%s:%d: an edge has a direction here: write -> for --"
+					  : "%s:%d: a link has no direction: write -- for ->",
+				 p->tokens.file, p->token->line));
 }
 
-static int fail_syntax(const struct parser *p)
+static void fail_syntax(struct parser *p)
 {
 	const struct orr_token *token = p->token;
 	const char other[2] = {token->other, '\0'};
 
 	if (token->kind == ORR_TOKEN_END)
-		return orr_fail(p->err, ORR_E_INPUT,
-				"%s:%d: the file ends inside the graph: close it with }",
-				p->tokens.file, p->tokens.line);
-	return orr_fail(
-		p->err, ORR_E_INPUT,
-		"%s:%d: syntax error near '%.60s': see graphs/README.md for what may stand there",
-		p->tokens.file, token->line,
-		token->kind == ORR_TOKEN_ID      ? token->text
-		: token->kind == ORR_TOKEN_HTML  ? "<"
-		: token->kind == ORR_TOKEN_ARROW ? p->model ? "->" : "--"
-						 : other);
+		stop(p, orr_fail(p->err, ORR_E_INPUT,
+				 "%s:%d: the file ends inside the graph: close it with }",
+				 p->tokens.file, p->tokens.line));
+	else
+		stop(p, orr_fail(p->err, ORR_E_INPUT,
+				 "%s:%d: syntax error near '%.60s': see graphs/README.md for what "
+				 "may stand there",
+				 p->tokens.file, token->line,
+				 token->kind == ORR_TOKEN_ID      ? token->text
+				 : token->kind == ORR_TOKEN_HTML  ? "<"
+				 : token->kind == ORR_TOKEN_ARROW ? p->model ? "->" : "--"
+								  : other));
 }
 
 static bool is_word(const struct orr_token *token, const char *word)
@@ -77,34 +82,43 @@ static bool is_word(const struct orr_token *token, const char *word)
 	return token->kind == ORR_TOKEN_ID && !token->quoted && strcasecmp(token->text, word) == 0;
 }
 
-static const int *nodes_of(const struct parser *p, const struct chain *chain,
-			   const struct side *side, int *n)
+static int compare_numbers(const void *a, const void *b)
 {
-	const struct orr_dot_subgraph *subgraph;
+	const int *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void sort_nodes(struct orr_dot_subgraph *subgraph)
+{
+	if (subgraph->n_nodes)
+		qsort(subgraph->nodes, (size_t)subgraph->n_nodes, sizeof(int), compare_numbers);
+}
+
+static const int *nodes_of(const struct parser *p, const struct side *side, int *n)
+{
+	struct orr_dot_subgraph *subgraph;
 
 	*n = side->n;
 	if (side->subgraph < 0)
-		return chain->nodes + side->first;
+		return p->nodes + side->first;
 	subgraph = &p->dot->subgraphs[side->subgraph];
-	orr_dot_sort(subgraph->nodes, subgraph->n_nodes);
+	sort_nodes(subgraph);
 	*n = subgraph->n_nodes;
 	return subgraph->nodes;
 }
 
-static int add_edges(struct parser *p, const struct chain *chain, int attributes)
+/* Of the sides from `first` on. */
+static void add_edges(struct parser *p, int first, int attributes)
 {
-	int code = 0;
-
-	for (int i = 0; i + 1 < chain->n_sides; i++) {
+	for (int i = first; i + 1 < p->n_sides && !p->code; i++) {
 		int n_from, n_to;
-		const int *from = nodes_of(p, chain, &chain->sides[i], &n_from);
-		const int *to = nodes_of(p, chain, &chain->sides[i + 1], &n_to);
+		const int *from = nodes_of(p, &p->sides[i], &n_from);
+		const int *to = nodes_of(p, &p->sides[i + 1], &n_to);
 
-		for (int64_t k = 0; k < (int64_t)n_from * n_to && !code; k++)
-			code = orr_dot_edge(p->dot, from[k / n_to], to[k % n_to], attributes,
-					    p->err);
+		for (int64_t k = 0; k < (int64_t)n_from * n_to && !p->dot->all.failed; k++)
+			orr_dot_edge(p->dot, from[k / n_to], to[k % n_to], attributes);
 	}
-	return code;
 }
 
 /* ---- the grammar ---- */
@@ -120,334 +134,275 @@ static bool is_keyword(const struct orr_token *token)
 	return false;
 }
 
-/* A name or a value, "one" + "two" put together; the token after it is at hand then. *text is the
- * caller's. */
-static int read_text(struct parser *p, char **text)
+/* A name or a value, "one" + "two" put together; the token after it is at hand then. */
+static const char *read_text(struct parser *p)
 {
-	int code;
+	bool named = p->token->kind == ORR_TOKEN_ID && !is_keyword(p->token),
+	     quoted = p->token->quoted;
+	char *text = named ? strdup(p->token->text) : NULL;
+	const char *copy;
 
-	if (p->token->kind != ORR_TOKEN_ID || is_keyword(p->token))
-		return fail_syntax(p);
-	if (!(*text = strdup(p->token->text)))
-		return no_memory(p);
-	for (bool quoted = p->token->quoted;; quoted = true) {
-		char *sum;
-
-		if ((code = next_token(p)) || !orr_token_is(p->token, '+'))
-			return code;
-		if (!quoted)
-			return fail_syntax(p);
-		if ((code = next_token(p)))
-			return code;
-		if (p->token->kind != ORR_TOKEN_ID || !p->token->quoted)
-			return fail_syntax(p);
-		if (asprintf(&sum, "%s%s", *text, p->token->text) < 0)
-			return no_memory(p);
-		free(*text);
-		*text = sum;
+	if (!named) {
+		fail_syntax(p);
+		return "";
 	}
+	for (next_token(p); text && orr_token_is(p->token, '+'); next_token(p)) {
+		char *first = text;
+
+		if (quoted)
+			next_token(p);
+		if (p->token->kind != ORR_TOKEN_ID || !p->token->quoted) {
+			fail_syntax(p);
+			break;
+		}
+		if (asprintf(&text, "%s%s", first, p->token->text) < 0)
+			text = NULL;
+		free(first);
+	}
+	copy = orr_dot_text(p->dot, text);
+	free(text);
+	return copy;
 }
 
 /* = and a value, at hand at the =. */
-static int read_value(struct parser *p, const char *name, char **text)
+static const char *read_value(struct parser *p, const char *name)
 {
-	int code = next_token(p);
-
-	if (code)
-		return code;
-	if (p->token->kind == ORR_TOKEN_HTML) {
-		if (!(*text = strdup("")))
-			return no_memory(p);
-		return next_token(p);
-	}
-	if (p->token->kind != ORR_TOKEN_ID)
-		return orr_fail(p->err, ORR_E_INPUT, "%s:%d: %.60s= wants a value next",
-				p->tokens.file, p->token->line, name);
-	return read_text(p, text);
+	next_token(p);
+	if (p->token->kind == ORR_TOKEN_ID)
+		return read_text(p);
+	if (p->token->kind == ORR_TOKEN_HTML)
+		next_token(p);
+	else
+		stop(p, orr_fail(p->err, ORR_E_INPUT, "%s:%d: %.60s= wants a value next",
+				 p->tokens.file, p->token->line, name));
+	return "";
 }
 
-/* Whose attributes are read: nodes of a chain, or one list. */
+/* Whose attributes are read: one list, or the parser's nodes from number `first` on. */
 struct owner {
-	const struct chain *chain; /* where there is no list */
-	struct orr_dot_attributes *list;
+	struct orr_dot_attributes *list; /* NULL: of the nodes */
+	int first;
 	bool stated; /* and no defaults */
 };
 
-static int set_owned(const struct parser *p, const struct owner *owner, const char *name,
-		     const char *text, int line)
+/* What follows a name, = and a value, at hand at the =. line: of the name. */
+static void assign(struct parser *p, const struct owner *owner, const char *name, int line)
 {
-	int code = 0;
+	const char *text = read_value(p, name);
 
 	if (owner->list)
-		return orr_dot_set(owner->list, name, text, line, owner->stated, p->err);
-	for (int i = 0; i < owner->chain->n_nodes && !code; i++)
-		code = orr_dot_set(&p->dot->nodes[owner->chain->nodes[i]].attributes, name, text,
-				   line, true, p->err);
-	return code;
-}
-
-/* What follows a name, = and a value, at hand at the =. line: of the name. */
-static int assign(struct parser *p, const struct owner *owner, const char *name, int line)
-{
-	char *text = NULL;
-	int code = read_value(p, name, &text);
-
-	if (!code)
-		code = set_owned(p, owner, name, text, line);
-	free(text);
-	return code;
-}
-
-/* name = value, at hand at the name. */
-static int read_assignment(struct parser *p, const struct owner *owner)
-{
-	char *name = NULL;
-	int line = p->token->line, code = read_text(p, &name);
-
-	if (!code)
-		code = orr_token_is(p->token, '=') ? assign(p, owner, name, line) : fail_syntax(p);
-	free(name);
-	return code;
+		orr_dot_set(p->dot, owner->list, name, text, line, owner->stated);
+	for (int i = owner->first; i < p->n_nodes && !owner->list; i++)
+		orr_dot_set(p->dot, &p->dot->nodes[p->nodes[i]].attributes, name, text, line, true);
 }
 
 /* [name = value, ...] and more of them, if any. */
-static int read_attributes(struct parser *p, const struct owner *owner)
+static void read_attributes(struct parser *p, const struct owner *owner)
 {
-	int code = 0;
+	for (; orr_token_is(p->token, '['); next_token(p)) {
+		next_token(p);
+		while (!p->code && !orr_token_is(p->token, ']')) {
+			int line = p->token->line;
+			const char *name = read_text(p);
 
-	while (!code && orr_token_is(p->token, '[')) {
-		code = next_token(p);
-		while (!code && !orr_token_is(p->token, ']'))
-			if (!(code = read_assignment(p, owner)) &&
-			    (orr_token_is(p->token, ',') || orr_token_is(p->token, ';')))
-				code = next_token(p);
-		if (!code)
-			code = next_token(p);
+			if (orr_token_is(p->token, '='))
+				assign(p, owner, name, line);
+			else
+				fail_syntax(p);
+			if (orr_token_is(p->token, ',') || orr_token_is(p->token, ';'))
+				next_token(p);
+		}
 	}
-	return code;
 }
 
 /* A node, and its port, which is passed. */
-static int read_node(struct parser *p, int s, struct chain *chain, char *name, int line)
+static void read_node(struct parser *p, int s, const char *name, int line)
 {
-	int node, code = orr_dot_node(p->dot, name, line, s, &node, p->err);
+	int node = orr_dot_node(p->dot, name, line, s);
 
-	if (!code &&
-	    !orr_grow(&chain->nodes, chain->n_nodes, &chain->node_room, sizeof(*chain->nodes)))
-		code = no_memory(p);
-	if (!code)
-		chain->nodes[chain->n_nodes++] = node;
-	for (int i = 0; i < 2 && !code && orr_token_is(p->token, ':'); i++) {
-		char *port = NULL;
-
-		if (!(code = next_token(p)))
-			code = read_text(p, &port);
-		free(port);
+	if (node >= 0 &&
+	    orr_dot_grow(p->dot, &p->nodes, p->n_nodes, &p->node_room, sizeof(*p->nodes)))
+		p->nodes[p->n_nodes++] = node;
+	for (int i = 0; i < 2 && orr_token_is(p->token, ':'); i++) {
+		next_token(p);
+		(void)read_text(p);
 	}
-	return code;
 }
 
-static int read_statements(struct parser *p, int s);
+static void read_statements(struct parser *p, int s);
 
 /* "subgraph" [name], or nothing, and { ... } */
-static int read_subgraph(struct parser *p, int parent, int *s)
+static int read_subgraph(struct parser *p, int parent)
 {
-	char *name = NULL;
-	int line = p->token->line, code = 0;
+	const char *name = "";
+	int line = p->token->line, s = 0;
 
-	if (is_word(p->token, "subgraph") && !(code = next_token(p)) &&
-	    !orr_token_is(p->token, '{')) {
-		line = p->token->line;
-		code = read_text(p, &name);
+	if (is_word(p->token, "subgraph")) {
+		next_token(p);
+		if (!orr_token_is(p->token, '{')) {
+			line = p->token->line;
+			name = read_text(p);
+		}
 	}
-	if (!code && !orr_token_is(p->token, '{'))
-		code = fail_syntax(p);
-	if (!code && ++p->depth >= MOST_DEPTH)
-		code = orr_fail(p->err, ORR_E_INPUT, "%s:%d: subgraphs nest deeper than %d",
-				p->tokens.file, p->token->line, MOST_DEPTH);
-	if (!code &&
-	    !(code = orr_dot_subgraph(p->dot, name ? name : "", line, parent, s, p->err)) &&
-	    !(code = next_token(p)) && !(code = read_statements(p, *s)))
-		code = next_token(p);
+	if (!orr_token_is(p->token, '{'))
+		fail_syntax(p);
+	if (++p->depth >= MOST_DEPTH)
+		stop(p, orr_fail(p->err, ORR_E_INPUT, "%s:%d: subgraphs nest deeper than %d",
+				 p->tokens.file, p->token->line, MOST_DEPTH));
+	if (!p->code) {
+		s = orr_dot_subgraph(p->dot, name, line, parent);
+		next_token(p);
+		read_statements(p, s);
+		next_token(p);
+	}
 	p->depth--;
-	free(name);
-	return code;
+	return s;
 }
 
-/* One side of an arrow. first: the name that is read already, or NULL. */
-static int read_side(struct parser *p, int s, struct chain *chain, char *first, int line)
+/* One side of an arrow. name: that is read already, or NULL. */
+static void read_side(struct parser *p, int s, const char *name, int line)
 {
-	struct side side = {-1, chain->n_nodes, 0};
-	int code = 0;
+	struct side side = {-1, p->n_nodes, 0};
 
-	if (!first && (orr_token_is(p->token, '{') || is_word(p->token, "subgraph")))
-		code = read_subgraph(p, s, &side.subgraph);
+	if (!name && (orr_token_is(p->token, '{') || is_word(p->token, "subgraph")))
+		side.subgraph = read_subgraph(p, s);
 	else
-		for (bool more = true; more && !code;) {
-			char *name = first ? strdup(first) : NULL;
-
+		for (bool more = true; more; name = NULL) {
 			if (!name) {
 				line = p->token->line;
-				code = first ? no_memory(p) : read_text(p, &name);
+				name = read_text(p);
 			}
-			if (!code)
-				code = read_node(p, s, chain, name, line);
-			free(name);
-			first = NULL;
-			side.n++;
-			more = !code && orr_token_is(p->token, ',');
-			if (more)
-				code = next_token(p);
+			read_node(p, s, name, line);
+			if ((more = orr_token_is(p->token, ',')))
+				next_token(p);
 		}
-	if (!code &&
-	    !orr_grow(&chain->sides, chain->n_sides, &chain->side_room, sizeof(*chain->sides)))
-		code = no_memory(p);
-	if (!code)
-		chain->sides[chain->n_sides++] = side;
-	return code;
-}
-
-/* Nodes that have a statement of their own, and their attributes. */
-static int read_nodes(struct parser *p, const struct chain *chain)
-{
-	for (int i = 0; i < chain->n_nodes; i++)
-		p->dot->nodes[chain->nodes[i]].stated = true;
-	return read_attributes(p, &(struct owner){.chain = chain});
-}
-
-/* Those of a chain's edges, which are added then. */
-static int read_edge_attributes(struct parser *p, int s, const struct chain *chain)
-{
-	int list = 0,
-	    code = orr_dot_edge_list(p->dot, s, orr_token_is(p->token, '['), &list, p->err);
-
-	if (!code)
-		code = read_attributes(
-			p, &(struct owner){.list = &p->dot->of_edges[list], .stated = true});
-	return code ? code : add_edges(p, chain, list);
+	side.n = p->n_nodes - side.first;
+	if (orr_dot_grow(p->dot, &p->sides, p->n_sides, &p->side_room, sizeof(*p->sides)))
+		p->sides[p->n_sides++] = side;
 }
 
 /* Nodes, or edges, or a subgraph, and their attributes. */
-static int read_chain(struct parser *p, int s, char *first, int line)
+static void read_chain(struct parser *p, int s, const char *name, int line)
 {
-	struct chain chain = {0};
-	int code = read_side(p, s, &chain, first, line);
+	int first = p->n_nodes, side = p->n_sides;
 
-	while (!code && p->token->kind == ORR_TOKEN_ARROW)
-		if (!(code = next_token(p)))
-			code = read_side(p, s, &chain, NULL, 0);
-	if (!code && chain.n_sides == 1 && chain.sides[0].subgraph < 0)
-		code = read_nodes(p, &chain);
-	else if (!code)
-		code = read_edge_attributes(p, s, &chain);
-	free(chain.sides);
-	free(chain.nodes);
-	return code;
+	read_side(p, s, name, line);
+	while (p->token->kind == ORR_TOKEN_ARROW) {
+		next_token(p);
+		read_side(p, s, NULL, 0);
+	}
+	if (p->n_sides == side + 1 && p->sides[side].subgraph < 0) {
+		for (int i = first; i < p->n_nodes; i++) /* they have a statement of their own */
+			p->dot->nodes[p->nodes[i]].stated = true;
+		read_attributes(p, &(struct owner){.first = first});
+	} else {
+		int list = orr_dot_edge_list(p->dot, s, orr_token_is(p->token, '['));
+
+		read_attributes(p,
+				&(struct owner){.list = &p->dot->of_edges[list], .stated = true});
+		add_edges(p, side, list);
+	}
+	p->n_nodes = first;
+	p->n_sides = side;
 }
 
 /* What begins with a name: the graph's own attribute, or a chain. */
-static int read_named(struct parser *p, int s)
+static void read_named(struct parser *p, int s)
 {
 	struct owner own = {.list = &p->dot->subgraphs[s].attributes};
-	char *name = NULL;
-	int line = p->token->line, code = read_text(p, &name);
+	int line = p->token->line;
+	const char *name = read_text(p);
 
-	if (!code)
-		code = orr_token_is(p->token, '=') ? assign(p, &own, name, line)
-						   : read_chain(p, s, name, line);
-	free(name);
-	return code;
+	if (orr_token_is(p->token, '='))
+		assign(p, &own, name, line);
+	else
+		read_chain(p, s, name, line);
 }
 
 /* "graph", "node" or "edge", and [...] */
-static int read_defaults(struct parser *p, int s)
+static void read_defaults(struct parser *p, int s)
 {
 	struct orr_dot_subgraph *subgraph = &p->dot->subgraphs[s];
 	struct owner owner = {.list = is_word(p->token, "graph")  ? &subgraph->attributes
 				      : is_word(p->token, "node") ? &subgraph->node_defaults
 								  : &subgraph->edge_defaults};
-	int code = next_token(p);
 
+	next_token(p);
 	p->dot->defaults = 0;
-	if (!code && !orr_token_is(p->token, '['))
-		code = fail_syntax(p);
-	return code ? code : read_attributes(p, &owner);
+	if (!orr_token_is(p->token, '['))
+		fail_syntax(p);
+	read_attributes(p, &owner);
 }
 
 /* All up to the }. */
-static int read_statements(struct parser *p, int s)
+static void read_statements(struct parser *p, int s)
 {
-	int code = 0;
-
-	while (!code && !orr_token_is(p->token, '}')) {
+	while (!p->code && !orr_token_is(p->token, '}')) {
 		if (is_word(p->token, "graph") || is_word(p->token, "node") ||
 		    is_word(p->token, "edge"))
-			code = read_defaults(p, s);
+			read_defaults(p, s);
 		else if (orr_token_is(p->token, '{') || is_word(p->token, "subgraph"))
-			code = read_chain(p, s, NULL, 0);
+			read_chain(p, s, NULL, 0);
 		else
-			code = read_named(p, s);
-		if (!code && orr_token_is(p->token, ';'))
-			code = next_token(p);
+			read_named(p, s);
+		if (orr_token_is(p->token, ';'))
+			next_token(p);
 	}
-	return code;
 }
 
-/* [strict] digraph [NAME] {, or graph */
-static int read_head(struct parser *p)
+/* [strict] digraph [NAME] {, or graph: why not, or NULL. */
+static const char *read_head(struct parser *p)
 {
-	char *name = NULL;
-	int s, code = next_token(p);
+	bool graph;
 
-	if (!code && p->token->kind == ORR_TOKEN_END)
-		return orr_fail(p->err, ORR_E_INPUT,
-				p->model ? "%s: an empty file: a model is digraph { ... }"
-					 : "%s: an empty file: a machine is graph { ... }",
-				p->tokens.file);
-	if (!code && (p->dot->strict = is_word(p->token, "strict")))
-		code = next_token(p);
-	if (!code && !p->model && !is_word(p->token, "graph"))
-		return orr_fail(p->err, ORR_E_INPUT,
-				"%s:%d: no machine: a machine file begins with graph {, and its "
-				"links are --",
-				p->tokens.file, p->token->line);
-	if (!code && p->model && is_word(p->token, "graph"))
-		return orr_fail(
-			p->err, ORR_E_INPUT,
-			"%s:%d: an undirected graph: write digraph for graph, and -> for --",
-			p->tokens.file, p->token->line);
-	if (!code && p->model && !is_word(p->token, "digraph"))
-		return orr_fail(p->err, ORR_E_INPUT,
-				"%s:%d: no model: a DOT file begins with digraph {, and a "
-				"PipeDream profile with an operator",
-				p->tokens.file, p->token->line);
-	if (!code && !(code = next_token(p)) && p->token->kind == ORR_TOKEN_ID)
-		code = read_text(p, &name);
-	free(name);
-	if (!code && !orr_token_is(p->token, '{'))
-		return orr_fail(p->err, ORR_E_INPUT, "%s:%d: %s wants { next", p->tokens.file,
-				p->token->line, p->model ? "digraph" : "graph");
-	if (!code && !(code = orr_dot_subgraph(p->dot, "", p->token->line, 0, &s, p->err)))
-		code = next_token(p);
-	return code;
+	next_token(p);
+	if (!p->code && p->token->kind == ORR_TOKEN_END) {
+		stop(p, orr_fail(p->err, ORR_E_INPUT,
+				 p->model ? "%s: an empty file: a model is digraph { ... }"
+					  : "%s: an empty file: a machine is graph { ... }",
+				 p->tokens.file));
+		return NULL;
+	}
+	if ((p->dot->strict = is_word(p->token, "strict")))
+		next_token(p);
+	graph = is_word(p->token, "graph");
+	if (!p->model && !graph)
+		return "no machine: a machine file begins with graph {, and its links are --";
+	if (p->model && graph)
+		return "an undirected graph: write digraph for graph, and -> for --";
+	if (p->model && !is_word(p->token, "digraph"))
+		return "no model: a DOT file begins with digraph {, and a PipeDream profile with "
+		       "an operator";
+	next_token(p);
+	if (p->token->kind == ORR_TOKEN_ID)
+		(void)read_text(p);
+	return orr_token_is(p->token, '{') ? NULL
+	       : p->model                  ? "digraph wants { next"
+					   : "graph wants { next";
 }
 
 int orr_dot_parse(struct orr_dot *dot, const char *file, const char *text, bool model,
 		  struct orr_error *err)
 {
 	struct parser p = {.dot = dot, .model = model, .err = err};
-	int code;
+	const char *why;
 
 	*dot = (struct orr_dot){0};
 	p.tokens = (struct orr_tokens){.file = file, .start = text, .at = text, .line = 1};
+	p.tokens.buffer = orr_arrays_add(&dot->all, strlen(text) + 1, 1);
 	p.token = &p.tokens.token;
-	if (!(code = read_head(&p)) && !(code = read_statements(&p, 0)) &&
-	    !(code = next_token(&p)) && p.token->kind != ORR_TOKEN_END)
-		code = orr_fail(err, ORR_E_INPUT,
-				"%s:%d: something follows the graph: a file holds one", file,
-				p.token->line);
+	(void)orr_dot_subgraph(dot, "", 1, 0); /* the whole graph, */
+	(void)orr_dot_list(dot);               /* and the empty list */
+	if ((why = read_head(&p)))
+		stop(&p, orr_fail(p.err, ORR_E_INPUT, "%s:%d: %s", file, p.token->line, why));
+	next_token(&p);
+	read_statements(&p, 0);
+	next_token(&p);
+	if (p.token->kind != ORR_TOKEN_END)
+		stop(&p, orr_fail(p.err, ORR_E_INPUT,
+				  "%s:%d: something follows the graph: a file holds one", file,
+				  p.token->line));
 	for (int s = 1; s < dot->n_subgraphs; s++)
-		orr_dot_sort(dot->subgraphs[s].nodes, dot->subgraphs[s].n_nodes);
-	orr_tokens_fini(&p.tokens);
-	return code;
+		sort_nodes(&dot->subgraphs[s]);
+	return p.code;
 }

@@ -1,7 +1,6 @@
 #include "tokens.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Skip blanks (the same as Graphviz'), comments and lines that begin with #. */
@@ -31,23 +30,12 @@ static int skip(struct orr_tokens *t, struct orr_error *err)
 	}
 }
 
-static int set_text(struct orr_tokens *t, const char *text, size_t length, struct orr_error *err)
+static void set_text(struct orr_tokens *t, const char *text, size_t length)
 {
-	if (length + 1 > t->buffer_room) {
-		char *more = realloc(t->buffer, 2 * (length + 1));
-
-		if (!more)
-			return orr_fail(err, ORR_E_NOMEM, "%s:%d: no memory to read on", t->file,
-					t->line);
-		t->buffer = more;
-		t->buffer_room = 2 * (length + 1);
-	}
-	if (length > 0)
-		memcpy(t->buffer, text, length);
+	memcpy(t->buffer, text, length);
 	t->buffer[length] = '\0';
 	t->token.kind = ORR_TOKEN_ID;
 	t->token.text = t->buffer;
-	return 0;
 }
 
 /* "..." as Graphviz reads it: \" is a quote, a backslash before a line's end joins the lines. */
@@ -55,16 +43,14 @@ static int read_string(struct orr_tokens *t, struct orr_error *err)
 {
 	const char *end = t->at + 1;
 	char *to;
-	int code, line = t->line;
+	int line = t->line;
 
 	while (*end && *end != '"')
 		end += end[0] == '\\' && end[1] ? 2 : 1;
 	if (!*end)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s:%d: a string without an end: close it with \"", t->file, line);
-	code = set_text(t, t->at, (size_t)(end - t->at), err);
-	if (code)
-		return code;
+	set_text(t, t->at, (size_t)(end - t->at));
 	for (to = t->buffer, t->at++; t->at < end; t->at++) {
 		t->line += *t->at == '\n';
 		if (t->at[0] == '\\' && t->at[1] == '\\')
@@ -109,7 +95,6 @@ static int read_word(struct orr_tokens *t, struct orr_error *err)
 	const char *end = t->at;
 	bool number = *end == '-' || *end == '.' || isdigit((unsigned char)*end);
 	size_t digits;
-	int code;
 
 	if (!number) {
 		while (in_name(*end))
@@ -137,9 +122,9 @@ static int read_word(struct orr_tokens *t, struct orr_error *err)
 				t->at);
 		}
 	}
-	code = set_text(t, t->at, (size_t)(end - t->at), err);
+	set_text(t, t->at, (size_t)(end - t->at));
 	t->at = end;
-	return code;
+	return 0;
 }
 
 int orr_tokens_next(struct orr_tokens *t, struct orr_error *err)
@@ -174,10 +159,4 @@ int orr_tokens_next(struct orr_tokens *t, struct orr_error *err)
 			t->file, t->line, (unsigned char)*t->at);
 	t->at++;
 	return 0;
-}
-
-void orr_tokens_fini(struct orr_tokens *t)
-{
-	free(t->buffer);
-	t->buffer = NULL;
 }

@@ -22,13 +22,11 @@ struct orr_tokens {
 	const char *file, *start, *at; /* borrowed */
 	int line;
 	struct orr_token token; /* the one that orr_tokens_next() read */
-	char *buffer;           /* owned */
-	size_t buffer_room;
+	char *buffer;           /* borrowed: room for as much as the text */
 };
 
 /* Read the next token. Refuses invalid ones, and those that Graphviz would read differently. */
 int orr_tokens_next(struct orr_tokens *t, struct orr_error *err);
-void orr_tokens_fini(struct orr_tokens *t);
 
 static inline bool orr_token_is(const struct orr_token *token, char other)
 {
