@@ -66,9 +66,9 @@ def draw(tree, folder, random_of):
 
 
 def passes(folder, *words, env=None, seconds=3600):
-    """False, too, where it does not end."""
+    """False, too, where it does not end. A child that Check forks has a group of its own, and would outlive it."""
     with subprocess.Popen(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          env={**os.environ, **(env or {})}, start_new_session=True) as process:
+                          env={**os.environ, 'CK_FORK': 'no', **(env or {})}, start_new_session=True) as process:
         try:
             return process.wait(seconds) in (0, 77)
         except subprocess.TimeoutExpired:
