@@ -213,7 +213,7 @@ static int say_ready(struct orr_reduce *r, struct orr_slot *slot, int first, int
 			continue;
 		speaker = is_first ? i : speaker;
 		orr_slots_add(r->slots, slot, data->owned[i].w,
-			      is_first ? ORR_WAY_ALL : ORR_WAY_ADD, brought(r, i, gathers), 0,
+			      is_first ? ORR_ADD_ALL : ORR_ADD_TO, brought(r, i, gathers), 0,
 			      r->members[speaker].ready, 0, 1);
 	}
 	return speaker;
@@ -251,7 +251,7 @@ static void submit_add(struct orr_reduce *r, struct orr_slot *slot, int i)
 	const struct orr_data *data = r->slots->data;
 	int speaker = r->members[i].speaker;
 
-	orr_slots_add(r->slots, slot, data->owned[speaker].w, ORR_WAY_ADD, brought(r, i, false), 0,
+	orr_slots_add(r->slots, slot, data->owned[speaker].w, ORR_ADD_TO, brought(r, i, false), 0,
 		      brought(r, speaker, false), 0,
 		      orr_work_n_trained(data->work, data->owned[i].s));
 }

@@ -105,7 +105,7 @@ static void take(const struct at *x, int i, int c, int round)
 	starpu_data_handle_t chunk = x->ring->chunks[i][c];
 
 	if (x->ring->chunks[before])
-		orr_slots_add(x->ring->slots, x->slot, owned[i].w, ORR_WAY_ALL,
+		orr_slots_add(x->ring->slots, x->slot, owned[i].w, ORR_ADD_ALL,
 			      x->ring->chunks[before][c], 0, chunk, 0, chunk_of(x, i, c));
 	else
 		pass(x, i, c, round, chunk, work->rank_of[owned[before].w], false);
@@ -138,7 +138,7 @@ static void submit_chunk(const struct at *x, int s, int c)
 		if (k > 1)
 			take(x, i, c, SUM);
 		orr_slots_add(x->ring->slots, x->slot, owned[i].w,
-			      k == 1 ? ORR_WAY_ALL : ORR_WAY_ADD, owned[i].gradient.handle, begin,
+			      k == 1 ? ORR_ADD_ALL : ORR_ADD_TO, owned[i].gradient.handle, begin,
 			      x->ring->chunks[i][c], 0, chunk_of(x, i, c));
 		if (k < r)
 			give(x, i, c, SUM);
@@ -172,10 +172,10 @@ static void exchange(const struct at *x, int i, int c, bool comes)
 	starpu_data_handle_t chunk = x->ring->chunks[i][c];
 
 	if (comes)
-		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_WAY_OVER, chunk, 0,
+		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_OVER, chunk, 0,
 			      o->parameters.handle, begin, chunk_of(x, i, c));
 	else
-		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_WAY_ALL, o->parameters.handle,
+		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_ALL, o->parameters.handle,
 			      begin, chunk, 0, chunk_of(x, i, c));
 }
 

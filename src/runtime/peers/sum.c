@@ -104,7 +104,7 @@ static void copy_parts(const struct orr_sum *sum, struct orr_slot *slot, int s)
 			int64_t at = from->part.first, n = from->part.end - at;
 
 			if (c != i && n > 0)
-				orr_slots_add(sum->slots, slot, to->w, ORR_WAY_OVER,
+				orr_slots_add(sum->slots, slot, to->w, ORR_ADD_OVER,
 					      from->parameters.handle, at, to->parameters.handle,
 					      at, n);
 		}

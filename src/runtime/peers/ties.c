@@ -243,7 +243,7 @@ static void add(const struct at *x, int i, int c, bool first)
 	if (from == chunk->sum)
 		return;
 	orr_slots_add(x->ties->slots, x->slot, data->owned[chunk->adder].w,
-		      first ? ORR_WAY_ALL : ORR_WAY_ADD, from, here ? part->at + chunk->first : 0,
+		      first ? ORR_ADD_ALL : ORR_ADD_TO, from, here ? part->at + chunk->first : 0,
 		      chunk->sum, chunk->at, chunk->n_floats);
 	if (!here)
 		orr_data_drop(data, from);
@@ -256,7 +256,7 @@ static void give(const struct at *x, int i, int c)
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
 	const struct orr_owned *o = &x->ties->slots->data->owned[part->owned];
 
-	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_WAY_ALL, o->gradient.handle,
+	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_ADD_ALL, o->gradient.handle,
 		      part->at + chunk->first, chunk->sum, 0, chunk->n_floats);
 	pass_part(x, i, c, chunk->sum, rank_at(x, chunk->adder), true);
 }
@@ -302,7 +302,7 @@ static void put_back(const struct at *x, int i, int c)
 	const struct orr_owned *o = &data->owned[part->owned];
 	bool first = part->owned == data->work->jobs->first_owner[o->s];
 
-	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_WAY_OVER,
+	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_ADD_OVER,
 		      first ? chunk->sum : x->ties->zero, first ? chunk->at : 0, o->gradient.handle,
 		      part->at + chunk->first, chunk->n_floats);
 }

@@ -199,7 +199,7 @@ static void submit_partial(struct orr_run *run, struct orr_slot *slot, int j)
 	const struct orr_owned *o = &run->data.owned[run->data.owned_of[j]];
 	starpu_data_handle_t partial = orr_cross_partial(&run->cross, slot->number, j);
 
-	orr_slots_add(&run->slots, slot, o->w, o->contributors[0] == j ? ORR_WAY_ALL : ORR_WAY_ADD,
+	orr_slots_add(&run->slots, slot, o->w, o->contributors[0] == j ? ORR_ADD_ALL : ORR_ADD_TO,
 		      partial, 0, o->gradient.handle, 0, orr_work_n_trained(&run->work, o->s));
 	orr_data_drop(&run->data, partial);
 }
@@ -379,7 +379,7 @@ static void submit_copies(struct orr_run *run, struct orr_slot *slot)
 		from = work->pipeline->stage_of[tied];
 		source = &run->data.owned[work->jobs->first_owner[from]];
 		copy = &run->data.owned[work->jobs->first_owner[to]];
-		orr_slots_add(&run->slots, slot, copy->w, ORR_WAY_OVER, source->parameters.handle,
+		orr_slots_add(&run->slots, slot, copy->w, ORR_ADD_OVER, source->parameters.handle,
 			      orr_program_first_parameter(work->programs[from], tied),
 			      copy->parameters.handle,
 			      orr_program_first_parameter(work->programs[to], k),

@@ -252,18 +252,18 @@ struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *
 	return t;
 }
 
-void orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w, enum orr_way way,
+void orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w, enum orr_adding way,
 		   starpu_data_handle_t block, int64_t from, starpu_data_handle_t into, int64_t to,
 		   int64_t n_floats)
 {
 	struct orr_task *t = orr_slots_task(slots, slot, w);
 
-	t->arg.overwrite = way != ORR_WAY_ADD;
+	t->arg.overwrite = way != ORR_ADD_TO;
 	t->arg.offset = from;
 	t->arg.to = to;
 	t->arg.n_floats = n_floats;
 	orr_task_add(slots->submitter, block, STARPU_R);
-	orr_task_add(slots->submitter, into, way == ORR_WAY_ALL ? STARPU_W : STARPU_RW);
+	orr_task_add(slots->submitter, into, way == ORR_ADD_ALL ? STARPU_W : STARPU_RW);
 	orr_task_submit(slots->submitter, t, ORR_CODELET_ADD);
 }
 

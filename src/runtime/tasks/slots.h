@@ -69,9 +69,9 @@ struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *
 
 /* n_floats of a block, from `from` on, are added to those of another, from `to` on, or written over
  * these, or are all of it from now on. */
-enum orr_way { ORR_WAY_ADD, ORR_WAY_OVER, ORR_WAY_ALL };
+enum orr_adding { ORR_ADD_TO, ORR_ADD_OVER, ORR_ADD_ALL };
 /* Worker w does. */
-void orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w, enum orr_way way,
+void orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w, enum orr_adding way,
 		   starpu_data_handle_t block, int64_t from, starpu_data_handle_t into, int64_t to,
 		   int64_t n_floats);
 
