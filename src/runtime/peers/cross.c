@@ -1,7 +1,9 @@
 #include "cross.h"
 
+#include <stdlib.h>
 #include "base/arrays.h"
 #include "base/max.h"
+#include "codelets/codelets.h"
 
 /* Numbers of messages are the same on every rank and differ from one another; two steps are in
  * flight at most, so the numbers of a step come back after the next one. Between two ranks messages
@@ -57,6 +59,65 @@ static void number_tags(struct orr_cross *cross)
 		cross->first_tag[k] = cross->n_tags;
 		cross->n_tags += n_tags[k];
 	}
+}
+
+/* ---- credits ---- */
+
+/* Flow control by credits. A credit is a handle without data. The job that fetches parameters, or
+ * makes a weight gradient for another rank, has it from when that block of memory is made until it
+ * is dropped; so a worker has as many blocks as credits, and no message is asked for earlier. A
+ * receive has no room for a second handle: an empty task takes the credit for it.
+ *
+ * Nothing can deadlock: there is one order of all jobs, with every gradient added right after the
+ * last job that it waits for, and a job that waits for a credit comes in it after the job that
+ * holds it. */
+static int make_credits(struct orr_credits *credits, const struct orr_work *work, int prefetch,
+			enum orr_place place, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = work->jobs;
+	int *before = malloc((size_t)jobs->n_jobs * sizeof(*before)), code = 0;
+
+	credits->handles =
+		orr_arrays_add(work->arrays, (size_t)jobs->n_jobs, sizeof(*credits->handles));
+	credits->of = orr_arrays_add(work->arrays, (size_t)jobs->n_jobs, sizeof(*credits->of));
+	if (!before || work->arrays->failed)
+		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for the credits of %d jobs",
+				jobs->n_jobs);
+	if (!code)
+		code = orr_places_find(before, jobs, prefetch + 1, place, work->rank_of, err);
+	for (int i = 0; i < work->n_sequence && !code; i++) {
+		int j = work->sequence[i];
+
+		if (!orr_work_computes(work, j) || before[j] < 0)
+			continue;
+		if (before[j] == j)
+			starpu_void_data_register(&credits->handles[credits->n_handles++]);
+		credits->of[j] = before[j] == j ? credits->handles[credits->n_handles - 1]
+						: credits->of[before[j]];
+	}
+	free(before);
+	return code;
+}
+
+static void drop_credits(struct orr_credits *credits)
+{
+	for (int i = 0; i < credits->n_handles; i++)
+		starpu_data_unregister(credits->handles[i]);
+}
+
+/* Uses of block from here on, in this mode, wait for job j's credit; and the credit waits for uses
+ * of block before. */
+static void take_credit(const struct orr_cross *cross, const struct orr_credits *credits, int j,
+			starpu_data_handle_t block, enum starpu_data_access_mode mode)
+{
+	struct orr_fault *fault = cross->work->fault;
+	starpu_data_handle_t credit = credits->of[j];
+
+	if (credit && !fault->code &&
+	    starpu_task_insert(&orr_codelets[ORR_CODELET_JOIN], (int)mode, block, STARPU_RW, credit,
+			       0))
+		fault->code =
+			orr_fail(&fault->err, ORR_E_RUNTIME, "run: StarPU refuses an empty task");
 }
 
 static int make_incoming(struct orr_cross *cross, struct orr_error *err)
@@ -191,12 +252,11 @@ int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
 	for (int s = 0; s < work->pipeline->n_stages; s++)
 		cross->most_owners = (int)larger(cross->most_owners, orr_work_replicas(work, s));
 	number_tags(cross);
-	if ((code = orr_credits_init(&cross->arriving, work, prefetch, ORR_PLACE_PARAMETERS,
-				     err)) ||
-	    (code = orr_credits_init(&cross->leaving, work, prefetch, ORR_PLACE_GRADIENT, err)))
+	if ((code = make_credits(&cross->arriving, work, prefetch, ORR_PLACE_PARAMETERS, err)) ||
+	    (code = make_credits(&cross->leaving, work, prefetch, ORR_PLACE_GRADIENT, err)) ||
+	    (code = find_crossings(cross, err)))
 		return code;
-	code = find_crossings(cross, err);
-	return code ? code : make_incoming(cross, err);
+	return make_incoming(cross, err);
 }
 
 void orr_cross_fini(struct orr_cross *cross)
@@ -204,38 +264,37 @@ void orr_cross_fini(struct orr_cross *cross)
 	for (int i = 0; cross->incoming && i < cross->data->n_owned; i++)
 		for (int k = 0; k < ORR_N_COMING; k++)
 			orr_data_forget(cross->incoming[i].handles[k]);
-	orr_credits_fini(&cross->arriving);
-	orr_credits_fini(&cross->leaving);
+	drop_credits(&cross->arriving);
+	drop_credits(&cross->leaving);
 }
 
 /* ---- one job's messages ---- */
 
 /* Sends what `reader` takes, a job or -1, an update; or receives it. Within this rank there is no
  * message. */
-static int pass(const struct orr_cross *cross, int slot, const struct orr_crossing *c, int reader,
-		starpu_data_handle_t handle, bool sends, struct orr_error *err)
+static void pass(const struct orr_cross *cross, int slot, const struct orr_crossing *c, int reader,
+		 starpu_data_handle_t handle, bool sends)
 {
 	struct orr_message m = orr_cross_message(cross, slot, c->tag, c->at, handle, c->other);
 
 	m.priority = orr_cross_priority(cross, reader);
-	if (c->other == cross->work->rank)
-		return 0;
-	return sends ? orr_ranks_send_data(&m, err) : orr_ranks_receive_data(&m, err);
+	if (c->other != cross->work->rank)
+		orr_message_pass(cross->work, m, sends);
 }
 
-static int send_partial(const struct orr_cross *cross, int slot, int j, struct orr_error *err)
+static void send_partial(const struct orr_cross *cross, int slot, int j)
 {
 	const struct orr_work *work = cross->work;
 	struct orr_job job = orr_jobs_at(work->jobs, j);
-	int at = orr_work_at(work, job.s, job.b), to = work->rank_of[work->jobs->weights[j]], code;
+	int at = orr_work_at(work, job.s, job.b), to = work->rank_of[work->jobs->weights[j]];
 	const struct orr_crossing c = {ORR_TRANSFER_WEIGHT_GRADIENT, to, -1, at, -1};
 	starpu_data_handle_t partial = cross->data->partial[at];
 
-	if ((code = pass(cross, slot, &c, -1, partial, true, err)) || to == work->rank)
-		return code;
-	code = orr_credit_take(&cross->leaving, j, partial, STARPU_RW, err);
+	if (to == work->rank)
+		return;
+	pass(cross, slot, &c, -1, partial, true);
+	take_credit(cross, &cross->leaving, j, partial, STARPU_RW);
 	orr_data_drop(cross->data, partial);
-	return code;
 }
 
 static starpu_data_handle_t handle_of(const struct orr_data *data, const struct orr_crossing *c)
@@ -247,50 +306,47 @@ static starpu_data_handle_t handle_of(const struct orr_data *data, const struct 
 						  : data->left)[c->at];
 }
 
-int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err)
+void orr_cross_receive(struct orr_cross *cross, int slot, int j)
 {
 	const struct orr_data *data = cross->data;
-	int owner = cross->work->rank_of[cross->work->jobs->weights[j]], code = 0;
+	int owner = cross->work->rank_of[cross->work->jobs->weights[j]];
 	const struct orr_crossing parameters = {ORR_TRANSFER_PARAMETER, owner, j, j, -1}, *c;
 
-	if (data->fetched[j] &&
-	    !(code = orr_credit_take(&cross->arriving, j, data->fetched[j], STARPU_W, err)))
-		code = pass(cross, slot, &parameters, j, data->fetched[j], false, err);
-	for (int i = cross->takes[j]; i >= 0 && !code; i = c->next) {
-		c = &cross->crossings[i];
-		code = pass(cross, slot, c, j, handle_of(data, c), false, err);
+	if (data->fetched[j]) {
+		take_credit(cross, &cross->arriving, j, data->fetched[j], STARPU_W);
+		pass(cross, slot, &parameters, j, data->fetched[j], false);
 	}
-	return code;
+	for (int i = cross->takes[j]; i >= 0; i = c->next) {
+		c = &cross->crossings[i];
+		pass(cross, slot, c, j, handle_of(data, c), false);
+	}
 }
 
 /* What it leaves for other ranks has no more readers here. */
-int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err)
+void orr_cross_send(struct orr_cross *cross, int slot, int j)
 {
 	const struct orr_data *data = cross->data;
 	const struct orr_crossing *c;
-	int code;
 
 	for (int i = cross->sends[j]; i >= 0; i = c->next) {
 		c = &cross->crossings[i];
-		if ((code = pass(cross, slot, c, c->reader, handle_of(data, c), true, err)))
-			return code;
+		pass(cross, slot, c, c->reader, handle_of(data, c), true);
 		orr_data_drop(data, handle_of(data, c));
 	}
-	return orr_work_makes_gradient(cross->work, j) ? send_partial(cross, slot, j, err) : 0;
+	if (orr_work_makes_gradient(cross->work, j))
+		send_partial(cross, slot, j);
 }
 
-int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *err)
+void orr_cross_serve(struct orr_cross *cross, int slot, int j)
 {
 	const struct orr_data *data = cross->data;
 	const struct orr_crossing c = {ORR_TRANSFER_PARAMETER, orr_work_rank(cross->work, j), j, j,
 				       -1};
 
-	return pass(cross, slot, &c, j, data->owned[data->owned_of[j]].parameters.handle, true,
-		    err);
+	pass(cross, slot, &c, j, data->owned[data->owned_of[j]].parameters.handle, true);
 }
 
-int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_handle_t *partial,
-		      struct orr_error *err)
+starpu_data_handle_t orr_cross_partial(struct orr_cross *cross, int slot, int j)
 {
 	const struct orr_work *work = cross->work;
 	struct orr_job job = orr_jobs_at(work->jobs, j);
@@ -298,10 +354,11 @@ int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_hand
 	int at = orr_work_at(work, job.s, job.b);
 	const struct orr_crossing c = {ORR_TRANSFER_WEIGHT_GRADIENT, orr_work_rank(work, j), -1, at,
 				       -1};
+	starpu_data_handle_t partial = cross->data->partial[at];
 
-	*partial = cross->data->partial[at];
-	if (*partial)
-		return 0;
-	*partial = incoming->handles[incoming->n++ % ORR_N_COMING];
-	return pass(cross, slot, &c, -1, *partial, false, err);
+	if (partial)
+		return partial;
+	partial = incoming->handles[incoming->n++ % ORR_N_COMING];
+	pass(cross, slot, &c, -1, partial, false);
+	return partial;
 }

@@ -1,8 +1,8 @@
 #pragma once
 /* The messages of a job: what it takes from jobs of other ranks, and what it has for them. */
-#include "credits.h"
 #include "messages.h"
 #include "runtime/tasks/data.h"
+#include "schedule/places.h"
 
 /* Tags of messages: the kinds of transfers, and besides */
 enum {
@@ -26,6 +26,14 @@ struct orr_handover {
  * that is not 0. */
 int orr_cross_visit(const struct orr_work *work, int s, int b,
 		    int (*visit)(void *user, const struct orr_handover *h), void *user);
+
+/* How many blocks of memory the jobs of a worker may hold at once for other ranks: `prefetch` and
+ * one more. */
+struct orr_credits {
+	int n_handles;
+	starpu_data_handle_t *handles; /* [n_handles] */
+	starpu_data_handle_t *of;      /* [n_jobs] which one the job takes; NULL: none */
+};
 
 /* A message of a job to one on another rank, or from one. */
 struct orr_crossing {
@@ -60,14 +68,13 @@ void orr_cross_fini(struct orr_cross *cross);
 
 /* What job j, computed here, takes from other ranks; before it is submitted. slot: the number of
  * its slot. */
-int orr_cross_receive(struct orr_cross *cross, int slot, int j, struct orr_error *err);
+void orr_cross_receive(struct orr_cross *cross, int slot, int j);
 /* What it has for other ranks; after it was submitted. */
-int orr_cross_send(struct orr_cross *cross, int slot, int j, struct orr_error *err);
+void orr_cross_send(struct orr_cross *cross, int slot, int j);
 /* The parameters for job j, computed elsewhere, which are owned here. */
-int orr_cross_serve(struct orr_cross *cross, int slot, int j, struct orr_error *err);
+void orr_cross_serve(struct orr_cross *cross, int slot, int j);
 /* The partial gradient of job j for its owner, which is here: made here, or received. */
-int orr_cross_partial(struct orr_cross *cross, int slot, int j, starpu_data_handle_t *partial,
-		      struct orr_error *err);
+starpu_data_handle_t orr_cross_partial(struct orr_cross *cross, int slot, int j);
 
 /* A message that job `reader` takes, in the step that is being submitted, goes before those of
  * later jobs of its worker; -1: after all of the step's, as a gradient for an update may. */

@@ -3,6 +3,7 @@
 #include <starpu.h>
 #include "orrery/run.h"
 #include "orrery/figures.h"
+#include "runtime/tasks/work.h"
 
 /* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. */
 int orr_ranks_init_starpu(struct starpu_conf *conf);
@@ -23,6 +24,15 @@ struct orr_message {
 };
 int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err);
 int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err);
+/* Either, unless something failed before. */
+static inline void orr_message_pass(const struct orr_work *work, struct orr_message m, bool sends)
+{
+	struct orr_fault *fault = work->fault;
+
+	if (!fault->code)
+		fault->code = sends ? orr_ranks_send_data(&m, &fault->err)
+				    : orr_ranks_receive_data(&m, &fault->err);
+}
 /* Wait until all data has gone or come, and tell what this rank has sent and received since the
  * start. */
 void orr_ranks_count_data(struct orr_traffic *traffic);

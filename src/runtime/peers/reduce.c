@@ -183,95 +183,87 @@ static starpu_data_handle_t brought(const struct orr_reduce *r, int i, bool gath
 
 /* The gate of s opens when all gradients are there, or all updates have been made: those of this
  * rank, or, where the owners are on several, what each of them says. */
-static int submit_gate(const struct orr_reduce *r, struct orr_slot *slot, int first, int end,
-		       bool gathers, struct orr_error *err)
+static void submit_gate(const struct orr_reduce *r, struct orr_slot *slot, int first, int end,
+			bool gathers)
 {
 	const struct orr_data *data = r->slots->data;
 	bool spread = orr_work_is_spread(data->work, data->owned[first].s);
-	struct orr_buffers buffers;
-	struct orr_task *t = orr_slots_open(r->slots, slot, data->owned[first].w, ORR_CODELET_JOIN,
-					    end - first + 1, &buffers, err);
 
-	if (!t)
-		return ORR_E_NOMEM;
 	for (int i = first; i < end; i++)
 		if (!spread || r->members[i].ready)
-			orr_buffers_add(&buffers,
-					spread ? r->members[i].ready : brought(r, i, gathers),
-					STARPU_R);
-	orr_buffers_add(&buffers, r->members[first].gate, STARPU_W);
-	return orr_task_submit(r->slots->submitter, t, &buffers, err);
+			orr_task_add(r->slots->submitter,
+				     spread ? r->members[i].ready : brought(r, i, gathers),
+				     STARPU_R);
+	orr_task_add(r->slots->submitter, r->members[first].gate, STARPU_W);
+	orr_task_submit(r->slots->submitter, orr_slots_task(r->slots, slot, data->owned[first].w),
+			ORR_CODELET_JOIN);
 }
 
-/* The first float of each gradient here, one after the other, to what this rank says. */
-static int say_ready(struct orr_reduce *r, struct orr_slot *slot, int first, int end, bool gathers,
-		     int *speaker, struct orr_error *err)
+/* The first float of each gradient here, one after the other, to what this rank says. Returns who
+ * speaks. */
+static int say_ready(struct orr_reduce *r, struct orr_slot *slot, int first, int end, bool gathers)
 {
 	const struct orr_data *data = r->slots->data;
-	int code = 0;
+	int speaker = -1;
 
-	*speaker = -1;
-	for (int i = first; i < end && !code; i++) {
-		bool is_first = *speaker < 0;
+	for (int i = first; i < end; i++) {
+		bool is_first = speaker < 0;
 
 		if (!orr_work_has(data->work, data->owned[i].w) || r->members[i].speaker != i)
 			continue;
-		*speaker = is_first ? i : *speaker;
-		code = orr_slots_add(r->slots, slot, data->owned[i].w, brought(r, i, gathers),
-				     r->members[*speaker].ready, is_first, 0, 0, 1, err);
+		speaker = is_first ? i : speaker;
+		orr_slots_add(r->slots, slot, data->owned[i].w,
+			      is_first ? ORR_ADD_ALL : ORR_ADD_TO, brought(r, i, gathers), 0,
+			      r->members[speaker].ready, 0, 1);
 	}
-	return code;
+	return speaker;
 }
 
 /* Tell the other ranks that have owners, and hear them. */
-static int meet(struct orr_reduce *r, struct orr_slot *slot, int first, int end, int q,
-		bool gathers, struct orr_error *err)
+static void meet(struct orr_reduce *r, struct orr_slot *slot, int first, int end, int q,
+		 bool gathers)
 {
 	const struct orr_work *work = r->cross->work;
 	int64_t n = r->slots->data->n_owned, at = (2 * q + gathers) * n;
-	int own, code = say_ready(r, slot, first, end, gathers, &own, err);
+	int own = say_ready(r, slot, first, end, gathers);
 
-	for (int i = first; i < end && !code; i++) {
-		struct orr_message m;
+	for (int i = first; i < end; i++) {
 		int other = work->rank_of[r->slots->data->owned[i].w];
 
 		if (!r->members[i].ready || i == own)
 			continue;
-		m = orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
-				      (at + own) * work->n_ranks + other, r->members[own].ready,
-				      other);
-		if ((code = orr_ranks_send_data(&m, err)))
-			return code;
-		m = orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
-				      (at + i) * work->n_ranks + work->rank, r->members[i].ready,
-				      other);
-		code = orr_ranks_receive_data(&m, err);
+		orr_message_pass(work,
+				 orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
+						   (at + own) * work->n_ranks + other,
+						   r->members[own].ready, other),
+				 true);
+		orr_message_pass(work,
+				 orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
+						   (at + i) * work->n_ranks + work->rank,
+						   r->members[i].ready, other),
+				 false);
 	}
-	return code;
 }
 
 /* To the gradient of the owner that joins for i: on their device, one after the other. */
-static int submit_add(struct orr_reduce *r, struct orr_slot *slot, int i, struct orr_error *err)
+static void submit_add(struct orr_reduce *r, struct orr_slot *slot, int i)
 {
 	const struct orr_data *data = r->slots->data;
 	int speaker = r->members[i].speaker;
 
-	return orr_slots_add(r->slots, slot, data->owned[speaker].w, brought(r, i, false),
-			     brought(r, speaker, false), false, 0, 0,
-			     orr_work_n_trained(data->work, data->owned[i].s), err);
+	orr_slots_add(r->slots, slot, data->owned[speaker].w, ORR_ADD_TO, brought(r, i, false), 0,
+		      brought(r, speaker, false), 0,
+		      orr_work_n_trained(data->work, data->owned[i].s));
 }
 
 /* Owner i's part in the sum, after gate and its device's chain so far. */
-static int submit_sum(struct orr_reduce *r, struct orr_slot *slot, int i, starpu_data_handle_t gate,
-		      bool part, bool gathers, struct orr_error *err)
+static void submit_sum(struct orr_reduce *r, struct orr_slot *slot, int i,
+		       starpu_data_handle_t gate, bool part, bool gathers)
 {
 	const struct orr_owned *o = &r->slots->data->owned[i];
-	struct orr_buffers buffers;
-	struct orr_task *t =
-		orr_slots_open(r->slots, slot, o->w, ORR_CODELET_REDUCE, 3, &buffers, err);
+	struct orr_submitter *submitter = r->slots->submitter;
+	struct orr_task *t = orr_slots_task(r->slots, slot, o->w);
 
-	if (!t)
-		return ORR_E_NOMEM;
 	t->queued.apart = true;
 	t->s = o->s;
 	t->arg.n_floats = orr_work_n_trained(r->cross->work, o->s);
@@ -280,33 +272,33 @@ static int submit_sum(struct orr_reduce *r, struct orr_slot *slot, int i, starpu
 	t->arg.started = &t->state;
 	t->arg.sharded = part;
 	t->arg.gathers = gathers;
-	orr_buffers_add(&buffers, brought(r, i, gathers), STARPU_RW);
-	orr_buffers_add(&buffers, gate, STARPU_R);
-	orr_buffers_add(&buffers, r->members[i].chain, STARPU_RW);
-	return orr_task_submit(r->slots->submitter, t, &buffers, err);
+	orr_task_add(submitter, brought(r, i, gathers), STARPU_RW);
+	orr_task_add(submitter, gate, STARPU_R);
+	orr_task_add(submitter, r->members[i].chain, STARPU_RW);
+	orr_task_submit(submitter, t, ORR_CODELET_REDUCE);
 }
 
-int orr_reduce_submit(struct orr_reduce *r, struct orr_slot *slot, int s, int q, bool part,
-		      bool gathers, struct orr_error *err)
+void orr_reduce_submit(struct orr_reduce *r, struct orr_slot *slot, int s, int q, bool part,
+		       bool gathers)
 {
 	const struct orr_work *work = r->cross->work;
-	int first = work->jobs->first_owner[s], end = work->jobs->first_owner[s + 1], code = 0;
+	int first = work->jobs->first_owner[s], end = work->jobs->first_owner[s + 1];
 	bool holds = r->holds || r->slots->n_submitted <= r->alone_until;
 	starpu_data_handle_t gate = r->members[first].gate;
 
 	if (!gate) /* all owners are elsewhere */
-		return 0;
-	for (int i = first; i < end && !code && !gathers; i++)
+		return;
+	for (int i = first; i < end && !gathers; i++)
 		if (orr_work_has(work, r->slots->data->owned[i].w) && r->members[i].speaker != i)
-			code = submit_add(r, slot, i, err);
-	if (!code && holds)
-		code = orr_stall_all(r->slots, err);
-	if (!code && orr_work_is_spread(work, s))
-		code = meet(r, slot, first, end, q, gathers, err);
-	if (!code)
-		code = submit_gate(r, slot, first, end, gathers, err);
-	for (int i = first; i < end && !code; i++)
+			submit_add(r, slot, i);
+	if (holds)
+		orr_stall_all(r->slots);
+	if (orr_work_is_spread(work, s))
+		meet(r, slot, first, end, q, gathers);
+	submit_gate(r, slot, first, end, gathers);
+	for (int i = first; i < end; i++)
 		if (orr_work_has(work, r->slots->data->owned[i].w) && r->members[i].speaker == i)
-			code = submit_sum(r, slot, i, gate, part, gathers, err);
-	return code || !holds ? code : orr_stall_all(r->slots, err);
+			submit_sum(r, slot, i, gate, part, gathers);
+	if (holds)
+		orr_stall_all(r->slots);
 }

@@ -40,8 +40,8 @@ void orr_reduce_fini(struct orr_reduce *reduce);
 /* The gradients of the owners of s, for update q, with those of them that are here; after what has
  * been submitted of them. part: each gets the sum of its part alone. gathers: the parameters after
  * the update, each of its part: all get all of them. */
-int orr_reduce_submit(struct orr_reduce *reduce, struct orr_slot *slot, int s, int q, bool part,
-		      bool gathers, struct orr_error *err);
+void orr_reduce_submit(struct orr_reduce *reduce, struct orr_slot *slot, int s, int q, bool part,
+		       bool gathers);
 
 /* In every step, not in the first ones alone. */
 void orr_reduce_hold(struct orr_reduce *reduce);

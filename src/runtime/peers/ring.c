@@ -75,7 +75,6 @@ struct at {
 	struct orr_ring *ring;
 	struct orr_slot *slot;
 	int q;
-	struct orr_error *err;
 };
 
 static int64_t chunk_of(const struct at *x, int i, int c)
@@ -84,134 +83,130 @@ static int64_t chunk_of(const struct at *x, int i, int c)
 }
 
 /* The message of chunk c to or from rank `other`, on its way to owner i in this round. */
-static struct orr_message message_of(const struct at *x, int i, int c, int round,
-				     starpu_data_handle_t chunk, int other)
+static void pass(const struct at *x, int i, int c, int round, starpu_data_handle_t chunk, int other,
+		 bool sends)
 {
 	int64_t n_owned = x->ring->slots->data->n_owned;
 	int64_t tag = ((x->q * n_owned + i) * x->ring->cross->most_owners + c) * N_ROUNDS + round;
 
-	return orr_cross_message(x->ring->cross, x->slot->number, ORR_TRANSFER_ALL_REDUCE, tag,
-				 chunk, other);
+	orr_message_pass(x->ring->cross->work,
+			 orr_cross_message(x->ring->cross, x->slot->number, ORR_TRANSFER_ALL_REDUCE,
+					   tag, chunk, other),
+			 sends);
 }
 
 /* Chunk c comes to owner i from the one before it. */
-static int take(const struct at *x, int i, int c, int round)
+static void take(const struct at *x, int i, int c, int round)
 {
 	const struct orr_work *work = x->ring->cross->work;
 	const struct orr_owned *owned = x->ring->slots->data->owned;
 	int first = work->jobs->first_owner[owned[i].s];
 	int end = work->jobs->first_owner[owned[i].s + 1], before = i > first ? i - 1 : end - 1;
 	starpu_data_handle_t chunk = x->ring->chunks[i][c];
-	struct orr_message m;
 
 	if (x->ring->chunks[before])
-		return orr_slots_add(x->ring->slots, x->slot, owned[i].w,
-				     x->ring->chunks[before][c], chunk, true, 0, 0,
-				     chunk_of(x, i, c), x->err);
-	m = message_of(x, i, c, round, chunk, work->rank_of[owned[before].w]);
-	return orr_ranks_receive_data(&m, x->err);
+		orr_slots_add(x->ring->slots, x->slot, owned[i].w, ORR_ADD_ALL,
+			      x->ring->chunks[before][c], 0, chunk, 0, chunk_of(x, i, c));
+	else
+		pass(x, i, c, round, chunk, work->rank_of[owned[before].w], false);
 }
 
 /* Chunk c goes to the one after owner i. */
-static int give(const struct at *x, int i, int c, int round)
+static void give(const struct at *x, int i, int c, int round)
 {
 	const struct orr_work *work = x->ring->cross->work;
 	const struct orr_owned *owned = x->ring->slots->data->owned;
 	int first = work->jobs->first_owner[owned[i].s];
 	int end = work->jobs->first_owner[owned[i].s + 1], next = i + 1 < end ? i + 1 : first;
-	struct orr_message m;
 
-	if (x->ring->chunks[next])
-		return 0; /* it takes a copy */
-	m = message_of(x, next, c, round, x->ring->chunks[i][c], work->rank_of[owned[next].w]);
-	return orr_ranks_send_data(&m, x->err);
+	if (!x->ring->chunks[next]) /* else it takes a copy */
+		pass(x, next, c, round, x->ring->chunks[i][c], work->rank_of[owned[next].w], true);
 }
 
-static int submit_chunk(const struct at *x, int s, int c)
+static void submit_chunk(const struct at *x, int s, int c)
 {
 	const struct orr_work *work = x->ring->cross->work;
 	const struct orr_owned *owned = x->ring->slots->data->owned;
-	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s), code = 0;
+	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s);
 	int64_t begin = orr_rule_chunk(orr_work_n_trained(work, s), r, c);
 
-	for (int k = 1; k <= r && !code; k++) {
+	for (int k = 1; k <= r; k++) {
 		int i = first + (c + k) % r;
 
 		if (!x->ring->chunks[i])
 			continue;
-		if ((k > 1 && (code = take(x, i, c, SUM))) ||
-		    (code = orr_slots_add(x->ring->slots, x->slot, owned[i].w,
-					  owned[i].gradient.handle, x->ring->chunks[i][c], k == 1,
-					  begin, 0, chunk_of(x, i, c), x->err)))
-			break;
+		if (k > 1)
+			take(x, i, c, SUM);
+		orr_slots_add(x->ring->slots, x->slot, owned[i].w,
+			      k == 1 ? ORR_ADD_ALL : ORR_ADD_TO, owned[i].gradient.handle, begin,
+			      x->ring->chunks[i][c], 0, chunk_of(x, i, c));
 		if (k < r)
-			code = give(x, i, c, SUM);
+			give(x, i, c, SUM);
 	}
-	return code;
 }
 
 /* Owner c has chunk c, which the others get. */
-static int pass_round(const struct at *x, int s, int c, int round)
+static void pass_round(const struct at *x, int s, int c, int round)
 {
 	const struct orr_work *work = x->ring->cross->work;
-	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s), code = 0;
+	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s);
 
-	if (x->ring->chunks[first + c])
-		code = give(x, first + c, c, round);
-	for (int k = 1; k < r && !code; k++) {
+	for (int k = 0; k < r; k++) {
 		int i = first + (c + k) % r;
 
-		if (x->ring->chunks[i] && !(code = take(x, i, c, round)) && k < r - 1)
-			code = give(x, i, c, round);
+		if (!x->ring->chunks[i])
+			continue;
+		if (k)
+			take(x, i, c, round);
+		if (k < r - 1)
+			give(x, i, c, round);
 	}
-	return code;
 }
 
 /* Between chunk c at owner i and its parameters. */
-static int exchange(const struct at *x, int i, int c, bool comes)
+static void exchange(const struct at *x, int i, int c, bool comes)
 {
 	const struct orr_owned *o = &x->ring->slots->data->owned[i];
 	int64_t begin = orr_rule_chunk(orr_work_n_trained(x->ring->cross->work, o->s),
 				       orr_work_replicas(x->ring->cross->work, o->s), c);
 	starpu_data_handle_t chunk = x->ring->chunks[i][c];
 
-	if (!comes)
-		return orr_slots_add(x->ring->slots, x->slot, o->w, o->parameters.handle, chunk,
-				     true, begin, 0, chunk_of(x, i, c), x->err);
-	return orr_slots_put(x->ring->slots, x->slot, o->w, chunk, o->parameters.handle, 0, begin,
-			     chunk_of(x, i, c), x->err);
+	if (comes)
+		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_OVER, chunk, 0,
+			      o->parameters.handle, begin, chunk_of(x, i, c));
+	else
+		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_ALL, o->parameters.handle,
+			      begin, chunk, 0, chunk_of(x, i, c));
 }
 
-int orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q, bool part,
-		    struct orr_error *err)
+void orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q, bool part)
 {
 	const struct orr_work *work = ring->cross->work;
-	const struct at x = {ring, slot, q, err};
-	int code = 0;
+	const struct at x = {ring, slot, q};
 
-	for (int c = 0; c < orr_work_replicas(work, s) && !code && chunk_floats(work, s, c); c++)
-		if (!(code = submit_chunk(&x, s, c)) && !part)
-			code = pass_round(&x, s, c, SUMMED);
-	return code;
+	for (int c = 0; c < orr_work_replicas(work, s) && chunk_floats(work, s, c); c++) {
+		submit_chunk(&x, s, c);
+		if (!part)
+			pass_round(&x, s, c, SUMMED);
+	}
 }
 
-int orr_ring_gather(struct orr_ring *ring, struct orr_slot *slot, int s, int q,
-		    struct orr_error *err)
+void orr_ring_gather(struct orr_ring *ring, struct orr_slot *slot, int s, int q)
 {
 	const struct orr_work *work = ring->cross->work;
-	const struct at x = {ring, slot, q, err};
-	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s), code = 0;
+	const struct at x = {ring, slot, q};
+	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s);
 
-	for (int c = 0; c < r && !code && chunk_floats(work, s, c); c++) {
+	for (int c = 0; c < r && chunk_floats(work, s, c); c++) {
 		if (ring->chunks[first + c])
-			code = exchange(&x, first + c, c, false);
-		code = code ? code : pass_round(&x, s, c, PARAMETERS);
-		for (int i = first; i < first + r && !code; i++) {
-			if (ring->chunks[i] && i != first + c)
-				code = exchange(&x, i, c, true);
-			if (ring->chunks[i])
-				orr_data_drop(ring->slots->data, ring->chunks[i][c]);
+			exchange(&x, first + c, c, false);
+		pass_round(&x, s, c, PARAMETERS);
+		for (int i = first; i < first + r; i++) {
+			if (!ring->chunks[i])
+				continue;
+			if (i != first + c)
+				exchange(&x, i, c, true);
+			orr_data_drop(ring->slots->data, ring->chunks[i][c]);
 		}
 	}
-	return code;
 }

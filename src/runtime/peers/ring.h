@@ -21,8 +21,6 @@ int orr_ring_join(struct orr_ring *ring, int s, struct orr_error *err);
 
 /* All-reduce the gradients of the owners of s that are here with the others, for update q; part:
  * each owner gets the sum of its part alone. */
-int orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q, bool part,
-		    struct orr_error *err);
+void orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q, bool part);
 /* After update q of them, each of its part: all get all parameters. */
-int orr_ring_gather(struct orr_ring *ring, struct orr_slot *slot, int s, int q,
-		    struct orr_error *err);
+void orr_ring_gather(struct orr_ring *ring, struct orr_slot *slot, int s, int q);

@@ -38,9 +38,9 @@ bool orr_sum_is_late(const struct orr_sum *sum, int s)
 	return sum->ways[s] == ORR_SUM_NCCL || sum->ties.spans[s];
 }
 
-int orr_sum_submit_shared(struct orr_sum *sum, struct orr_slot *slot, struct orr_error *err)
+void orr_sum_submit_shared(struct orr_sum *sum, struct orr_slot *slot)
 {
-	return orr_ties_submit(&sum->ties, slot, -1, 0, err);
+	orr_ties_submit(&sum->ties, slot, -1, 0);
 }
 
 /* Does each owner of s need the sum of its part alone? */
@@ -51,36 +51,34 @@ static bool is_part(const struct orr_sum *sum, int s)
 	return data->owned[data->work->jobs->first_owner[s]].sharded && !sum->whole;
 }
 
-int orr_sum_submit(struct orr_sum *sum, struct orr_slot *slot, int s, int q, struct orr_error *err)
+void orr_sum_submit(struct orr_sum *sum, struct orr_slot *slot, int s, int q)
 {
-	int code = orr_ties_submit(&sum->ties, slot, s, q, err);
-
-	if (code || sum->ways[s] == ORR_SUM_IN_UPDATE)
-		return code;
-	return sum->ways[s] == ORR_SUM_NCCL
-		       ? orr_reduce_submit(&sum->reduce, slot, s, q, is_part(sum, s), false, err)
-		       : orr_ring_submit(&sum->ring, slot, s, q, is_part(sum, s), err);
+	orr_ties_submit(&sum->ties, slot, s, q);
+	if (sum->ways[s] == ORR_SUM_NCCL)
+		orr_reduce_submit(&sum->reduce, slot, s, q, is_part(sum, s), false);
+	if (sum->ways[s] == ORR_SUM_RING)
+		orr_ring_submit(&sum->ring, slot, s, q, is_part(sum, s));
 }
 
-void orr_sum_read(const struct orr_sum *sum, int i, bool part, struct orr_buffers *buffers,
-		  struct orr_codelet_arg *arg)
+void orr_sum_read(const struct orr_sum *sum, int i, bool part, struct orr_codelet_arg *arg)
 {
 	const struct orr_owned *owned = sum->slots->data->owned;
 	const struct orr_work *work = sum->slots->data->work;
+	struct orr_submitter *submitter = sum->slots->submitter;
 	int s = owned[i].s, first = work->jobs->first_owner[s], r = orr_work_replicas(work, s);
-	int n = buffers->n;
+	int n = submitter->n_buffers;
 	bool in_place = sum->ways[s] == ORR_SUM_NCCL && part && is_part(sum, s);
 
 	if (sum->ways[s] == ORR_SUM_NCCL)
-		orr_buffers_add(buffers, owned[sum->reduce.members[i].speaker].gradient.handle,
-				STARPU_R);
+		orr_task_add(submitter, owned[sum->reduce.members[i].speaker].gradient.handle,
+			     STARPU_R);
 	/* Every replica sums the same gradients in the same order, so that they stay the same. */
 	for (int k = 0; k < r && sum->ways[s] == ORR_SUM_IN_UPDATE; k++)
-		orr_buffers_add(buffers, owned[first + k].gradient.handle, STARPU_R);
+		orr_task_add(submitter, owned[first + k].gradient.handle, STARPU_R);
 	for (int k = 0; k < r && sum->ways[s] == ORR_SUM_RING; k++)
 		if (!part || first + k == i)
-			orr_buffers_add(buffers, sum->ring.chunks[i][k], STARPU_R);
-	arg->n_gradients = buffers->n - n;
+			orr_task_add(submitter, sum->ring.chunks[i][k], STARPU_R);
+	arg->n_gradients = submitter->n_buffers - n;
 	arg->n_chunks = sum->ways[s] == ORR_SUM_RING || in_place ? r : 0;
 	arg->offset = in_place ? owned[i].part.first : 0;
 }
@@ -95,39 +93,33 @@ void orr_sum_drop(const struct orr_sum *sum, int i)
 }
 
 /* Every owner here copies what the others, which are all here, have updated. */
-static int copy_parts(const struct orr_sum *sum, struct orr_slot *slot, int s,
-		      struct orr_error *err)
+static void copy_parts(const struct orr_sum *sum, struct orr_slot *slot, int s)
 {
 	const struct orr_data *data = sum->slots->data;
 	int first = data->work->jobs->first_owner[s], end = data->work->jobs->first_owner[s + 1];
-	int code = 0;
 
 	for (int i = first; i < end && orr_work_has(data->work, data->owned[i].w); i++)
-		for (int c = first; c < end && !code; c++) {
+		for (int c = first; c < end; c++) {
 			const struct orr_owned *from = &data->owned[c], *to = &data->owned[i];
+			int64_t at = from->part.first, n = from->part.end - at;
 
-			if (c != i && from->part.first < from->part.end)
-				code = orr_slots_put(sum->slots, slot, to->w,
-						     from->parameters.handle, to->parameters.handle,
-						     from->part.first, from->part.first,
-						     from->part.end - from->part.first, err);
+			if (c != i && n > 0)
+				orr_slots_add(sum->slots, slot, to->w, ORR_ADD_OVER,
+					      from->parameters.handle, at, to->parameters.handle,
+					      at, n);
 		}
-	return code;
 }
 
-int orr_sum_gather(struct orr_sum *sum, struct orr_slot *slot, int s, int q, struct orr_error *err)
+void orr_sum_gather(struct orr_sum *sum, struct orr_slot *slot, int s, int q)
 {
 	const struct orr_data *data = sum->slots->data;
 
 	if (!data->owned[data->work->jobs->first_owner[s]].sharded)
-		return 0;
-	switch (sum->ways[s]) {
-	case ORR_SUM_NCCL:
-		return orr_reduce_submit(&sum->reduce, slot, s, q, true, true, err);
-	case ORR_SUM_RING:
-		return orr_ring_gather(&sum->ring, slot, s, q, err);
-	case ORR_SUM_IN_UPDATE:
-		break;
-	}
-	return copy_parts(sum, slot, s, err);
+		return;
+	if (sum->ways[s] == ORR_SUM_NCCL)
+		orr_reduce_submit(&sum->reduce, slot, s, q, true, true);
+	else if (sum->ways[s] == ORR_SUM_RING)
+		orr_ring_gather(&sum->ring, slot, s, q);
+	else
+		copy_parts(sum, slot, s);
 }

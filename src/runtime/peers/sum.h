@@ -29,16 +29,15 @@ void orr_sum_fini(struct orr_sum *sum);
 bool orr_sum_is_late(const struct orr_sum *sum, int s);
 
 /* First of a step's late sums: those that several stages share. */
-int orr_sum_submit_shared(struct orr_sum *sum, struct orr_slot *slot, struct orr_error *err);
+void orr_sum_submit_shared(struct orr_sum *sum, struct orr_slot *slot);
 /* All gradients of the owners of s for update q have been submitted: they become their sum. */
-int orr_sum_submit(struct orr_sum *sum, struct orr_slot *slot, int s, int q, struct orr_error *err);
+void orr_sum_submit(struct orr_sum *sum, struct orr_slot *slot, int s, int q);
 
 /* What a task of owner i reads to have the sum, and what of *arg says how it lies there; part: that
  * of its own part alone, where it is apart. The last of them drops it. */
-void orr_sum_read(const struct orr_sum *sum, int i, bool part, struct orr_buffers *buffers,
-		  struct orr_codelet_arg *arg);
+void orr_sum_read(const struct orr_sum *sum, int i, bool part, struct orr_codelet_arg *arg);
 void orr_sum_drop(const struct orr_sum *sum, int i);
 
 /* After update q of the owners of s: where each has updated a part of the parameters, all get all
  * of them. */
-int orr_sum_gather(struct orr_sum *sum, struct orr_slot *slot, int s, int q, struct orr_error *err);
+void orr_sum_gather(struct orr_sum *sum, struct orr_slot *slot, int s, int q);

@@ -185,7 +185,6 @@ struct at {
 	struct orr_slot *slot;
 	int q;
 	const struct orr_tie *set;
-	struct orr_error *err;
 };
 
 static int rank_at(const struct at *x, int owned)
@@ -202,107 +201,100 @@ static bool takes_part(const struct at *x, int k)
 	return i < x->set->n;
 }
 
-static struct orr_message part_message(const struct at *x, int i, int c,
-				       starpu_data_handle_t handle, int other)
+static void pass(const struct at *x, int64_t at, starpu_data_handle_t handle, int other, bool sends)
+{
+	orr_message_pass(
+		x->ties->cross->work,
+		orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED, at, handle, other),
+		sends);
+}
+
+static void pass_part(const struct at *x, int i, int c, starpu_data_handle_t handle, int other,
+		      bool sends)
 {
 	int64_t n_workers = x->ties->cross->work->pipeline->n_workers;
 
-	return orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED,
-				 ((int64_t)x->q * x->ties->n_parts + i) * n_workers + c, handle,
-				 other);
+	pass(x, ((int64_t)x->q * x->ties->n_parts + i) * n_workers + c, handle, other, sends);
 }
 
-/* The message of the sum of chunk c, to rank `to`; there are as many parts as chunks at least. */
-static struct orr_message sum_message(const struct at *x, int c, int to, int other)
+/* The sum of chunk c, to rank `to`; there are as many parts as chunks at least. */
+static void pass_sum(const struct at *x, int c, int to, int other, bool sends)
 {
 	const struct orr_work *work = x->ties->cross->work;
 	int64_t parts = (int64_t)work->n_updates * x->ties->n_parts * work->pipeline->n_workers;
 	int64_t at = (int64_t)x->q * x->ties->n_parts + x->set->first + c;
 
-	return orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED,
-				 parts + at * work->n_ranks + to, x->set->chunks[c].sum, other);
+	pass(x, parts + at * work->n_ranks + to, x->set->chunks[c].sum, other, sends);
 }
 
 /* Chunk c of part i goes into the sum here: from the gradient, or from another rank. */
-static int add(const struct at *x, int i, int c, bool first)
+static void add(const struct at *x, int i, int c, bool first)
 {
 	const struct orr_tie_part *part = &x->ties->parts[i];
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
+	const struct orr_data *data = x->ties->slots->data;
 	bool here = has(x->ties, part->owned);
-	starpu_data_handle_t from = here ? x->ties->slots->data->owned[part->owned].gradient.handle
+	starpu_data_handle_t from = here    ? data->owned[part->owned].gradient.handle
 				    : first ? chunk->sum
 					    : chunk->incoming;
-	int code = 0;
 
-	if (!here) {
-		struct orr_message m = part_message(x, i, c, from, rank_at(x, part->owned));
-
-		code = orr_ranks_receive_data(&m, x->err);
-	}
-	if (!code && from != chunk->sum)
-		code = orr_slots_add(x->ties->slots, x->slot,
-				     x->ties->slots->data->owned[chunk->adder].w, from, chunk->sum,
-				     first, here ? part->at + chunk->first : 0, chunk->at,
-				     chunk->n_floats, x->err);
-	if (!here && from != chunk->sum)
-		orr_data_drop(x->ties->slots->data, from);
-	return code;
+	if (!here)
+		pass_part(x, i, c, from, rank_at(x, part->owned), false);
+	if (from == chunk->sum)
+		return;
+	orr_slots_add(x->ties->slots, x->slot, data->owned[chunk->adder].w,
+		      first ? ORR_ADD_ALL : ORR_ADD_TO, from, here ? part->at + chunk->first : 0,
+		      chunk->sum, chunk->at, chunk->n_floats);
+	if (!here)
+		orr_data_drop(data, from);
 }
 
 /* Chunk c of part i, which is here, goes to the rank that adds it up. */
-static int give(const struct at *x, int i, int c)
+static void give(const struct at *x, int i, int c)
 {
 	const struct orr_tie_part *part = &x->ties->parts[i];
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
 	const struct orr_owned *o = &x->ties->slots->data->owned[part->owned];
-	int code = orr_slots_add(x->ties->slots, x->slot, o->w, o->gradient.handle, chunk->sum,
-				 true, part->at + chunk->first, 0, chunk->n_floats, x->err);
-	struct orr_message m = part_message(x, i, c, chunk->sum, rank_at(x, chunk->adder));
 
-	return code ? code : orr_ranks_send_data(&m, x->err);
+	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_ADD_ALL, o->gradient.handle,
+		      part->at + chunk->first, chunk->sum, 0, chunk->n_floats);
+	pass_part(x, i, c, chunk->sum, rank_at(x, chunk->adder), true);
 }
 
-static int add_up(const struct at *x, int c)
+static void add_up(const struct at *x, int c)
 {
 	bool adds = has(x->ties, x->set->chunks[c].adder), any = false;
-	int code = 0;
 
-	for (int i = x->set->first; i < x->set->first + x->set->n && !code; i++) {
+	for (int i = x->set->first; i < x->set->first + x->set->n; i++) {
 		int owned = x->ties->parts[i].owned;
 
 		if (!x->ties->slots->data->owned[owned].n_contributors) /* it has made none */
 			continue;
 		if (adds)
-			code = add(x, i, c, !any);
+			add(x, i, c, !any);
 		else if (has(x->ties, owned))
-			code = give(x, i, c);
+			give(x, i, c);
 		any = true;
 	}
-	return code;
 }
 
 /* The sum of chunk c comes to all ranks that have owners of the set. */
-static int share(const struct at *x, int c)
+static void share(const struct at *x, int c)
 {
 	const struct orr_work *work = x->ties->cross->work;
-	int from = rank_at(x, x->set->chunks[c].adder), code = 0;
-	struct orr_message m;
+	int from = rank_at(x, x->set->chunks[c].adder);
 
 	if (from != work->rank) {
-		m = sum_message(x, c, work->rank, from);
-		return orr_ranks_receive_data(&m, x->err);
+		pass_sum(x, c, work->rank, from, false);
+		return;
 	}
-	for (int k = 0; k < work->n_ranks && !code; k++) {
-		if (k == work->rank || !takes_part(x, k))
-			continue;
-		m = sum_message(x, c, k, k);
-		code = orr_ranks_send_data(&m, x->err);
-	}
-	return code;
+	for (int k = 0; k < work->n_ranks; k++)
+		if (k != work->rank && takes_part(x, k))
+			pass_sum(x, c, k, k, true);
 }
 
 /* The sum, or zeros, in place of chunk c of part i, which is here. */
-static int put_back(const struct at *x, int i, int c)
+static void put_back(const struct at *x, int i, int c)
 {
 	const struct orr_tie_part *part = &x->ties->parts[i];
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
@@ -310,40 +302,33 @@ static int put_back(const struct at *x, int i, int c)
 	const struct orr_owned *o = &data->owned[part->owned];
 	bool first = part->owned == data->work->jobs->first_owner[o->s];
 
-	return orr_slots_put(x->ties->slots, x->slot, o->w, first ? chunk->sum : x->ties->zero,
-			     o->gradient.handle, first ? chunk->at : 0, part->at + chunk->first,
-			     chunk->n_floats, x->err);
+	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_ADD_OVER,
+		      first ? chunk->sum : x->ties->zero, first ? chunk->at : 0, o->gradient.handle,
+		      part->at + chunk->first, chunk->n_floats);
 }
 
 /* One loop after the other, so that no chunk waits until another has come back. */
-static int submit_set(const struct at *x)
+static void submit_set(const struct at *x)
 {
 	const struct orr_tie *set = x->set;
-	int code = 0;
 
-	for (int c = 0; c < set->n_chunks && !code; c++)
-		code = add_up(x, c);
-	for (int c = 0; c < set->n_chunks && !code; c++)
-		code = share(x, c);
+	for (int c = 0; c < set->n_chunks; c++)
+		add_up(x, c);
+	for (int c = 0; c < set->n_chunks; c++)
+		share(x, c);
 	for (int i = set->first + set->in_place; i < set->first + set->n; i++)
-		for (int c = 0; c < set->n_chunks && !code && has(x->ties, x->ties->parts[i].owned);
-		     c++)
-			code = put_back(x, i, c);
+		for (int c = 0; c < set->n_chunks && has(x->ties, x->ties->parts[i].owned); c++)
+			put_back(x, i, c);
 	for (int c = 0; c < set->n_chunks && !set->in_place; c++)
 		orr_data_drop(x->ties->slots->data, set->chunks[c].sum);
-	return code;
 }
 
-int orr_ties_submit(struct orr_ties *ties, struct orr_slot *slot, int s, int q,
-		    struct orr_error *err)
+void orr_ties_submit(struct orr_ties *ties, struct orr_slot *slot, int s, int q)
 {
-	int code = 0;
-
-	for (int i = 0; i < ties->n_sets && !code; i++) {
-		const struct at x = {ties, slot, q, &ties->sets[i], err};
+	for (int i = 0; i < ties->n_sets; i++) {
+		const struct at x = {ties, slot, q, &ties->sets[i]};
 
 		if (x.set->here && x.set->s == s)
-			code = submit_set(&x);
+			submit_set(&x);
 	}
-	return code;
 }

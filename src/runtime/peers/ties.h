@@ -57,5 +57,4 @@ void orr_ties_fini(struct orr_ties *ties);
 
 /* Add up the sets that stage s alone has, for update q, or with s -1 those of several stages, after
  * all their gradients have been submitted. */
-int orr_ties_submit(struct orr_ties *ties, struct orr_slot *slot, int s, int q,
-		    struct orr_error *err);
+void orr_ties_submit(struct orr_ties *ties, struct orr_slot *slot, int s, int q);

@@ -181,6 +181,7 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	run->submitter = (struct orr_submitter){
 		.common = &run->session.common,
 		.policy = policy,
+		.fault = run->work.fault,
 		.flushes = !run->work.jobs->async,
 		.orders = run->work.jobs->order == ORR_ORDER_STRICT && (!hooks->policy || pinned),
 		.pinned = pinned,
@@ -276,5 +277,6 @@ void orr_run_destroy(struct orr_run *run)
 	orr_session_stop(&run->session);
 	orr_work_fini(&run->work);
 	orr_watch_fini(&run->watch);
+	free(run->submitter.buffers);
 	free(run);
 }

@@ -229,6 +229,13 @@ static void evaluation_fini(struct evaluation *x)
 
 /* ---- a block ---- */
 
+/* Its last reader has been submitted. */
+static void drop(const struct evaluation *x, starpu_data_handle_t handle)
+{
+	if (!x->run->work.fault->code)
+		starpu_data_invalidate_submit(handle);
+}
+
 /* Over edge e, behind the numbers of all messages of training. */
 static struct orr_message message_of(const struct evaluation *x, const struct block *block, int e,
 				     int other)
@@ -245,56 +252,44 @@ static struct orr_message message_of(const struct evaluation *x, const struct bl
 	};
 }
 
-static int receive_edges(const struct evaluation *x, const struct block *block, int s, int c,
-			 struct orr_error *err)
+static void receive_edges(const struct evaluation *x, const struct block *block, int s, int c)
 {
 	const struct orr_work *work = &x->run->work;
 	const struct orr_pipeline *p = work->pipeline;
-	int code = 0;
 
-	for (int i = 0; i < p->stages[s].n_in && !code; i++) {
+	for (int i = 0; i < p->stages[s].n_in; i++) {
 		int from = rank_of(work, orr_stage_before(p, s, i), c);
-		struct orr_message m = message_of(x, block, p->stages[s].in[i], from);
 
 		if (from != work->rank)
-			code = orr_ranks_receive_data(&m, err);
+			orr_message_pass(work, message_of(x, block, p->stages[s].in[i], from),
+					 false);
 	}
-	return code;
 }
 
-static int send_edges(const struct evaluation *x, const struct block *block, int s, int c,
-		      struct orr_error *err)
+static void send_edges(const struct evaluation *x, const struct block *block, int s, int c)
 {
 	const struct orr_work *work = &x->run->work;
 	const struct orr_pipeline *p = work->pipeline;
-	int code = 0;
 
-	for (int i = 0; i < p->stages[s].n_out && !code; i++) {
-		int to = rank_of(work, orr_stage_after(p, s, i), c);
-		struct orr_message m = message_of(x, block, p->stages[s].out[i], to);
+	for (int i = 0; i < p->stages[s].n_out; i++) {
+		int e = p->stages[s].out[i], to = rank_of(work, orr_stage_after(p, s, i), c);
 
 		if (to == work->rank)
 			continue;
-		if (!(code = orr_ranks_send_data(&m, err)))
-			starpu_data_invalidate_submit(m.handle);
+		orr_message_pass(work, message_of(x, block, e, to), true);
+		drop(x, block->edges[e]);
 	}
-	return code;
 }
 
-static int fill_data(const struct evaluation *x, const struct block *block, int s, int c, int64_t n,
-		     struct orr_error *err)
+static void fill_data(const struct evaluation *x, const struct block *block, int s, int c,
+		      int64_t n)
 {
-	float *floats;
-	int code;
+	struct orr_fault *fault = x->run->work.fault;
 
-	if (!block->data[s])
-		return 0;
-	if ((code = orr_data_acquire(block->data[s], STARPU_W, &floats, err)))
-		return code;
-	code = orr_samples_copy(x->run->dataset, x->run->work.programs[s], x->rows + c * x->at_once,
-				n, floats, err);
-	orr_data_release(block->data[s]);
-	return code;
+	if (!fault->code)
+		fault->code =
+			orr_samples_fill(block->data[s], x->run->dataset, x->run->work.programs[s],
+					 x->rows + c * x->at_once, n, &fault->err);
 }
 
 static void lay_out(const struct evaluation *x, struct block *block, int s, int c, int64_t n)
@@ -318,51 +313,42 @@ static void lay_out(const struct evaluation *x, struct block *block, int s, int 
 	};
 }
 
-static int submit_stage(const struct evaluation *x, struct block *block, int s, int c, int64_t n,
-			struct orr_error *err)
+static void submit_stage(const struct evaluation *x, struct block *block, int s, int c, int64_t n)
 {
 	struct orr_run *run = x->run;
 	const struct orr_stage *stage = &run->work.pipeline->stages[s];
-	struct orr_buffers buffers;
-	int code;
+	struct orr_submitter *submitter = &run->submitter;
 
 	lay_out(x, block, s, c, n);
-	if ((code = receive_edges(x, block, s, c, err)) ||
-	    (code = fill_data(x, block, s, c, n, err)) ||
-	    (code = orr_buffers_init(&buffers, ORR_CODELET_FORWARD, stage->n_in + stage->n_out + 2,
-				     err)))
-		return code;
+	receive_edges(x, block, s, c);
+	fill_data(x, block, s, c, n);
 	if (block->tasks[s].arg.has_parameters)
-		orr_buffers_add(&buffers,
-				run->data.owned[owner_of(&run->work, s, c)].parameters.handle,
-				STARPU_R);
-	if (block->data[s])
-		orr_buffers_add(&buffers, block->data[s], STARPU_R);
+		orr_task_add(submitter,
+			     run->data.owned[owner_of(&run->work, s, c)].parameters.handle,
+			     STARPU_R);
+	orr_task_add(submitter, block->data[s], STARPU_R);
 	for (int i = 0; i < stage->n_in; i++)
-		orr_buffers_add(&buffers, block->edges[stage->in[i]], STARPU_R);
+		orr_task_add(submitter, block->edges[stage->in[i]], STARPU_R);
 	for (int i = 0; i < stage->n_out; i++)
-		orr_buffers_add(&buffers, block->edges[stage->out[i]], STARPU_W);
-	if ((code = orr_task_submit(&run->submitter, &block->tasks[s], &buffers, err)))
-		return code;
+		orr_task_add(submitter, block->edges[stage->out[i]], STARPU_W);
+	orr_task_submit(submitter, &block->tasks[s], ORR_CODELET_FORWARD);
 	for (int i = 0; i < stage->n_in; i++)
-		starpu_data_invalidate_submit(block->edges[stage->in[i]]);
-	return send_edges(x, block, s, c, err);
+		drop(x, block->edges[stage->in[i]]);
+	send_edges(x, block, s, c);
 }
 
-static int submit_block(struct evaluation *x, int c, struct orr_error *err)
+static void submit_block(struct evaluation *x, int c)
 {
 	const struct orr_work *work = &x->run->work;
 	struct block *block = &x->blocks[c % x->window];
 	int64_t n = c + 1 < x->n_blocks ? x->at_once : x->n_rows - (int64_t)c * x->at_once;
-	int code = 0;
 
 	orr_watch_begin(&block->flight, 0);
 	x->n_begun++;
-	for (int s = 0; s < work->pipeline->n_stages && !code; s++)
+	for (int s = 0; s < work->pipeline->n_stages; s++)
 		if (rank_of(work, s, c) == work->rank)
-			code = submit_stage(x, block, s, c, n, err);
+			submit_stage(x, block, s, c, n);
 	orr_watch_done(&block->flight);
-	return code;
 }
 
 static void tell(const struct evaluation *x)
@@ -387,14 +373,17 @@ static void end_block(struct evaluation *x)
 
 static int run_blocks(struct evaluation *x, struct orr_error *err)
 {
-	int code = 0;
+	struct orr_fault *fault = x->run->work.fault;
+	int code;
 
 	tell(x);
-	while (!code && x->n_begun < x->n_blocks) {
+	while (!fault->code && x->n_begun < x->n_blocks) {
 		if (x->n_begun == x->n_ended + x->window)
 			end_block(x);
-		code = submit_block(x, x->n_begun, err);
+		submit_block(x, x->n_begun);
 	}
+	code = orr_fault_tell(fault, err);
+	fault->code = 0; /* it is none of training */
 	if (code)
 		atomic_store(&x->common->cancelled, true);
 	while (x->n_ended < x->n_begun)

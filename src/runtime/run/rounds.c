@@ -145,25 +145,24 @@ static int finish_round(struct rounds *x, struct orr_error *err)
 }
 
 /* Job j of a round, and the update that it closes. */
-static int submit_one(struct rounds *x, int64_t round, int j, struct orr_error *err)
+static void submit_one(struct rounds *x, int64_t round, int j)
 {
 	struct orr_run *run = x->run;
 	const struct orr_work *work = &run->work;
 	struct orr_slot *slot = slot_of(x, round);
 	struct orr_job job = orr_jobs_at(work->jobs, j);
-	int w = work->jobs->compute[j], every = work->jobs->versions->every[job.s], code;
+	int w = work->jobs->compute[j], every = work->jobs->versions->every[job.s];
 
 	if (job.b >= in_round(x, round))
-		return 0;
+		return;
 	run->cross.step = round;
-	if (orr_work_computes(work, j) &&
-	    ((orr_work_reads(work, j) &&
-	      (code = orr_version_buffers_choose(&run->versions, slot, j, err))) ||
-	     (code = orr_step_submit_job(run, slot, j, x->turn[w]++, err))))
-		return code;
-	if (!orr_work_makes_gradient(work, j) || (job.b + 1) % every)
-		return 0;
-	return orr_step_submit_updates(run, slot, job.s, job.b / every, err);
+	if (orr_work_computes(work, j)) {
+		if (orr_work_reads(work, j))
+			orr_version_buffers_choose(&run->versions, slot, j);
+		orr_step_submit_job(run, slot, j, x->turn[w]++);
+	}
+	if (orr_work_makes_gradient(work, j) && (job.b + 1) % every == 0)
+		orr_step_submit_updates(run, slot, job.s, job.b / every);
 }
 
 static int submit_wave(struct rounds *x, int64_t wave, struct orr_error *err)
@@ -180,8 +179,9 @@ static int submit_wave(struct rounds *x, int64_t wave, struct orr_error *err)
 		int64_t round = wave - async->lag[async->order[i]];
 
 		if (round >= 0 && round < x->n_rounds)
-			code = submit_one(x, round, async->order[i], err);
+			submit_one(x, round, async->order[i]);
 	}
+	code = code ? code : orr_fault_tell(x->run->work.fault, err);
 	/* all of that round is there */
 	if (!code && wave + 1 >= async->n_waves)
 		orr_watch_submitted(&slot_of(x, x->n_submitted++)->flight);

@@ -91,11 +91,11 @@ static int64_t microbatch_of(const struct orr_work *work, const struct orr_slot 
 	return slot->round * work->pipeline->n_microbatches + b;
 }
 
-int orr_version_buffers_choose(struct orr_version_buffers *buffers, struct orr_slot *slot, int j,
-			       struct orr_error *err)
+void orr_version_buffers_choose(struct orr_version_buffers *buffers, struct orr_slot *slot, int j)
 {
 	const struct orr_data *data = buffers->slots->data;
 	const struct orr_work *work = data->work;
+	struct orr_fault *fault = work->fault;
 	struct orr_job job = orr_jobs_at(work->jobs, j);
 	struct orr_held *held = &buffers->held[data->owned_of[j]];
 	struct orr_task *t = &slot->jobs[j];
@@ -108,10 +108,10 @@ int orr_version_buffers_choose(struct orr_version_buffers *buffers, struct orr_s
 			t->reads = &held->versions[k];
 	t->arg.step = slot->flight.step;
 	t->arg.version = buffers->first_update[job.s] + number;
-	if (!t->reads && held->n_versions)
-		return orr_fail(err, ORR_E_RUNTIME, "run: version %lld of stage %d is gone",
-				(long long)number, job.s);
-	return 0;
+	if (!t->reads && held->n_versions && !fault->code)
+		fault->code =
+			orr_fail(&fault->err, ORR_E_RUNTIME,
+				 "run: version %lld of stage %d is gone", (long long)number, job.s);
 }
 
 /* Does a microbatch after b still read the buffer's version? */
@@ -124,40 +124,46 @@ static bool is_held(const struct orr_work *work, const struct orr_owned *o,
 					version->number) > b;
 }
 
+/* -1: none is. */
 static int find_free(const struct orr_held *held, const struct orr_work *work,
-		     const struct orr_owned *o, int64_t b, struct orr_error *err)
+		     const struct orr_owned *o, int64_t b)
 {
+	struct orr_fault *fault = work->fault;
+
 	for (int k = 0; k < held->n_versions; k++)
 		if (k != held->latest && !is_held(work, o, &held->versions[k], b))
 			return k;
-	return orr_fail(err, ORR_E_RUNTIME, "run: stage %d holds more than %d versions", o->s,
-			held->n_versions);
+	if (!fault->code)
+		fault->code = orr_fail(&fault->err, ORR_E_RUNTIME,
+				       "run: stage %d holds more than %d versions", o->s,
+				       held->n_versions);
+	return -1;
 }
 
-int orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_slot *slot, int i,
-				int q, struct orr_error *err)
+void orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_slot *slot, int i,
+				 int q)
 {
 	struct orr_data *data = buffers->slots->data;
 	struct orr_owned *o = &data->owned[i];
 	struct orr_held *held = &buffers->held[i];
 	struct orr_task *update = &slot->updates[q * data->n_owned + i], *copy;
 	struct orr_version *from = &held->versions[held->latest], *to = from;
-	int every = data->work->jobs->versions->every[o->s], k, code;
+	struct orr_submitter *submitter = buffers->slots->submitter;
+	int every = data->work->jobs->versions->every[o->s], k;
 	int64_t b = microbatch_of(data->work, slot, (q + 1) * every - 1), number = from->number;
 
 	if (is_held(data->work, o, from, b)) {
-		if ((k = find_free(held, data->work, o, b, err)) < 0)
-			return k;
+		if ((k = find_free(held, data->work, o, b)) < 0)
+			return;
 		to = &held->versions[k];
-		if (!(copy = orr_slots_task(buffers->slots, slot, o->w, err)))
-			return ORR_E_NOMEM;
+		copy = orr_slots_task(buffers->slots, slot, o->w);
 		copy->reads = from;
 		copy->writes = to;
 		copy->arg.overwrite = true;
 		copy->arg.n_floats = orr_work_n_parameters(data->work, o->s);
-		if ((code = orr_task_submit_add(buffers->slots->submitter, copy, from->block.handle,
-						to->block.handle, STARPU_W, err)))
-			return code;
+		orr_task_add(submitter, from->block.handle, STARPU_R);
+		orr_task_add(submitter, to->block.handle, STARPU_W);
+		orr_task_submit(submitter, copy, ORR_CODELET_ADD);
 		held->latest = k;
 		held->n_used = k < held->n_used ? held->n_used : k + 1;
 		o->parameters.handle = to->block.handle;
@@ -166,7 +172,6 @@ int orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_
 	update->reads = update->writes = to;
 	update->later = 1;
 	update->arg.step = buffers->first_update[o->s] + number;
-	return 0;
 }
 
 /* ---- measurements ---- */

@@ -30,12 +30,11 @@ void orr_version_buffers_fini(struct orr_version_buffers *buffers);
 void orr_version_buffers_restart(struct orr_version_buffers *buffers, int64_t n_steps);
 
 /* Job j of the slot's round reads the version that versions.h says. */
-int orr_version_buffers_choose(struct orr_version_buffers *buffers, struct orr_slot *slot, int j,
-			       struct orr_error *err);
+void orr_version_buffers_choose(struct orr_version_buffers *buffers, struct orr_slot *slot, int j);
 /* Update q of the slot's round makes the next version of owner i's parameters. Their buffer changes
  * where the version before is still to be read. */
-int orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_slot *slot, int i,
-				int q, struct orr_error *err);
+void orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr_slot *slot, int i,
+				 int q);
 
 /* The first n_microbatches of a round have ended: measure what they read here. */
 void orr_version_buffers_measure(struct orr_version_buffers *buffers, const struct orr_slot *slot,

@@ -281,7 +281,7 @@ int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_erro
 
 void orr_data_drop(const struct orr_data *data, starpu_data_handle_t handle)
 {
-	if (handle && data->temporary_bytes > data->keep_bytes)
+	if (handle && data->temporary_bytes > data->keep_bytes && !data->work->fault->code)
 		starpu_data_invalidate_submit(handle);
 }
 

@@ -34,18 +34,23 @@ void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work)
 				(size_t)orr_work_at(work, work->pipeline->n_stages, 0));
 }
 
-int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
-		     const int64_t *rows, int64_t n, float *to, struct orr_error *err)
+int orr_samples_fill(starpu_data_handle_t block, const struct orr_dataset *dataset,
+		     const struct orr_program *program, const int64_t *rows, int64_t n,
+		     struct orr_error *err)
 {
-	int code = 0;
+	float *floats;
+	int code = block ? orr_data_acquire(block, STARPU_W, &floats, err) : 0;
 
+	if (!block || code)
+		return code;
 	for (int i = 0; i < program->n_inputs && !code; i++) {
 		int64_t width = program->inputs[i].width;
 
 		code = orr_dataset_gather(dataset, program->inputs[i].tensor,
-					  program->inputs[i].columns, width, rows, n, to, err);
-		to += n * width;
+					  program->inputs[i].columns, width, rows, n, floats, err);
+		floats += n * width;
 	}
+	orr_data_release(block);
 	return code;
 }
 
@@ -55,24 +60,14 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 {
 	int code = orr_dataset_rows(dataset, seed, samples->first, work->batch, rows, err);
 
-	if (code)
-		return code;
-	for (int i = 0; i < work->n_sequence; i++) {
+	for (int i = 0; i < work->n_sequence && !code; i++) {
 		struct orr_job job = orr_jobs_at(work->jobs, work->sequence[i]);
-		starpu_data_handle_t block = samples->block[orr_work_at(work, job.s, job.b)];
-		float *floats;
 
-		if (job.d != ORR_PASS_F || !block)
-			continue;
-		/* nothing reads it any more, so this does not wait */
-		if ((code = orr_data_acquire(block, STARPU_W, &floats, err)))
-			return code;
-		code = orr_samples_copy(dataset, work->programs[job.s],
-					rows + orr_work_first_sample(work, job.b),
-					orr_work_samples(work, job.b), floats, err);
-		orr_data_release(block);
-		if (code)
-			return code;
+		if (job.d == ORR_PASS_F)
+			code = orr_samples_fill(samples->block[orr_work_at(work, job.s, job.b)],
+						dataset, work->programs[job.s],
+						rows + orr_work_first_sample(work, job.b),
+						orr_work_samples(work, job.b), err);
 	}
-	return 0;
+	return code;
 }

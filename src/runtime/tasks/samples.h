@@ -20,6 +20,8 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
 		       struct orr_error *err);
 
-/* The columns that a stage reads of n rows, input after input. */
-int orr_samples_copy(const struct orr_dataset *dataset, const struct orr_program *program,
-		     const int64_t *rows, int64_t n, float *to, struct orr_error *err);
+/* Fill a block, or NULL, which nothing reads any more, with the columns that a stage reads of n
+ * rows, input after input. */
+int orr_samples_fill(starpu_data_handle_t block, const struct orr_dataset *dataset,
+		     const struct orr_program *program, const int64_t *rows, int64_t n,
+		     struct orr_error *err);

@@ -228,9 +228,10 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 	return 0;
 }
 
-struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w,
-				struct orr_error *err)
+struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w)
 {
+	static struct orr_task none; /* it is not submitted */
+	struct orr_fault *fault = slots->data->work->fault;
 	struct orr_batch *b = slot->last;
 	struct orr_task *t;
 
@@ -239,10 +240,11 @@ struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *
 
 		if (!*next)
 			*next = orr_arrays_add(slots->data->work->arrays, 1, sizeof(**next));
-		if (!*next) {
-			orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of a step");
-			return NULL;
-		}
+		if (!*next && !fault->code)
+			fault->code = orr_fail(&fault->err, ORR_E_NOMEM,
+					       "run: no memory for the tasks of a step");
+		if (!*next)
+			return &none;
 		b = slot->last = *next;
 	}
 	t = &b->tasks[b->n++];
@@ -250,44 +252,19 @@ struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *
 	return t;
 }
 
-struct orr_task *orr_slots_open(const struct orr_slots *slots, struct orr_slot *slot, int w,
-				enum orr_codelet codelet, int most, struct orr_buffers *buffers,
-				struct orr_error *err)
+void orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w, enum orr_adding way,
+		   starpu_data_handle_t block, int64_t from, starpu_data_handle_t into, int64_t to,
+		   int64_t n_floats)
 {
-	struct orr_task *t = orr_slots_task(slots, slot, w, err);
+	struct orr_task *t = orr_slots_task(slots, slot, w);
 
-	return t && !orr_buffers_init(buffers, codelet, most, err) ? t : NULL;
-}
-
-int orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w,
-		  starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
-		  int64_t offset, int64_t to, int64_t n_floats, struct orr_error *err)
-{
-	struct orr_task *t = orr_slots_task(slots, slot, w, err);
-
-	if (!t)
-		return ORR_E_NOMEM;
-	t->arg.overwrite = overwrite;
-	t->arg.offset = offset;
-	t->arg.to = to;
-	t->arg.n_floats = n_floats;
-	return orr_task_submit_add(slots->submitter, t, partial, sum,
-				   overwrite ? STARPU_W : STARPU_RW, err);
-}
-
-int orr_slots_put(const struct orr_slots *slots, struct orr_slot *slot, int w,
-		  starpu_data_handle_t block, starpu_data_handle_t into, int64_t from, int64_t to,
-		  int64_t n_floats, struct orr_error *err)
-{
-	struct orr_task *t = orr_slots_task(slots, slot, w, err);
-
-	if (!t)
-		return ORR_E_NOMEM;
-	t->arg.overwrite = true;
+	t->arg.overwrite = way != ORR_ADD_TO;
 	t->arg.offset = from;
 	t->arg.to = to;
 	t->arg.n_floats = n_floats;
-	return orr_task_submit_add(slots->submitter, t, block, into, STARPU_RW, err);
+	orr_task_add(slots->submitter, block, STARPU_R);
+	orr_task_add(slots->submitter, into, way == ORR_ADD_ALL ? STARPU_W : STARPU_RW);
+	orr_task_submit(slots->submitter, t, ORR_CODELET_ADD);
 }
 
 int orr_slots_adds_up(const struct orr_slots *slots, const struct orr_device_group *group)

@@ -64,24 +64,16 @@ struct orr_slot *orr_slots_at(const struct orr_slots *slots, int64_t n);
 int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_error *err);
 
 /* Another task of the slot's step, without a turn, on worker w; it lasts until that step has ended.
- * NULL: no memory. */
-struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w,
-				struct orr_error *err);
+ */
+struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w);
 
-/* The same of a codelet, with room for `most` buffers; to be submitted. */
-struct orr_task *orr_slots_open(const struct orr_slots *slots, struct orr_slot *slot, int w,
-				enum orr_codelet codelet, int most, struct orr_buffers *buffers,
-				struct orr_error *err);
-
-/* Worker w adds n_floats of partial, from offset on, to those of sum, from `to` on, or makes them
- * all of sum. */
-int orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w,
-		  starpu_data_handle_t partial, starpu_data_handle_t sum, bool overwrite,
-		  int64_t offset, int64_t to, int64_t n_floats, struct orr_error *err);
-/* It writes n_floats of a block, from `from` on, over those of another, from `to` on. */
-int orr_slots_put(const struct orr_slots *slots, struct orr_slot *slot, int w,
-		  starpu_data_handle_t block, starpu_data_handle_t into, int64_t from, int64_t to,
-		  int64_t n_floats, struct orr_error *err);
+/* n_floats of a block, from `from` on, are added to those of another, from `to` on, or written over
+ * these, or are all of it from now on. */
+enum orr_adding { ORR_ADD_TO, ORR_ADD_OVER, ORR_ADD_ALL };
+/* Worker w does. */
+void orr_slots_add(const struct orr_slots *slots, struct orr_slot *slot, int w, enum orr_adding way,
+		   starpu_data_handle_t block, int64_t from, starpu_data_handle_t into, int64_t to,
+		   int64_t n_floats);
 
 /* The stage whose gradients a group adds up at the moment, or the first that it can. */
 int orr_slots_adds_up(const struct orr_slots *slots, const struct orr_device_group *group);

@@ -126,20 +126,27 @@ int orr_stall_wait(const struct orr_slots *slots, const struct orr_slot *slot, i
 	return failure ? orr_fail(err, ORR_E_RUNTIME, "run: %s", failure) : 0;
 }
 
-int orr_stall_all(const struct orr_slots *slots, struct orr_error *err)
+static void wait_within(const struct orr_slots *slots, int64_t n_done)
+{
+	struct orr_fault *fault = slots->data->work->fault;
+
+	if (!fault->code)
+		fault->code = orr_stall_wait(slots, NULL, n_done, &fault->err);
+}
+
+void orr_stall_all(const struct orr_slots *slots)
 {
 	int64_t n = atomic_load(&slots->watch->n_tasks);
 
 	for (int k = 0; k < slots->data->work->window; k++)
 		n -= slots->slots[k].flight.open;
-	return orr_stall_wait(slots, NULL, n, err);
+	wait_within(slots, n);
 }
 
-int orr_stall_throttle(const struct orr_slots *slots, struct orr_error *err)
+void orr_stall_throttle(const struct orr_slots *slots)
 {
 	int64_t n = atomic_load(&slots->watch->n_tasks);
 
-	return n - atomic_load(&slots->watch->n_done) > MOST_TASKS
-		       ? orr_stall_wait(slots, NULL, n - MOST_TASKS / 2, err)
-		       : 0;
+	if (n - atomic_load(&slots->watch->n_done) > MOST_TASKS)
+		wait_within(slots, n - MOST_TASKS / 2);
 }

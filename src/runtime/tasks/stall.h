@@ -9,9 +9,9 @@ int orr_stall_wait(const struct orr_slots *slots, const struct orr_slot *slot, i
 
 /* The same until all that has been submitted has ended, and each submission that goes on alone is
  * left. */
-int orr_stall_all(const struct orr_slots *slots, struct orr_error *err);
+void orr_stall_all(const struct orr_slots *slots);
 
 /* A large step does not lie in memory as a whole: wait while too many tasks are in flight. Those
  * that were submitted can run to their end, since the sequence extends every dependency and every
  * worker's order. */
-int orr_stall_throttle(const struct orr_slots *slots, struct orr_error *err);
+void orr_stall_throttle(const struct orr_slots *slots);

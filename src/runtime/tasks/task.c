@@ -3,6 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/grow.h"
+
+struct orr_buffer {
+	starpu_data_handle_t handle;
+	enum starpu_data_access_mode mode;
+};
 
 void orr_task_init(struct orr_task *t, const struct orr_submitter *submitter,
 		   struct orr_flight *flight, int w)
@@ -19,32 +25,45 @@ const char *orr_task_failure(const struct orr_submitter *submitter)
 	return atomic_load(&submitter->common->failure);
 }
 
-int orr_buffers_init(struct orr_buffers *buffers, enum orr_codelet codelet, int most,
-		     struct orr_error *err)
+static int no_memory(struct orr_submitter *submitter)
 {
-	struct starpu_task *task = starpu_task_create();
+	struct orr_fault *fault = submitter->fault;
 
-	task->cl = &orr_codelets[codelet];
-	*buffers = (struct orr_buffers){task, task->handles, task->modes, 0};
-	if (most <= STARPU_NMAXBUFS)
-		return 0;
-	/* StarPU frees both with the task */
-	buffers->handles = task->dyn_handles = calloc((size_t)most, sizeof(*task->dyn_handles));
-	buffers->modes = task->dyn_modes = calloc((size_t)most, sizeof(*task->dyn_modes));
-	if (buffers->handles && buffers->modes)
-		return 0;
-	task->destroy = 0;
-	starpu_task_destroy(task);
-	return orr_fail(err, ORR_E_NOMEM, "run: no memory for a task");
+	return fault->code = orr_fail(&fault->err, ORR_E_NOMEM, "run: no memory for a task");
 }
 
-void orr_buffers_add(struct orr_buffers *buffers, starpu_data_handle_t handle,
-		     enum starpu_data_access_mode mode)
+void orr_task_add(struct orr_submitter *submitter, starpu_data_handle_t handle,
+		  enum starpu_data_access_mode mode)
 {
-	if (!handle)
+	int n = submitter->n_buffers;
+
+	if (!handle || submitter->fault->code)
 		return;
-	buffers->handles[buffers->n] = handle;
-	buffers->modes[buffers->n++] = mode;
+	if (!orr_grow(&submitter->buffers, n, &submitter->room, sizeof(*submitter->buffers))) {
+		no_memory(submitter);
+		return;
+	}
+	submitter->buffers[n] = (struct orr_buffer){handle, mode};
+	submitter->n_buffers++;
+}
+
+static int set_buffers(struct orr_submitter *submitter, struct starpu_task *task, size_t n)
+{
+	starpu_data_handle_t *handles = task->handles;
+	enum starpu_data_access_mode *modes = task->modes;
+
+	if (n > STARPU_NMAXBUFS) { /* StarPU frees both with the task */
+		handles = task->dyn_handles = calloc(n, sizeof(*handles));
+		modes = task->dyn_modes = calloc(n, sizeof(*modes));
+	}
+	if (!handles || !modes)
+		return no_memory(submitter);
+	for (size_t i = 0; i < n; i++) {
+		handles[i] = submitter->buffers[i].handle;
+		modes[i] = submitter->buffers[i].mode;
+	}
+	task->nbuffers = (int)n;
+	return 0;
 }
 
 /* StarPU calls this when a task has finished, in the thread that ran it. */
@@ -74,13 +93,29 @@ static void note_version(void *user)
 		atomic_store(&t->writes->holds, t->seen + t->later);
 }
 
-int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
-		    const struct orr_buffers *buffers, struct orr_error *err)
+/* One that was not submitted. */
+static void destroy(struct starpu_task *task)
 {
-	struct starpu_task *task = t->task = buffers->task;
+	task->destroy = 0;
+	starpu_task_destroy(task);
+}
+
+void orr_task_submit(struct orr_submitter *submitter, struct orr_task *t, enum orr_codelet codelet)
+{
+	struct orr_fault *fault = submitter->fault;
+	size_t n = (size_t)submitter->n_buffers;
+	struct starpu_task *task;
 	int code;
 
-	task->nbuffers = buffers->n;
+	submitter->n_buffers = 0;
+	if (fault->code)
+		return;
+	task = t->task = starpu_task_create();
+	if (set_buffers(submitter, task, n)) {
+		destroy(task);
+		return;
+	}
+	task->cl = &orr_codelets[codelet];
 	task->cl_arg = &t->arg;
 	task->cl_arg_size = sizeof(t->arg);
 	task->sched_data = &t->queued;
@@ -103,23 +138,9 @@ int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
 	atomic_store_explicit(&t->state, ORR_STATE_WAITING, memory_order_relaxed);
 	orr_watch_add(t->flight);
 	if (!(code = starpu_task_submit(task)))
-		return 0;
-	task->destroy = 0;
-	starpu_task_destroy(task);
+		return;
+	destroy(task);
 	orr_watch_take_back(t->flight);
-	return orr_fail(err, ORR_E_RUNTIME, "run: StarPU refuses a task: %s", strerror(-code));
-}
-
-int orr_task_submit_add(struct orr_submitter *submitter, struct orr_task *t,
-			starpu_data_handle_t from, starpu_data_handle_t to,
-			enum starpu_data_access_mode mode, struct orr_error *err)
-{
-	struct orr_buffers buffers;
-	int code = orr_buffers_init(&buffers, ORR_CODELET_ADD, 2, err);
-
-	if (code)
-		return code;
-	orr_buffers_add(&buffers, from, STARPU_R);
-	orr_buffers_add(&buffers, to, mode);
-	return orr_task_submit(submitter, t, &buffers, err);
+	fault->code = orr_fail(&fault->err, ORR_E_RUNTIME, "run: StarPU refuses a task: %s",
+			       strerror(-code));
 }

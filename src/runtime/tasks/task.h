@@ -8,6 +8,8 @@
 #include "policy.h"
 #include "watch.h"
 
+struct orr_buffer;
+
 enum orr_state { ORR_STATE_WAITING, ORR_STATE_STARTED, ORR_STATE_DONE };
 
 struct orr_task {
@@ -33,6 +35,9 @@ struct orr_submitter {
 	bool flushes;                      /* a task's step and version are those of its flight */
 	bool orders;                       /* workers run their jobs in order, with a turn each */
 	bool pinned;                       /* (tests) StarPU's workerorder in place of our policy */
+	struct orr_fault *fault;           /* borrowed */
+	struct orr_buffer *buffers;        /* [n_buffers] owned; of the next task */
+	int n_buffers, room;
 	unsigned n_pinned[STARPU_NMAXWORKERS];
 };
 
@@ -43,26 +48,8 @@ void orr_task_init(struct orr_task *t, const struct orr_submitter *submitter,
 /* The reason why a kernel could not be started; NULL: all were. */
 const char *orr_task_failure(const struct orr_submitter *submitter);
 
-/* A StarPU task under construction: its buffers, in the order that codelets.h says. */
-struct orr_buffers {
-	struct starpu_task *task;
-	starpu_data_handle_t *handles;
-	enum starpu_data_access_mode *modes;
-	int n;
-};
-
-/* For at most `most` buffers; ends with orr_task_submit. */
-int orr_buffers_init(struct orr_buffers *buffers, enum orr_codelet codelet, int most,
-		     struct orr_error *err);
-/* NULL adds nothing. */
-void orr_buffers_add(struct orr_buffers *buffers, starpu_data_handle_t handle,
-		     enum starpu_data_access_mode mode);
-
-int orr_task_submit(struct orr_submitter *submitter, struct orr_task *t,
-		    const struct orr_buffers *buffers, struct orr_error *err);
-
-/* A task that adds from one block to another, or writes over it, as t->arg says; mode: of the
- * second one. */
-int orr_task_submit_add(struct orr_submitter *submitter, struct orr_task *t,
-			starpu_data_handle_t from, starpu_data_handle_t to,
-			enum starpu_data_access_mode mode, struct orr_error *err);
+/* The next task's next buffer, in the order that codelets.h says; NULL adds nothing. */
+void orr_task_add(struct orr_submitter *submitter, starpu_data_handle_t handle,
+		  enum starpu_data_access_mode mode);
+/* With the buffers since the last one. */
+void orr_task_submit(struct orr_submitter *submitter, struct orr_task *t, enum orr_codelet codelet);

@@ -16,6 +16,7 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 
 	if (!all)
 		return orr_fail(err, ORR_E_NOMEM, "run: no memory");
+	work->fault = orr_arrays_add(all, 1, sizeof(*work->fault));
 	work->first_of = orr_arrays_add(all, n, sizeof(*work->first_of));
 	work->last_of = orr_arrays_add(all, n, sizeof(*work->last_of));
 	work->programs = orr_arrays_add(all, (size_t)p->n_stages, sizeof(struct orr_program *));
@@ -94,6 +95,13 @@ void orr_work_fini(struct orr_work *work)
 	if (work->arrays)
 		orr_arrays_free(work->arrays);
 	free(work->arrays);
+}
+
+int orr_fault_tell(const struct orr_fault *fault, struct orr_error *err)
+{
+	if (fault->code && err)
+		*err = fault->err;
+	return fault->code;
 }
 
 int orr_work_samples(const struct orr_work *work, int b)

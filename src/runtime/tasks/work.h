@@ -11,8 +11,18 @@
 
 struct orr_arrays;
 
+/* The first failure of the thread that submits: after it nothing more is submitted, sent or waited
+ * for, so that what submits need not look, and the step returns it. */
+struct orr_fault {
+	int code;
+	struct orr_error err;
+};
+/* The code, and the message as *err. */
+int orr_fault_tell(const struct orr_fault *fault, struct orr_error *err);
+
 struct orr_work {
-	struct orr_arrays *arrays;   /* owned: of all parts of the run, until orr_work_fini */
+	struct orr_arrays *arrays; /* owned: of all parts of the run, until orr_work_fini */
+	struct orr_fault *fault;
 	const struct orr_jobs *jobs; /* borrowed */
 	const struct orr_pipeline *pipeline;
 	struct orr_program **programs; /* [n_stages] */
