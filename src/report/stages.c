@@ -149,7 +149,7 @@ const char *orr_part_text(const struct orr_pipeline *p, int s)
 				 split->shard[s], split->width[split->stage[s]], split->level[s]);
 }
 
-json_t *orr_part_json(const struct orr_pipeline *p, int s)
+static json_t *part_json(const struct orr_pipeline *p, int s)
 {
 	const struct orr_split *split = p->split;
 
@@ -310,7 +310,7 @@ static json_t *stage_json(struct list *x, int s)
 		(json_int_t)stage->parameter_bytes);
 
 	if (jobs->pipeline->split)
-		orr_json_set(&json, "part", orr_part_json(jobs->pipeline, s));
+		orr_json_set(&json, "part", part_json(jobs->pipeline, s));
 	return json;
 }
 

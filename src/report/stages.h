@@ -53,8 +53,6 @@ const char *orr_members_print(char *buffer, size_t size, const struct orr_member
 
 /* "stage 1, worker 0 of 2, level 3"; "" where the graph was not split. See orr_text(). */
 const char *orr_part_text(const struct orr_pipeline *p, int s);
-/* The same as an object, of a graph that was split. */
-json_t *orr_part_json(const struct orr_pipeline *p, int s);
 
 /* A line of the report, or nothing where the graph was not split; and its object where it was: the
  * groups, and what their workers exchange. */
