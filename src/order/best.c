@@ -1,21 +1,22 @@
 #include "orrery/search.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arrays.h"
 #include "base/clock.h"
 #include "base/max.h"
 #include "cyclic.h"
-#include "permuted.h"
-#include "related.h"
+#include "orrery/timeline.h"
 #include "searcher.h"
 #include "seeds.h"
 #include "starts.h"
 
 #define MILLION INT64_C(1000000)
-#define LEAST_REPEATS 4 /* in the whole step, and more: with fewer of them it hardly repeats */
-#define MORE_TIMED 8    /* jobs are timed of repetitions, for each one of whole steps */
+#define LEAST_REPEATS 4  /* in the whole step, and more: with fewer of them it hardly repeats */
+#define RELATED_EFFORT 8 /* of a search of a step that is like the one at hand, and easier */
+#define MORE_TIMED 8     /* jobs are timed of repetitions, for each one of whole steps */
 #define LEAST_TIMED \
 	5000 /* times all jobs of a repetition: with fewer it finds nothing \
 	      */
@@ -81,11 +82,12 @@ static int start(struct orr_searcher *o)
 				  .wanted = seed_wanted,
 				  .visit = visit_seed,
 				  .user = o};
+	const struct orr_timeline *from = o->options->from;
 	int code;
 
 	count_stashes(o, &seeds);
 	if ((code = orr_seeds_named(&seeds, o->err)) ||
-	    (o->options->from && (code = orr_seeds_add(&seeds, o->options->from, o->err))))
+	    (from && (code = orr_seeds_add(&seeds, from->jobs, from, o->err))))
 		return code;
 	o->most_stashes = seeds.most_stashes ? seeds.most_stashes : INT64_MAX;
 	for (int i = 0; i < o->n_places && !code; i++) {
@@ -93,7 +95,7 @@ static int start(struct orr_searcher *o)
 
 		if (x->twin)
 			break; /* and all after it */
-		if (!(code = orr_starts_visit(x, NULL, o->tried)) && !(code = orr_rigid_visit(x)))
+		if (!(code = orr_starts_visit(x, -1, o->tried)) && !(code = orr_rigid_visit(x)))
 			code = orr_packed_visit(x);
 	}
 	o->sweeping = o->evened = true;
@@ -146,8 +148,6 @@ static int search_repeating(struct orr_searched *x, int k)
 	return code;
 }
 
-/* ---- and all ---- */
-
 /* From x's best order on: orders that repeat after k microbatches, then all. */
 static int improve(struct orr_searched *x, int k, int64_t n_timed)
 {
@@ -167,14 +167,156 @@ static int improve(struct orr_searched *x, int k, int64_t n_timed)
 	return orr_local_search(local, o->err);
 }
 
-/* From what a search finds where neighbours are as one stage. */
+/* ---- from orders of steps that are like this one and easier to search ---- */
+
+/* What is asked of a search of another step on these workers. */
+static struct orr_search_options ask(const struct orr_searched *x, const int *worker)
+{
+	struct orr_search_options options = *x->searcher->options;
+
+	options.placement = ORR_PLACEMENT_GIVEN;
+	options.worker = worker;
+	options.from = NULL;
+	options.effort = RELATED_EFFORT;
+	options.seconds = 0;
+	options.reorder = false;
+	options.related--;
+	options.observer = (struct orr_observer){0};
+	return options;
+}
+
+static int search_related(const struct orr_searched *x, int64_t *n, const struct orr_pipeline *p,
+			  const struct orr_search_options *options, bool *found)
+{
+	struct orr_error why = {""};
+	int *worker = malloc((size_t)p->n_stages * sizeof(*worker)); /* those given */
+	int code = worker ? orr_search(worker, n, NULL, p, options, &why)
+			  : orr_fail(&why, ORR_E_NOMEM, "search: no memory");
+
+	free(worker);
+	*found = !code;
+	return code == ORR_E_NOMEM ? orr_fail(x->searcher->err, code, "%s", why.msg)
+				   : 0; /* it fits nowhere */
+}
+
+/* ---- neighbours as one stage ---- */
+
+static void add_stage(struct orr_stage *to, const struct orr_stage *from, bool by_bytes)
+{
+	to->forward_ns += from->forward_ns;
+	to->backward_ns += from->backward_ns;
+	to->weight_ns += from->weight_ns;
+	to->update_ns += from->update_ns;
+	to->stash_bytes += by_bytes ? from->stash_bytes : 1;
+	to->parameter_bytes += from->parameter_bytes;
+	to->frozen_bytes += from->frozen_bytes;
+	to->has_loss = to->has_loss || from->has_loss;
+}
+
+/* All that one block sends another goes over one edge. */
+static int fuse_edges(struct orr_edge *to, const struct orr_pipeline *p, const int *block)
+{
+	int n = 0, k;
+
+	for (int e = 0; e < p->n_edges; e++) {
+		struct orr_edge edge = p->edges[e];
+
+		edge.from = block[edge.from];
+		edge.to = block[edge.to];
+		for (k = 0; k < n && (to[k].from != edge.from || to[k].to != edge.to); k++)
+			;
+		if (edge.from == edge.to)
+			continue;
+		if (k == n) {
+			to[n++] = edge;
+			continue;
+		}
+		to[k].bytes += edge.bytes;
+		to[k].gradient_bytes += edge.gradient_bytes;
+		to[k].detached = to[k].detached && edge.detached;
+	}
+	for (k = 0; k < n; k++)
+		to[k].gradient_bytes = to[k].gradient_bytes ? to[k].gradient_bytes : ORR_NO_BYTES;
+	return n;
+}
+
+/* A stash counts for as many as it is of, where they are counted. */
+static int fuse(struct orr_pipeline **out, const struct orr_pipeline *p, const int *block,
+		bool by_bytes, struct orr_error *err)
+{
+	int n = block[p->n_stages - 1] + 1, code;
+	struct orr_arrays all = {0};
+	struct orr_stage *stages = orr_arrays_add(&all, (size_t)n, sizeof(*stages));
+	struct orr_edge *edges = orr_arrays_add(&all, (size_t)p->n_edges + 1, sizeof(*edges));
+
+	if ((code = orr_arrays_check(&all, "search", err)))
+		return code;
+	for (int s = 0; s < p->n_stages; s++)
+		add_stage(&stages[block[s]], &p->stages[s], by_bytes);
+	if (!(code = orr_pipeline_create(out, stages, n, edges, fuse_edges(edges, p, block),
+					 err))) {
+		struct orr_pipeline *fused = *out;
+
+		fused->has_weight = p->has_weight;
+		fused->units = p->units;
+		fused->n_workers = p->n_workers;
+		fused->n_microbatches = p->n_microbatches;
+		fused->numerics = p->numerics;
+		fused->overhead_ns = p->overhead_ns;
+		fused->machine = p->machine;
+	}
+	orr_arrays_free(&all);
+	return code;
+}
+
+/* Of a stage's jobs those of its block, forwards down the block and the others back. */
+static void unfuse(int64_t *n, const int64_t *fused, const struct orr_pipeline *p, const int *block)
+{
+	int n_stages = p->n_stages, n_blocks = block[n_stages - 1] + 1;
+
+	for (int j = 0; j < n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
+		int d = j % ORR_N_PASSES, s = j / ORR_N_PASSES % n_stages,
+		    b = j / ORR_N_PASSES / n_stages;
+
+		n[j] = fused[(b * n_blocks + block[s]) * ORR_N_PASSES + d] * n_stages +
+		       (d == ORR_PASS_F ? s : n_stages - 1 - s);
+	}
+}
+
+/* From what a search finds where stages of a block of x, neighbours on one worker, are one. */
 static int start_fused(struct orr_searched *x)
 {
-	bool found;
-	int code = orr_related_fused(x, x->searcher->tried, &found);
+	const struct orr_pipeline *p = x->searcher->p;
+	bool by_bytes = x->searcher->options->stash_bytes || x->searcher->options->memory_bytes;
+	struct orr_search_options options;
+	struct orr_pipeline *fused = NULL;
+	bool found = false;
+	struct orr_arrays all = {0};
+	int *worker = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*worker));
+	int64_t *fused_n = orr_arrays_add(&all, (size_t)x->searcher->n_jobs, sizeof(*fused_n));
+	int code = orr_arrays_check(&all, "search", x->searcher->err);
 
-	return code || !found ? code : orr_searched_consider(x, false);
+	if (code || (code = fuse(&fused, p, x->block, by_bytes, x->searcher->err)))
+		goto out;
+	options = ask(x, worker);
+	for (int s = 0; s < p->n_stages; s++)
+		worker[x->block[s]] = x->worker[s];
+	if (!by_bytes && options.stashes) {
+		options.stash_bytes = options.stashes;
+		options.stashes = 0;
+	}
+	code = search_related(x, fused_n, fused, &options, &found);
+	if (!code && found) {
+		unfuse(x->searcher->tried, fused_n, p, x->block);
+		code = orr_searched_consider(x, false);
+	}
+out:
+	orr_pipeline_destroy(fused);
+	orr_arrays_free(&all);
+	return code;
 }
+
+/* ---- and all ---- */
 
 /* From an order, which need not fit, on: those that repeat after k microbatches. */
 static int repeat(struct orr_searched *x, const int64_t *n, int k)
@@ -187,13 +329,22 @@ static int repeat(struct orr_searched *x, const int64_t *n, int k)
 	return search_repeating(x, k);
 }
 
-/* From what a search finds in memory for a stash more on. */
+/* From what a search finds in memory for a stash more on, which need not fit. */
 static int start_relaxed(struct orr_searched *x)
 {
-	int64_t *n = x->searcher->other;
+	const struct orr_pipeline *p = x->searcher->p;
+	struct orr_search_options options = ask(x, x->worker);
+	int64_t *n = x->searcher->other, largest = 0;
 	bool found = false;
-	int code = orr_related_relaxed(x, n, &found);
+	int code;
 
+	for (int s = 0; s < p->n_stages; s++)
+		largest = larger(largest, p->stages[s].stash_bytes);
+	options.stashes += options.stashes > 0;
+	options.stash_bytes += options.stash_bytes > 0 ? largest : 0;
+	options.memory_bytes += options.memory_bytes > 0 ? largest : 0;
+	options.room_bytes = NULL;
+	code = search_related(x, n, p, &options, &found);
 	for (int i = 0; i < 3 && !code && found && orr_searched_is_open(x); i++)
 		code = repeat(x, n, repeats_after[i]);
 	return code;
@@ -234,19 +385,6 @@ static int improve_all(struct orr_searcher *o)
 
 /* ---- microbatches in another order ---- */
 
-static int permute(struct orr_searched *x, int permutation)
-{
-	struct orr_searcher *o = x->searcher;
-	struct orr_permuted permuted;
-	int code = orr_permuted_init(&permuted, o->p, permutation, o->err);
-
-	if (code)
-		return code;
-	code = orr_starts_visit(x, &permuted, o->other);
-	orr_permuted_fini(&permuted);
-	return code;
-}
-
 /* From the best order with the microbatches as they are, and from others. */
 static int start_reordered(struct orr_searched *x)
 {
@@ -259,7 +397,7 @@ static int start_reordered(struct orr_searched *x)
 	for (int k = 0; k < ORR_N_PERMUTATIONS && !code && orr_searched_is_open(x) &&
 			!orr_is_late(o->until_ns);
 	     k++)
-		code = permute(x, k);
+		code = orr_starts_visit(x, k, o->other);
 	return code;
 }
 
@@ -329,12 +467,8 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       const struct orr_pipeline *p, const struct orr_search_options *options,
 	       struct orr_error *err)
 {
-	struct orr_searcher o = {.p = p,
-				 .options = options,
-				 .err = err,
-				 .search = orr_search,
-				 .excess = INT64_MAX,
-				 .exact = true};
+	struct orr_searcher o = {
+		.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
 	const struct orr_searched *best = NULL;
 	struct orr_arrays all = {0};
 	int code;

@@ -12,14 +12,17 @@ int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool 
 		     int n_microbatches, int64_t interval, struct orr_error *err)
 {
 	struct orr_block *block = calloc(1, sizeof(*block));
-	int n_passes = split ? 3 : 2, n = p->n_stages * n_microbatches;
+	int n_passes = split ? 3 : 2, n = p->n_stages * n_microbatches, code;
 
-	if (!block || !(block->worker = calloc((size_t)n, sizeof(*block->worker))) ||
-	    !(block->start = calloc((size_t)n * (size_t)n_passes, sizeof(*block->start))) ||
-	    !(block->length =
-		      calloc((size_t)p->n_stages * (size_t)n_passes, sizeof(*block->length)))) {
-		orr_block_destroy(block);
-		return orr_fail(err, ORR_E_NOMEM, "block: no memory for %d passes", n * n_passes);
+	if (!block)
+		return orr_fail(err, ORR_E_NOMEM, "block: no memory");
+	block->worker = orr_arrays_add(&block->all, (size_t)n, sizeof(*block->worker));
+	block->start = orr_arrays_add(&block->all, (size_t)(n * n_passes), sizeof(*block->start));
+	block->length = orr_arrays_add(&block->all, (size_t)(p->n_stages * n_passes),
+				       sizeof(*block->length));
+	if ((code = orr_arrays_check(&block->all, "block", err))) {
+		free(block);
+		return code;
 	}
 	block->pipeline = p;
 	block->n_stages = p->n_stages;
@@ -38,9 +41,7 @@ void orr_block_destroy(struct orr_block *block)
 {
 	if (!block)
 		return;
-	free(block->worker);
-	free(block->start);
-	free(block->length);
+	orr_arrays_free(&block->all);
 	free(block);
 }
 
@@ -51,19 +52,18 @@ static int64_t length_of(const struct orr_block *block, int i)
 
 /* ---- the reservation table: is a cell modulo T of one worker taken? ---- */
 
-static bool is_free(const struct orr_block *block, const bool *table, int i, int64_t start)
+/* From `start` on pass i takes its cells of the table, which are free; else nothing happens. */
+static bool reserve(const struct orr_block *block, bool *table, int i, int64_t start)
 {
-	int64_t end = start + length_of(block, i), t = start;
+	int64_t length = length_of(block, i), n_free = 0;
 
-	while (t < end && !table[modulo(t, block->interval)])
-		t++;
-	return t == end && end - start <= block->interval;
-}
-
-static void reserve(const struct orr_block *block, bool *table, int i)
-{
-	for (int64_t t = block->start[i]; t < block->start[i] + length_of(block, i); t++)
+	while (n_free < length && !table[modulo(start + n_free, block->interval)])
+		n_free++;
+	if (n_free < length || length > block->interval)
+		return false;
+	for (int64_t t = start; t < start + length; t++)
 		table[modulo(t, block->interval)] = true;
+	return true;
 }
 
 static int collide(const struct orr_block *block, int w, struct orr_error *err)
@@ -80,13 +80,10 @@ static int reserve_given(const struct orr_block *block, bool *tables, struct orr
 
 	for (int i = 0; i < n; i++) {
 		int w = block->worker[i / block->n_passes];
-		bool *table = tables + w * block->interval;
 
-		if (block->start[i] == ORR_BLOCK_FREE)
-			continue;
-		if (!is_free(block, table, i, block->start[i]))
+		if (block->start[i] != ORR_BLOCK_FREE &&
+		    !reserve(block, tables + w * block->interval, i, block->start[i]))
 			return collide(block, w, err);
-		reserve(block, table, i);
 	}
 	return 0;
 }
@@ -112,12 +109,10 @@ static int reserve_free(struct orr_block *block, bool *tables, struct orr_error 
 		bool *table = tables + w * block->interval;
 		int64_t t = keyed[k].key, last = t + block->interval;
 
-		while (t < last && !is_free(block, table, i, t))
+		while (t < last && !reserve(block, table, i, t))
 			t++;
 		block->start[i] = t;
-		if (t < last)
-			reserve(block, table, i);
-		else
+		if (t == last)
 			code = collide(block, w, err);
 	}
 	free(keyed);

@@ -6,6 +6,7 @@
  * jobs last is the pipeline's business: cells need not be seconds. Any stage DAG, any placement. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
@@ -25,6 +26,7 @@ struct orr_block {
 	int *worker;      /* [n_microbatches * n_stages] */
 	int64_t *start;   /* [n_microbatches * n_stages * n_passes], in cells; any origin */
 	int64_t *length;  /* [n_stages * n_passes], in cells, at least 1 */
+	struct orr_arrays all;
 };
 
 /* A block without starts, all W free, every stage on worker 0. A cell is a pass: B takes 2 where it

@@ -15,9 +15,7 @@ void orr_cyclic_destroy(struct orr_cyclic *c)
 	if (!c)
 		return;
 	orr_timed_destroy(c->timed);
-	free(c->first);
-	free(c->list);
-	free(c->place);
+	orr_arrays_free(&c->all);
 	free(c);
 }
 
@@ -156,18 +154,17 @@ int orr_cyclic_create(struct orr_cyclic **out, const struct orr_timed *timed, in
 	size_t n = (size_t)k * (size_t)timed->jobs.pipeline->n_stages * ORR_N_PASSES;
 	int code;
 
-	if (c) {
-		c->p = timed->jobs.pipeline;
-		c->k = k;
-		c->first = calloc((size_t)c->p->n_workers + 1, sizeof(*c->first));
-		c->list = calloc(n, sizeof(*c->list));
-		c->place = calloc(n, sizeof(*c->place));
-	}
-	if (!c || !c->first || !c->list || !c->place)
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n);
-	else if (!(code = fill(c, timed, err)))
-		code = c->n ? open_few(c, timed, err) : 0;
-	*out = !code && c && c->n ? c : NULL;
+	if (!c)
+		return orr_fail(err, ORR_E_NOMEM, "search: no memory");
+	c->p = timed->jobs.pipeline;
+	c->k = k;
+	c->first = orr_arrays_add(&c->all, (size_t)c->p->n_workers + 1, sizeof(*c->first));
+	c->list = orr_arrays_add(&c->all, n, sizeof(*c->list));
+	c->place = orr_arrays_add(&c->all, n, sizeof(*c->place));
+	if (!(code = orr_arrays_check(&c->all, "search", err)) && !(code = fill(c, timed, err)) &&
+	    c->n)
+		code = open_few(c, timed, err);
+	*out = !code && c->n ? c : NULL;
 	if (!*out)
 		orr_cyclic_destroy(c);
 	return code;

@@ -24,6 +24,7 @@ struct orr_cyclic {
 	int *first;              /* [n_workers + 1] */
 	struct orr_again *list;  /* [n] w's from first[w] on */
 	int *place;              /* [k * n_kinds] in the list, from 0, of a kind and b mod k */
+	struct orr_arrays all;
 };
 
 /* Repetitions of k microbatches as they are in the middle of an order, which is timed: of

@@ -5,6 +5,7 @@
 
 #include "base/max.h"
 #include "base/quantity.h"
+#include "base/sort.h"
 #include "orrery/pipeline.h"
 
 /* Stage s is on worker s, if there is one. */
@@ -102,12 +103,14 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 				"a period of %s: the longest stage takes %s: give that or more",
 				have, want);
 	}
-	x = calloc(1, sizeof(*x));
-	if (!x || !(x->in_flight = calloc(n, sizeof(*x->in_flight))) ||
-	    !(x->forward_ns = calloc(n, sizeof(*x->forward_ns))) ||
-	    !(x->backward_ns = calloc(n, sizeof(*x->backward_ns)))) {
-		orr_star_destroy(x);
-		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
+	if (!(x = calloc(1, sizeof(*x))))
+		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory");
+	x->in_flight = orr_arrays_add(&x->all, n, sizeof(*x->in_flight));
+	x->forward_ns = orr_arrays_add(&x->all, n, sizeof(*x->forward_ns));
+	x->backward_ns = orr_arrays_add(&x->all, n, sizeof(*x->backward_ns));
+	if ((code = orr_arrays_check(&x->all, "periodic", err))) {
+		free(x);
+		return code;
 	}
 	x->n_stages = p->n_stages;
 	x->period_ns = period_ns ? period_ns : least;
@@ -121,17 +124,8 @@ void orr_star_destroy(struct orr_star *x)
 {
 	if (!x)
 		return;
-	free(x->in_flight);
-	free(x->forward_ns);
-	free(x->backward_ns);
+	orr_arrays_free(&x->all);
 	free(x);
-}
-
-static int compare_points(const void *a, const void *b)
-{
-	const struct orr_star_point *x = a, *y = b;
-
-	return (x->period_ns > y->period_ns) - (x->period_ns < y->period_ns);
 }
 
 /* Groups change where the work of some stages in a row just fits. */
@@ -139,7 +133,7 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 		    struct orr_error *err)
 {
 	size_t room = (size_t)p->n_stages * ((size_t)p->n_stages + 1) / 2;
-	struct orr_star_point *list = calloc(room, sizeof(*list));
+	struct orr_star_point *list = calloc(room, sizeof(*list)); /* period_ns comes first */
 	int *before = calloc((size_t)p->n_stages, sizeof(*before)), k = 0, kept = 0, code = 0;
 	int64_t least = longest_work(p), last = 0;
 
@@ -156,7 +150,7 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 				list[k++].period_ns = work;
 		}
 	}
-	qsort(list, (size_t)k, sizeof(*list), compare_points);
+	qsort(list, (size_t)k, sizeof(*list), orr_compare_numbers);
 	for (int i = 0; i < k && !code; i++) {
 		struct orr_star_point point = {.period_ns = list[i].period_ns};
 		struct orr_star *x = NULL;

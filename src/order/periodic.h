@@ -4,6 +4,7 @@
  * more stage, of a worker of its own that stands for the link: 2P - 1 in all. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 ORR_BEGIN
@@ -17,6 +18,7 @@ struct orr_star {
 	int64_t period_ns;
 	int *in_flight; /* [n_stages] microbatches that the stage holds: the number of its group */
 	int64_t *forward_ns, *backward_ns; /* [n_stages] offsets of the first microbatch */
+	struct orr_arrays all;
 };
 
 /* period_ns 0: the smallest, which is the longest stage's F + B. Refuses less, and what is no

@@ -152,9 +152,9 @@ static int place(struct orr_searched *x, int placement)
 	int *worker = x->worker;
 
 	if (placement == ORR_PLACEMENT_LAST) {
-		if (!(x->block = calloc((size_t)o->p->n_stages, sizeof(*x->block))))
-			return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages",
-					o->p->n_stages);
+		x->block = orr_arrays_add(&x->all, (size_t)o->p->n_stages, sizeof(*x->block));
+		if (!x->block)
+			return orr_arrays_check(&x->all, "search", o->err);
 		orr_place_unevenly(worker, x->block, o->p);
 		return 0;
 	}
@@ -170,10 +170,7 @@ static int place(struct orr_searched *x, int placement)
 void orr_searched_fini(struct orr_searched *x)
 {
 	orr_timed_destroy(x->timed);
-	free(x->worker);
-	free(x->alike);
-	free(x->block);
-	free(x->n);
+	orr_arrays_free(&x->all);
 	memset(x, 0, sizeof(*x));
 }
 
@@ -269,12 +266,10 @@ static int place_init(struct orr_searched *x)
 	const struct orr_searcher *o = x->searcher;
 	size_t n_stages = (size_t)o->p->n_stages;
 
-	x->worker = calloc(n_stages, sizeof(*x->worker));
-	x->alike = calloc(n_stages, sizeof(*x->alike));
-	x->n = calloc((size_t)o->n_jobs, sizeof(*x->n));
-	return x->worker && x->alike && x->n
-		       ? 0
-		       : orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d jobs", o->n_jobs);
+	x->worker = orr_arrays_add(&x->all, n_stages, sizeof(*x->worker));
+	x->alike = orr_arrays_add(&x->all, n_stages, sizeof(*x->alike));
+	x->n = orr_arrays_add(&x->all, (size_t)o->n_jobs, sizeof(*x->n));
+	return orr_arrays_check(&x->all, "search", o->err);
 }
 
 int orr_searcher_add(struct orr_searcher *o, int placement)
@@ -323,7 +318,7 @@ int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twi
 	return code;
 }
 
-/* Stages that are plain enough to be fused (related.h). */
+/* Stages that are plain enough to be fused (best.c). */
 static bool can_fuse(const struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++)

@@ -3,6 +3,7 @@
  * so far. Private to the search. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "local_search.h"
 #include "orrery/search.h"
 #include "timed.h"
@@ -26,16 +27,13 @@ struct orr_searched {
 	int64_t left;                    /* jobs that may still be timed */
 	const struct orr_searched *twin; /* with the same workers, which came first; else
 					    NULL */
+	struct orr_arrays all; /* its arrays */
 };
 
 struct orr_searcher {
 	const struct orr_pipeline *p;
 	const struct orr_search_options *options;
 	struct orr_error *err;
-	/* orr_search(), for steps like this one */
-	int (*search)(int *worker, int64_t *n, struct orr_search_result *result,
-		      const struct orr_pipeline *p, const struct orr_search_options *options,
-		      struct orr_error *err);
 	struct orr_load limit;
 	struct orr_searched places[ORR_MOST_PLACEMENTS];
 	int n_places, n_jobs;

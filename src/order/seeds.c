@@ -124,9 +124,8 @@ int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p
 	return 0;
 }
 
-/* timeline: of a greedy order; of a strict one, it may be NULL. */
-static int add(const struct orr_seeds *seeds, const struct orr_jobs *jobs,
-	       const struct orr_timeline *timeline, struct orr_error *err)
+int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_jobs *jobs,
+		  const struct orr_timeline *timeline, struct orr_error *err)
 {
 	const struct orr_pipeline *p = seeds->p;
 	size_t n_jobs = (size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
@@ -152,12 +151,6 @@ out:
 	return code;
 }
 
-int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_timeline *timeline,
-		  struct orr_error *err)
-{
-	return add(seeds, timeline->jobs, timeline, err);
-}
-
 int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
 		      struct orr_error *err)
 {
@@ -170,7 +163,7 @@ int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *
 	if (tried.jobs->order == ORR_ORDER_GREEDY)
 		code = orr_try_time(&tried, err);
 	if (!code)
-		code = add(seeds, tried.jobs, tried.timeline, err);
+		code = orr_seeds_add(seeds, tried.jobs, tried.timeline, err);
 	orr_try_fini(&tried);
 	return code;
 }
@@ -183,7 +176,8 @@ static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule
 	struct orr_error why = {""};
 	int *worker, code = 0;
 
-	with.data = value;
+	if (orr_parameters_count(&with))
+		with.data = value;
 	if (with.check && with.check(p, with.data, &why))
 		return 0;
 	if (!(worker = malloc((size_t)p->n_stages * sizeof(*worker))))

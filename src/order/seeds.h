@@ -5,6 +5,7 @@
 #include "orrery/orrery.h"
 #include "orrery/pipeline.h"
 
+struct orr_jobs;
 struct orr_schedule;
 struct orr_timeline;
 
@@ -35,9 +36,10 @@ int orr_seeds_swept(const struct orr_seeds *seeds, struct orr_error *err);
  * seed, and no failure. */
 int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
 		      struct orr_error *err);
-/* Another order, if it suits: one worker a stage, which owns it. */
-int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_timeline *timeline,
-		  struct orr_error *err);
+/* Another order, if it suits: one worker a stage, which owns it. timeline: of a greedy order; of a
+ * strict one it may be NULL. */
+int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_jobs *jobs,
+		  const struct orr_timeline *timeline, struct orr_error *err);
 
 /* Limit the stage stashes of a worker by bytes: as many of the largest, and of the smallest. */
 void orr_seeds_limit(struct orr_seeds *seeds, int64_t bytes);

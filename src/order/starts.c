@@ -2,9 +2,13 @@
 
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
+#include "base/sort.h"
 #include "block.h"
 #include "orrery/schedule.h"
+#include "pipeline/cost.h"
+#include "pipeline/microbatches.h"
 #include "seeds.h"
 #include "zero_bubble.h"
 
@@ -12,8 +16,9 @@
 
 struct starts {
 	struct orr_searched *of;
-	const struct orr_permuted *permuted;
-	const struct orr_pipeline *p; /* its, if there is one */
+	const int
+		*order; /* [n_microbatches] number i is the one that was order[i]; NULL: all stay */
+	const struct orr_pipeline *p; /* with the microbatches in that order */
 	int64_t *n;                   /* [n_jobs] of p's */
 	int64_t most;                 /* microbatches at once, about */
 };
@@ -21,9 +26,11 @@ struct starts {
 /* The order in n. */
 static int visit(const struct starts *starts)
 {
-	if (starts->permuted)
-		orr_permuted_back(starts->permuted, starts->of->searcher->tried, starts->n,
-				  ORR_N_PASSES);
+	size_t each = (size_t)starts->p->n_stages * ORR_N_PASSES;
+
+	for (int i = 0; starts->order && i < starts->p->n_microbatches; i++)
+		memcpy(starts->of->searcher->tried + (size_t)starts->order[i] * each,
+		       starts->n + (size_t)i * each, each * sizeof(*starts->n));
 	return orr_searched_consider(starts->of, false);
 }
 
@@ -159,19 +166,92 @@ static int visit_all_spaced(const struct starts *starts)
 	return code;
 }
 
-int orr_starts_visit(struct orr_searched *x, const struct orr_permuted *permuted, int64_t *n)
+static int visit_all(struct starts *starts)
 {
-	const struct orr_pipeline *p = permuted ? &permuted->pipeline : x->searcher->p;
-	struct starts starts = {x, permuted, p, n,
-				smaller(x->searcher->most_stashes, p->n_microbatches)};
+	const struct orr_pipeline *p = starts->p;
 	bool gangs = orr_pipeline_has_gangs(p);
 	int code = 0;
 
 	for (int k = (int)smaller(p->depth, p->n_microbatches);
-	     k > 0 && !code && orr_searched_is_open(x); k = k > 4 ? k * 3 / 4 : k - 1)
+	     k > 0 && !code && orr_searched_is_open(starts->of); k = k > 4 ? k * 3 / 4 : k - 1)
 		for (int i = 0; i < (gangs ? 4 : 1) && !code; i++)
-			code = visit_capped(&starts, k, i & 1, i & 2);
-	if (code || (code = visit_zero_bubble(&starts)))
+			code = visit_capped(starts, k, i & 1, i & 2);
+	if (code || (code = visit_zero_bubble(starts)))
 		return code;
-	return visit_all_spaced(&starts);
+	return visit_all_spaced(starts);
+}
+
+/* ---- microbatches in another order ---- */
+
+static int sort_by_work(struct orr_keyed *keyed, const struct orr_pipeline *p,
+			struct orr_error *err)
+{
+	const struct orr_microbatches *x = p->microbatches;
+
+	for (int b = 0; b < x->n; b++) {
+		keyed[b] = (struct orr_keyed){0, b};
+		for (int s = 0; s < p->n_stages; s++) {
+			const struct orr_cost *cost = &x->costs[b * p->n_stages + s];
+
+			keyed[b].key += cost->forward_ns + cost->backward_ns + cost->weight_ns;
+		}
+	}
+	return orr_sort(keyed, x->n, err);
+}
+
+/* Of the i-th by its work: small ones at both ends, where the pipeline fills and drains; small ones
+ * first; large ones first. */
+static int place_of(int permutation, int i, int n)
+{
+	if (permutation == 0)
+		return i % 2 ? n - 1 - i / 2 : i / 2;
+	return permutation == 1 ? i : n - 1 - i;
+}
+
+static void permute(struct orr_microbatches *x, const struct orr_pipeline *p, const int *order)
+{
+	const struct orr_microbatches *from = p->microbatches;
+	size_t n_stages = (size_t)p->n_stages, n_edges = (size_t)p->n_edges;
+
+	for (size_t i = 0; i < (size_t)x->n; i++) {
+		size_t b = (size_t)order[i];
+
+		memcpy(x->costs + i * n_stages, from->costs + b * n_stages,
+		       n_stages * sizeof(*x->costs));
+		memcpy(x->bytes + i * n_edges, from->bytes + b * n_edges,
+		       n_edges * sizeof(*x->bytes));
+		memcpy(x->gradient_bytes + i * n_edges, from->gradient_bytes + b * n_edges,
+		       n_edges * sizeof(*x->gradient_bytes));
+	}
+}
+
+int orr_starts_visit(struct orr_searched *x, int permutation, int64_t *n)
+{
+	const struct orr_pipeline *p = x->searcher->p;
+	struct orr_pipeline permuted = *p; /* but for its table */
+	struct starts starts = {x, NULL, p, n,
+				smaller(x->searcher->most_stashes, p->n_microbatches)};
+	size_t m = (size_t)p->n_microbatches;
+	struct orr_arrays all = {0};
+	struct orr_keyed *keyed;
+	int *order, code;
+
+	if (permutation < 0)
+		return visit_all(&starts);
+	permuted.microbatches = NULL;
+	keyed = orr_arrays_add(&all, m, sizeof(*keyed));
+	order = orr_arrays_add(&all, m, sizeof(*order));
+	if (!(code = orr_arrays_check(&all, "search", x->searcher->err)) &&
+	    !(code = sort_by_work(keyed, p, x->searcher->err)) &&
+	    !(code = orr_microbatches_create(&permuted, p->n_microbatches, x->searcher->err))) {
+		for (int i = 0; i < p->n_microbatches; i++)
+			order[place_of(permutation, i, p->n_microbatches)] = keyed[i].value;
+		permute(permuted.microbatches, p, order);
+		starts.order = order;
+		starts.p = &permuted;
+		code = visit_all(&starts);
+	}
+	orr_pipeline_free_microbatches(permuted.microbatches);
+	orr_arrays_free(&all);
+	return code;
 }

@@ -2,11 +2,12 @@
 /* Orders to start a search from on any placement, of which the schedules know a few. Each is
  * considered (searcher.h) as long as x is open. Private to the search. */
 #include <stdint.h>
-#include "permuted.h"
 #include "searcher.h"
 
-/* permuted: (optional) of microbatches that have changed places; n: room for such an order. */
-int orr_starts_visit(struct orr_searched *x, const struct orr_permuted *permuted, int64_t *n);
+/* permutation: of ORR_N_PERMUTATIONS by which microbatches that differ change places; -1: none. n:
+ * room for such an order. */
+#define ORR_N_PERMUTATIONS 3
+int orr_starts_visit(struct orr_searched *x, int permutation, int64_t *n);
 /* Orders in which no microbatch waits on its way: each comes as soon as all its Fs and Bs fit
  * between those of the microbatches before it, and its stashes into memory. Ws fill the gaps. In
  * little memory that makes, on equal stages, a grid of slots of F + B in which the microbatches

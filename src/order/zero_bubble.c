@@ -260,12 +260,6 @@ static void run(struct search *o)
 			put(o, s, ORR_PASS_W);
 }
 
-/* That zb-h1 has first or, twice, zb-h2. */
-static int forwards(int depth, int times)
-{
-	return times * depth - (times - 1);
-}
-
 /* The closed form, of zb-h1 or of zb-h2: it may win where durations are close to each other. */
 static int run_closed_form(struct search *o, int times, struct orr_error *err)
 {
@@ -274,8 +268,9 @@ static int run_closed_form(struct search *o, int times, struct orr_error *err)
 	for (int j = 0; j < n_jobs; j++) {
 		int s = j / ORR_N_PASSES % o->p->n_stages, b = j / ORR_N_PASSES / o->p->n_stages;
 		enum orr_pass d = (enum orr_pass)(j % ORR_N_PASSES);
-		int64_t n = split_one_f_one_b(o->p, s, b, d, forwards(o->p->stages[s].depth, times),
-					      forwards(o->p->depth, times));
+		int64_t n = split_one_f_one_b(
+			o->p, s, b, d, split_one_f_one_b_at_once(o->p->stages[s].depth, times),
+			split_one_f_one_b_at_once(o->p->depth, times));
 
 		o->keyed[j] = (struct orr_keyed){n, j};
 	}
@@ -311,7 +306,7 @@ static int try_all(struct search *o, struct orr_error *err)
 	int code;
 
 	for (int times = 1; times <= 2; times++) {
-		if (o->limit.most < forwards(o->p->depth, times))
+		if (o->limit.most < split_one_f_one_b_at_once(o->p->depth, times))
 			continue;
 		if ((code = run_closed_form(o, times, err)))
 			return code;

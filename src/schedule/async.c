@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/arrays.h"
 #include "base/max.h"
 #include "base/sort.h"
 #include "orrery/jobs.h"
@@ -141,7 +140,7 @@ int orr_async_create(struct orr_async **out, const struct orr_jobs *jobs,
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_async *async = NULL;
-	int code = 0;
+	int code;
 
 	if (!schedule->priority || !schedule->compute || schedule->weights || schedule->place ||
 	    schedule->order != ORR_ORDER_STRICT)
@@ -149,15 +148,14 @@ int orr_async_create(struct orr_async **out, const struct orr_jobs *jobs,
 				"schedule %s: without a flush it needs compute(), priority() and "
 				"strict order, and no weights() or place()",
 				schedule->name);
-	if (!(async = calloc(1, sizeof(*async))) ||
-	    !(async->order = calloc((size_t)jobs->n_jobs, sizeof(*async->order))) ||
-	    !(async->lag = calloc((size_t)jobs->n_jobs, sizeof(*async->lag)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "async: no memory for %d jobs", jobs->n_jobs);
-		goto out;
-	}
+	if (!(async = calloc(1, sizeof(*async))))
+		return orr_fail(err, ORR_E_NOMEM, "async: no memory");
+	async->order = orr_arrays_add(&async->all, (size_t)jobs->n_jobs, sizeof(*async->order));
+	async->lag = orr_arrays_add(&async->all, (size_t)jobs->n_jobs, sizeof(*async->lag));
 	async->period = schedule->priority(p, 0, p->n_microbatches, ORR_PASS_F, schedule->data) -
 			jobs->priority[0];
-	if ((code = check_period(async, jobs, schedule, err)) ||
+	if ((code = orr_arrays_check(&async->all, "async", err)) ||
+	    (code = check_period(async, jobs, schedule, err)) ||
 	    (code = check_dependencies(jobs, err)) || (code = lay_out(async, jobs, err)))
 		goto out;
 	*out = async;
@@ -189,7 +187,6 @@ void orr_async_destroy(struct orr_async *async)
 {
 	if (!async)
 		return;
-	free(async->order);
-	free(async->lag);
+	orr_arrays_free(&async->all);
 	free(async);
 }

@@ -9,6 +9,7 @@
  * could run everything in the order of n, and "the latest parameters" are those of the updates that
  * come before in that order, whatever the timing. */
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 ORR_BEGIN
@@ -25,6 +26,7 @@ struct orr_async {
 	int n_waves;    /* over which the jobs of a round are spread: 1 + the largest lag */
 	int *order;     /* [orr_jobs_count(jobs)] the jobs of a wave */
 	int *lag;       /* [n_jobs] */
+	struct orr_arrays all;
 };
 
 /* Refuses, naming the jobs, a schedule whose n contradicts a dependency or is not periodic, or in

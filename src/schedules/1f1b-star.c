@@ -43,12 +43,6 @@ static int k_check(const struct orr_pipeline *p, const void *data, struct orr_er
 	return check(p, "k-periodic", err);
 }
 
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)p, (void)b, (void)d, (void)data;
-	return s;
-}
-
 /* In the order of the starts; a pass that takes no time goes first, and F before B. One period in
  * k + 1 stays empty. */
 static int place(const struct orr_pipeline *p, int64_t period_ns, int64_t k, int64_t *n,
@@ -87,7 +81,7 @@ const struct orr_schedule orr_schedule_1f1b_star = {
 	.order = ORR_ORDER_STRICT,
 	.parameters = star_parameters,
 	.check = star_check,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.place = star_place,
 };
 
@@ -98,6 +92,6 @@ const struct orr_schedule orr_schedule_k_periodic = {
 	.order = ORR_ORDER_STRICT,
 	.parameters = k_parameters,
 	.check = k_check,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.place = k_place,
 };

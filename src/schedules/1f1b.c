@@ -1,11 +1,14 @@
-/* 1F1B: one forward, one backward, as many microbatches in flight as stages to the sink. */
+/* 1F1B: one forward, one backward, as many microbatches in flight as stages to the sink. Eager 1F1B:
+ * nearly twice as many, so that a transfer each way fits between two jobs without idling. data: how
+ * many times. */
 #include "direct.h"
 #include "one_f_one_b.h"
 
 static int in_flight(const struct orr_pipeline *p, int s, const void *data)
 {
-	(void)data;
-	return p->stages[s].depth;
+	int times = *(const int *)data;
+
+	return times * (p->stages[s].depth - 1) + 1;
 }
 
 static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
@@ -22,21 +25,8 @@ const struct orr_schedule orr_schedule_1f1b = {
 	.compute = orr_compute_in_turn,
 	.priority = priority,
 	.in_flight = in_flight,
+	.data = &(const int){1},
 };
-
-/* Eager 1F1B: nearly twice the microbatches in flight of 1F1B, so that a transfer each way fits
- * between two jobs without idling. */
-static int eager_in_flight(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)data;
-	return 2 * p->stages[s].depth - 1;
-}
-
-static int64_t eager_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			      const void *data)
-{
-	return one_f_one_b(p, s, b, d, eager_in_flight(p, s, data));
-}
 
 const struct orr_schedule orr_schedule_eager_1f1b = {
 	.name = "eager-1f1b",
@@ -44,8 +34,9 @@ const struct orr_schedule orr_schedule_eager_1f1b = {
 	.paper = "Zhuang et al. 2023 (cross-mesh resharding)",
 	.order = ORR_ORDER_STRICT,
 	.compute = orr_compute_in_turn,
-	.priority = eager_priority,
-	.in_flight = eager_in_flight,
+	.priority = priority,
+	.in_flight = in_flight,
+	.data = &(const int){2},
 };
 
 /* 1F1B that keeps a stage's input alone and runs F again before B: memory for time. */
@@ -64,5 +55,6 @@ const struct orr_schedule orr_schedule_1f1b_r = {
 	.compute = orr_compute_in_turn,
 	.priority = priority,
 	.in_flight = in_flight,
+	.data = &(const int){1},
 	.recompute = recompute,
 };

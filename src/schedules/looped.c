@@ -66,17 +66,12 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	return 0;
 }
 
-static int worker_of(const struct orr_pipeline *p, int s, int b, const void *data)
+static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	int r = group_size(p, data);
 
-	return (int)((int64_t)r * b % p->n_workers) + s % r;
-}
-
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
 	(void)d;
-	return worker_of(p, s, b, data);
+	return (int)((int64_t)r * b % p->n_workers) + s % r;
 }
 
 /* Over the microbatches of the group. */
@@ -112,8 +107,8 @@ const struct orr_schedule orr_schedule_lpp = {
 /* Fully sharded: lpp with one owner of each stage's parameters, h(s,s). */
 static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
-	(void)b, (void)d;
-	return worker_of(p, s, s, data);
+	(void)b;
+	return compute(p, s, s, d, data);
 }
 
 const struct orr_schedule orr_schedule_fslpp = {

@@ -27,20 +27,25 @@ static int64_t group(int64_t k, int64_t v, int64_t c)
 	return k * c + c / (v / common_divisor(v, k));
 }
 
-static int create_block(struct orr_block **out, const struct orr_pipeline *p, int64_t k,
-			struct orr_error *err)
+/* k groups apart, in a peak of stage stashes. */
+static int lay_out(const struct orr_pipeline *p, int64_t k, int64_t peak, int64_t *n,
+		   int64_t *makespan_ns, struct orr_error *err)
 {
 	int64_t P = p->n_workers, v = p->n_stages / P;
-	int code = orr_block_create(out, p, false, 1, 3 * v, err);
+	struct orr_block *block = NULL;
+	int code = orr_block_create(&block, p, false, 1, 3 * v, err);
 
 	for (int s = 0; !code && s < p->n_stages; s++) {
 		int64_t i = s % P, c = s / P;
 
-		(*out)->worker[s] = (int)i;
-		(*out)->start[orr_block_at(*out, s, 0, ORR_PASS_F)] = 3 * group(k, v, c) + i;
-		(*out)->start[orr_block_at(*out, s, 0, ORR_PASS_B)] =
+		block->worker[s] = (int)i;
+		block->start[orr_block_at(block, s, 0, ORR_PASS_F)] = 3 * group(k, v, c) + i;
+		block->start[orr_block_at(block, s, 0, ORR_PASS_B)] =
 			3 * group(k, v, v - 1) + P + 2 * (P - 1 - i) + 3 * group(k, v, v - 1 - c);
 	}
+	if (!code)
+		code = orr_block_lay_out(block, peak, n, makespan_ns, err);
+	orr_block_destroy(block);
 	return code;
 }
 
@@ -50,26 +55,13 @@ static int64_t published_peak(const struct orr_pipeline *p)
 	return p->n_stages + p->n_workers - 1;
 }
 
-/* P groups apart, in the published memory: interleaved-uniform. */
-static int lay_out_published(const struct orr_pipeline *p, int64_t *n, int64_t *makespan_ns,
-			     struct orr_error *err)
-{
-	struct orr_block *block = NULL;
-	int code = create_block(&block, p, p->n_workers, err);
-
-	if (!code)
-		code = orr_block_lay_out(block, published_peak(p), n, makespan_ns, err);
-	orr_block_destroy(block);
-	return code;
-}
-
 /* Interleaved 1F1B with microbatches at equal intervals instead of groups of P [Qi24, appendix G]:
  * the same memory and bubble, for any number of microbatches. */
 static int place_uniform(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 			 struct orr_error *err)
 {
 	(void)data;
-	return lay_out_published(p, out->n, NULL, err);
+	return lay_out(p, p->n_workers, published_peak(p), out->n, NULL, err);
 }
 
 const struct orr_schedule orr_schedule_interleaved_uniform = {
@@ -94,17 +86,15 @@ static int find_least(const struct orr_pipeline *p, int64_t k, int64_t bound_ns,
 		      int64_t *n, bool *found, struct orr_error *err)
 {
 	size_t size = (size_t)p->n_stages * (size_t)p->n_microbatches * 2 * sizeof(*n);
-	struct orr_block *block = NULL;
 	int64_t makespan_ns, published = published_peak(p);
-	int code = create_block(&block, p, k, err);
+	int code = 0;
 
 	for (int64_t peak = p->n_stages;
 	     !code && !*found && peak < p->n_stages + MARGIN && peak < published; peak++) {
-		code = orr_block_lay_out(block, peak, tried, &makespan_ns, err);
+		code = lay_out(p, k, peak, tried, &makespan_ns, err);
 		if (!code && makespan_ns <= bound_ns && (*found = true))
 			memcpy(n, tried, size);
 	}
-	orr_block_destroy(block);
 	return code;
 }
 
@@ -120,7 +110,7 @@ static int place_low_memory(const struct orr_pipeline *p, const void *data, stru
 	(void)data;
 	if (!tried)
 		return orr_fail(err, ORR_E_NOMEM, "interleaved-low-memory: no memory");
-	if (!(code = lay_out_published(p, out->n, &bound_ns, err)) &&
+	if (!(code = lay_out(p, p->n_workers, published_peak(p), out->n, &bound_ns, err)) &&
 	    !(code = find_least(p, (2 * p->n_workers + 2) / 3, bound_ns, tried, out->n, &found,
 				err)))
 		code = find_least(p, p->n_workers, bound_ns, tried, out->n, &found, err);

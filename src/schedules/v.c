@@ -2,33 +2,31 @@
 #include "direct.h"
 #include "v_fold.h"
 
-/* A published block. */
-static int lay_out(const struct orr_pipeline *p, void (*cells)(int64_t P, int64_t i, int64_t *cell),
-		   int64_t *n, struct orr_error *err)
+/* A published block: the starts of a worker. */
+struct published {
+	void (*cells)(int64_t P, int64_t i, int64_t *cell);
+};
+
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
 {
+	const struct published *published = data;
 	struct orr_block *block = NULL;
 	int64_t cell[4];
 	int code = orr_fold_create(&block, p, true, err);
 
 	for (int i = 0; !code && i < p->n_workers; i++) {
-		cells(p->n_workers, i, cell);
+		published->cells(p->n_workers, i, cell);
 		orr_fold_set(block, i, cell);
 	}
 	if (!code)
-		code = orr_block_lay_out(block, 0, n, NULL, err);
+		code = orr_block_lay_out(block, 0, out->n, NULL, err);
 	orr_block_destroy(block);
 	return code;
 }
 
 /* V-Min: a third of 1F1B's memory. Passes that do not last equally long cost it a bubble per
  * microbatch [Qi24, section 3.3]. */
-static int v_min_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
-		       struct orr_error *err)
-{
-	(void)data;
-	return lay_out(p, orr_fold_v_min, out->n, err);
-}
-
 const struct orr_schedule orr_schedule_v_min = {
 	.name = "v-min",
 	.summary = "V fold, split backward: a third of 1f1b's memory",
@@ -37,18 +35,12 @@ const struct orr_schedule orr_schedule_v_min = {
 	.split_backward = true,
 	.check = v_fold_check,
 	.compute = orr_compute_folded,
-	.place = v_min_place,
+	.place = place,
+	.data = &(const struct published){orr_fold_v_min},
 };
 
 /* V-Half: half of 1F1B's memory. No bubble grows with the microbatches while tW + 2tB >= 2tF and
  * tW + 2tF >= 2tB [Qi24, appendix E.1]. */
-static int v_half_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
-			struct orr_error *err)
-{
-	(void)data;
-	return lay_out(p, orr_fold_v_half, out->n, err);
-}
-
 const struct orr_schedule orr_schedule_v_half = {
 	.name = "v-half",
 	.summary = "V fold, split backward: half of 1f1b's memory",
@@ -57,17 +49,11 @@ const struct orr_schedule orr_schedule_v_half = {
 	.split_backward = true,
 	.check = v_fold_check,
 	.compute = orr_compute_folded,
-	.place = v_half_place,
+	.place = place,
+	.data = &(const struct published){orr_fold_v_half},
 };
 
 /* V-ZB: no bubble but the staggered start, in 1F1B's memory. */
-static int v_zb_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
-		      struct orr_error *err)
-{
-	(void)data;
-	return lay_out(p, orr_fold_v_zb, out->n, err);
-}
-
 const struct orr_schedule orr_schedule_v_zb = {
 	.name = "v-zb",
 	.summary = "V fold, split backward: 1f1b's memory and next to no bubble",
@@ -76,7 +62,8 @@ const struct orr_schedule orr_schedule_v_zb = {
 	.split_backward = true,
 	.check = v_fold_check,
 	.compute = orr_compute_folded,
-	.place = v_zb_place,
+	.place = place,
+	.data = &(const struct published){orr_fold_v_zb},
 };
 
 /* The shortest order of the V fold that a search over building blocks finds in a given memory. */

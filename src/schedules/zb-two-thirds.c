@@ -18,12 +18,6 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 			p->n_stages, p->n_workers);
 }
 
-static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)p, (void)b, (void)d, (void)data;
-	return s;
-}
-
 static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		 struct orr_error *err)
 {
@@ -51,6 +45,6 @@ const struct orr_schedule orr_schedule_zb_two_thirds = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = check,
-	.compute = compute,
+	.compute = orr_compute_in_turn,
 	.place = place,
 };

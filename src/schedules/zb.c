@@ -3,19 +3,22 @@
 #include "order/zero_bubble.h"
 #include "direct.h"
 
+/* data: how many times the warm-up of 1F1B, but for one microbatch. */
+static int in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)s;
+	return split_one_f_one_b_at_once(p->depth, *(const int *)data);
+}
+
+static int64_t priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+			const void *data)
+{
+	int k = split_one_f_one_b_at_once(p->stages[s].depth, *(const int *)data);
+
+	return split_one_f_one_b(p, s, b, d, k, in_flight(p, s, data));
+}
+
 /* ZB-H1: the warm-up and the memory of 1F1B, with W in the time that 1F1B is idle at the end. */
-static int h1_in_flight(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)s, (void)data;
-	return p->depth;
-}
-
-static int64_t h1_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			   const void *data)
-{
-	return split_one_f_one_b(p, s, b, d, p->stages[s].depth, h1_in_flight(p, s, data));
-}
-
 const struct orr_schedule orr_schedule_zb_h1 = {
 	.name = "zb-h1",
 	.summary =
@@ -24,24 +27,13 @@ const struct orr_schedule orr_schedule_zb_h1 = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.compute = orr_compute_in_turn,
-	.priority = h1_priority,
-	.in_flight = h1_in_flight,
+	.priority = priority,
+	.in_flight = in_flight,
+	.data = &(const int){1},
 };
 
 /* ZB-H2: forwards fill the wait for the first gradient as well, at twice the memory. At unit times
  * no worker idles between its first job and its last. */
-static int h2_in_flight(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)s, (void)data;
-	return 2 * p->depth - 1;
-}
-
-static int64_t h2_priority(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			   const void *data)
-{
-	return split_one_f_one_b(p, s, b, d, 2 * p->stages[s].depth - 1, h2_in_flight(p, s, data));
-}
-
 const struct orr_schedule orr_schedule_zb_h2 = {
 	.name = "zb-h2",
 	.summary = "split backward; 2 depth(s) - 1 forwards first, no idling at unit times",
@@ -49,8 +41,9 @@ const struct orr_schedule orr_schedule_zb_h2 = {
 	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.compute = orr_compute_in_turn,
-	.priority = h2_priority,
-	.in_flight = h2_in_flight,
+	.priority = priority,
+	.in_flight = in_flight,
+	.data = &(const int){2},
 };
 
 static const char kept[] =
