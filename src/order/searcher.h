@@ -27,7 +27,7 @@ struct orr_searched {
 	int64_t left;                    /* jobs that may still be timed */
 	const struct orr_searched *twin; /* with the same workers, which came first; else
 					    NULL */
-	struct orr_arrays all; /* its arrays */
+	struct orr_arrays all;           /* its arrays */
 };
 
 struct orr_searcher {

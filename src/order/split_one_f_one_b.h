@@ -27,8 +27,8 @@ static inline int64_t split_one_f_one_b(const struct orr_pipeline *p, int s, int
 	return n * p->n_stages + s;
 }
 
-/* zb-h1 has k and most of the depth of the stage and of the pipeline, and zb-h2, with times 2, nearly
- * twice as many. */
+/* zb-h1 has k and most of the depth of the stage and of the pipeline, and zb-h2, with times 2,
+ * nearly twice as many. */
 static inline int split_one_f_one_b_at_once(int depth, int times)
 {
 	return times * (depth - 1) + 1;

@@ -1,6 +1,6 @@
-/* 1F1B: one forward, one backward, as many microbatches in flight as stages to the sink. Eager 1F1B:
- * nearly twice as many, so that a transfer each way fits between two jobs without idling. data: how
- * many times. */
+/* 1F1B: one forward, one backward, as many microbatches in flight as stages to the sink. Eager
+ * 1F1B: nearly twice as many, so that a transfer each way fits between two jobs without idling.
+ * data: how many times. */
 #include "direct.h"
 #include "one_f_one_b.h"
 
