@@ -62,15 +62,16 @@ async function simulate() {
 	const results = await Promise.all([...(s.beside ? [arguments_of(s, s.beside)] : []), args]
 		.map(x => run([...x, '--html', 'data.json'], files_of(s), ['data.json'], tell)));
 	if (own !== n_drawn) return; /* something else was typed meanwhile */
-	const failed = results.find(x => x.code || !x.made['data.json']), which = results.length > 1 && failed === results[0] ? s.beside + ': ' : '';
+	const drawn = results.filter(x => !x.code && x.made['data.json']), failed = results.find(x => !drawn.includes(x));
+	const which = results.length > 1 && failed === results[0] ? s.beside + ': ' : '';
 	document.getElementById('stop').disabled = true;
 	said.textContent = failed ? which + (failed.err || failed.out) : lost;
 	list_schedules().catch(lacks);
 	lost = '';
-	if (failed) return void (document.body.dataset.state = 'refused');
+	if (!drawn.includes(results[results.length - 1])) return void (document.body.dataset.state = 'refused');
 	progress.textContent = '';
 	document.body.classList.remove('waits');
-	const pages = results.map(x => parsed(x.made['data.json'])), last = pages[pages.length - 1];
+	const pages = drawn.map(x => parsed(x.made['data.json'])), last = pages[pages.length - 1];
 	last.timelines = pages.flatMap(x => x.timelines.map(t => Object.assign(t, {report: x.report})));
 	if (pages.length > 1) last.timelines.forEach((t, i) => { t.name = [s.beside, s.schedule || 'the default'][i]; });
 	const took = () => String(Math.round(performance.now() - begun));
@@ -121,4 +122,5 @@ async function list_schedules() {
 	const {out} = await run(['schedules'], {}), names = out.split('\n').map(line => (line.match(/^([a-z0-9-]+)  /) || [])[1]).filter(x => x);
 	list.replaceChildren(...names.map(x => el('option', {}, x)));
 }
+if (innerWidth < 700) document.getElementById('fold').open = false; /* the drawing first */
 read_address();
