@@ -1,3 +1,4 @@
+#include "parts.h"
 #include "stages.h"
 
 #include <stdlib.h>

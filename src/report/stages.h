@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <jansson.h>
-#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 ORR_BEGIN
@@ -37,24 +36,3 @@ const char *orr_stages_unit(const struct orr_pipeline *p);
 const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n);
 
 ORR_END
-
-/* ---- private to the reports ---- */
-
-/* The operators of every stage, in the order of the graph: operators[first[s]] to operators[first[s
- * + 1] - 1]. Empty for a pipeline without a graph. */
-struct orr_members {
-	const struct orr_pipeline *pipeline; /* borrowed */
-	int *first, *operators;
-	struct orr_arrays all; /* owned: these two, and what a user adds */
-};
-int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct orr_error *err);
-/* "a, b, c", or "first .. last (n)" of a long list, truncated to size. Returns buffer. */
-const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s);
-
-/* "stage 1, worker 0 of 2, level 3"; "" where the graph was not split. See orr_text(). */
-const char *orr_part_text(const struct orr_pipeline *p, int s);
-
-/* A line of the report, or nothing where the graph was not split; and its object where it was: the
- * groups, and what their workers exchange. */
-void orr_groups_write(FILE *file, const struct orr_jobs *jobs);
-json_t *orr_groups_json(const struct orr_jobs *jobs);
