@@ -263,6 +263,7 @@ static const char about[] =
 	"  lower bound   no order of these jobs on these workers is shorter, within the\n"
 	"                schedule's limits where it says so; another placement may be\n"
 	"  throughput    microbatches through a stage per worker in the time of one\n"
+	"  idle          makespan - time busy, of a worker; --html says why\n"
 	"  peak stash    most stage stashes that a worker held at once\n"
 	"  not tested    what took no time or memory for want of sizes or links\n"
 	"and of a schedule that never flushes:\n"
