@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-LAST = 'figures by-hand measured refused command'
+LAST = 'figures by-hand measured refused command plan-command claims'
 TESTS = {
     'base': 'quantity utf8 nearest safetensors machine graph',
     'model': 'graph graph_errors graph_files edges dataset dataset_files losses tied split replay_dot replay_csv replay_data',
