@@ -212,9 +212,8 @@ static int say_ready(struct orr_reduce *r, struct orr_slot *slot, int first, int
 		if (!orr_work_has(data->work, data->owned[i].w) || r->members[i].speaker != i)
 			continue;
 		speaker = is_first ? i : speaker;
-		orr_slots_add(r->slots, slot, data->owned[i].w,
-			      is_first ? ORR_ADD_ALL : ORR_ADD_TO, brought(r, i, gathers), 0,
-			      r->members[speaker].ready, 0, 1);
+		orr_slots_add(r->slots, slot, data->owned[i].w, is_first ? ORR_ADD_ALL : ORR_ADD_TO,
+			      brought(r, i, gathers), 0, r->members[speaker].ready, 0, 1);
 	}
 	return speaker;
 }
