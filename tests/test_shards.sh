@@ -51,7 +51,13 @@ both skip ddp 4 "$digits" -m 4 --on-nan skip
 both lpp lpp:G=2,R=2 4 "$digits" -m 8 --stages 4
 both chimera chimera 4 "$digits" -m 8 --stages 4
 both tied ddp 4 "$towers" -m 4
+both replicas interleaved 4 "$digits" -m 8 --stages 4 --replicas 2
 both rounds pipedream:replicas=2-2 4 "$digits" -m 6 --stages 2
+
+# replicas of a whole pipeline of one stage
+train single 1 "$digits" --steps 12 -m 4 --schedule ddp -w 4 --stages 1
+train one 2 "$digits" --steps 12 -m 4 --schedule 1f1b -w 4 --stages 1 --replicas 4
+like single
 
 # from one to the other in the middle
 train half 4 "$digits" --steps 6 -m 4 --schedule ddp -w 4 --shard-optimizer
@@ -73,6 +79,6 @@ else
 	fail "sent, of $parameters parameters: $(cat "$work/divided"), as a whole $(cat "$work/sent")"
 fi
 printf '%d passed\n' $passed
-[ $passed -eq 30 ] && exit $failed
-fail "$passed of 30"
+[ $passed -eq 34 ] && exit $failed
+fail "$passed of 34"
 exit 1

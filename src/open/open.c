@@ -6,6 +6,7 @@
 
 #include "base/grow.h"
 #include "base/input_file.h"
+#include "base/max.h"
 #include "base/quantity.h"
 #include "model/draft.h"
 #include "orrery/figures.h"
@@ -22,6 +23,7 @@ struct orr_open_options orr_open_options_default(void)
 		.machine = orr_machine_default(0),
 		.batch = 96,
 		.accumulate = 1,
+		.replicas = 1,
 		.costs = {-1, -1, -1, -1, -1, -1, false},
 	};
 }
@@ -119,11 +121,17 @@ int orr_open_machine(struct orr_cluster **out, struct orr_machine *machine,
 				"[workers] %d: the machine %s has %d: give that, fewer, or leave "
 				"it out",
 				n, (*out)->name, (*out)->n_workers);
-	if (!n && plan && plan->n_workers <= (*out)->n_workers)
-		n = plan->n_workers;
+	if (!n && plan && plan->n_workers <= (*out)->n_workers / o->replicas)
+		n = plan->n_workers * o->replicas;
 	*machine = orr_machine_of(*out, n);
 	machine->flops_per_s = flops_per_s;
 	return 0;
+}
+
+/* Those of one replica, of all; what cannot be counted is refused where the step is set. */
+static int times(int n, int replicas)
+{
+	return (int)smaller((int64_t)n * replicas, INT32_MAX);
 }
 
 /* The size of the step: what the options say, what the schedule's file lays out, or the defaults.
@@ -133,11 +141,11 @@ static void settle(struct orr_opened *x)
 	struct orr_open_options *o = &x->settled;
 	const struct orr_plan_file *plan = orr_opened_plan(x);
 	const struct orr_table *table = orr_opened_table(x);
-	int widest = orr_partition_widest(x->graph);
+	int widest = orr_partition_widest(x->graph), r = o->replicas, least = times(widest, r);
 
 	if (!o->n_microbatches)
 		o->n_microbatches = x->graph->n_lengths ? x->graph->n_lengths
-				    : table             ? table->n_microbatches
+				    : table             ? times(table->n_microbatches, r)
 							: 8;
 	if (plan && !o->given.batch && plan->samples <= (1 << 30) / o->n_microbatches)
 		o->batch = plan->batch && o->n_microbatches == plan->table->n_microbatches
@@ -154,11 +162,12 @@ static void settle(struct orr_opened *x)
 	if (plan && !o->given.shard_optimizer)
 		o->numerics.shard_optimizer = plan->numerics.shard_optimizer;
 	if (!o->machine.n_workers) /* to a schedule workers are groups of them */
-		o->machine.n_workers = plan && plan->splits && !o->splits ? plan->n_workers
-				       : table                       ? table->n_workers * widest
-				       : o->default_workers > widest ? o->default_workers
-				       : o->default_workers          ? widest
-								     : 0;
+		o->machine.n_workers =
+			plan && plan->splits && !o->splits ? times(plan->n_workers, r)
+			: table                            ? times(table->n_workers * widest, r)
+			: o->default_workers > least ? o->default_workers - o->default_workers % r
+			: o->default_workers         ? least
+						     : 0;
 	if (!o->n_stages && table && is_cut(orr_graph_whole(x->graph)))
 		o->n_stages = table->n_stages;
 }
@@ -188,16 +197,18 @@ static int cut(struct orr_pipeline **out, const struct orr_opened *x, int n_stag
 	const struct orr_open_options *o = &x->settled;
 	const struct orr_graph *g = orr_graph_whole(x->graph);
 	const struct orr_plan_file *plan = orr_opened_plan(x);
+	struct orr_machine machine = o->machine;
 	int64_t samples = orr_open_samples(o);
 	int *stage_of, code;
 
+	machine.n_workers /= o->replicas;
 	if (!plan)
-		return orr_partition(out, x->graph, &o->machine, n_stages, samples, err);
+		return orr_partition(out, x->graph, &machine, n_stages, samples, err);
 	if (!(stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", plan->path);
 	if (!(code = orr_plan_file_stages(plan, g, stage_of, err)))
-		code = orr_partition_as(out, x->graph, &o->machine, stage_of, plan->n_stages,
-					samples, err);
+		code = orr_partition_as(out, x->graph, &machine, stage_of, plan->n_stages, samples,
+					err);
 	free(stage_of);
 	return code;
 }
@@ -214,10 +225,13 @@ int orr_opened_cut(struct orr_pipeline **out, const struct orr_opened *x, int n_
 	p->numerics = o->numerics;
 	p->sync = o->sync;
 	p->accumulate = o->accumulate;
+	p->replicas = o->replicas;
 	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||
-	    (code = orr_pipeline_set_step(
-		     p, o->machine.n_workers ? o->machine.n_workers : orr_pipeline_wants(p),
-		     o->n_microbatches, err)) ||
+	    (code = orr_pipeline_set_step(p,
+					  o->machine.n_workers
+						  ? o->machine.n_workers
+						  : times(orr_pipeline_wants(p), p->replicas),
+					  o->n_microbatches, err)) ||
 	    (orr_opened_plan(x) && !o->lengths &&
 	     (code = orr_plan_file_microbatches(orr_opened_plan(x), p, err))) ||
 	    (o->microbatch_costs && (code = orr_microbatches_read(p, o->microbatch_costs, err)))) {
@@ -235,6 +249,7 @@ int orr_open_schedule(struct orr_opened *x, const struct orr_open_options *o, st
 	int code = 0;
 
 	*x = (struct orr_opened){.settled = *o};
+	x->settled.replicas = (int)larger(o->replicas, 1);
 	if (!orr_study_is(o->source) && orr_plan_is(o->source) &&
 	    (!o->given.schedule || (code = orr_plan_file_read(&x->plan, o->source, err))))
 		return code ? code : orr_choice_init_plan(&x->choice, o->source, err);
@@ -316,8 +331,9 @@ int orr_opened_homes(int **out, const struct orr_opened *x, struct orr_error *er
 
 	*out = NULL;
 	return plan && plan->table->n_workers * orr_partition_widest(x->graph) ==
-				       x->settled.machine.n_workers
-		       ? orr_plan_file_homes(out, plan, x->settled.n_microbatches, err)
+				       x->settled.machine.n_workers / x->settled.replicas
+		       ? orr_plan_file_homes(out, plan,
+					     x->settled.n_microbatches / x->settled.replicas, err)
 		       : 0;
 }
 

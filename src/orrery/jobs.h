@@ -84,12 +84,15 @@ struct orr_jobs {
  * n, if that gives neither a tie nor a deadlock; else all jobs are ordered by their start in the
  * schedule's own order, which cannot deadlock, and n is that order. If the graph was split, the
  * schedule is evaluated on the stages before the split (struct orr_split), with groups of workers
- * as workers; the parts of a job then have its n. Refuses schedules without a flush. */
+ * as workers; the parts of a job then have its n. Refuses schedules without a flush. Of a pipeline
+ * with replicas the schedule is evaluated on the first: microbatch b is number b / replicas of
+ * replica b mod replicas, which has the next workers / replicas workers. */
 int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, struct orr_error *err);
 /* The same with a plan's workers: home[b * n_stages + s] is that of microbatch b of stage s. If the
  * schedule groups stages like the plan but numbers the workers differently, it gets the plan's
- * numbers. NULL: no plan. In a split graph: stages before the split, and groups. */
+ * numbers. NULL: no plan. In a split graph: stages before the split, and groups; with replicas: of
+ * the first. */
 int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err);
 void orr_jobs_destroy(struct orr_jobs *jobs); /* NULL is fine */

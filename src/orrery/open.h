@@ -60,6 +60,7 @@ struct orr_open_options {
 	int default_workers;          /* if nothing gives their number; 0: one per stage */
 	int n_microbatches;           /* 0: not given */
 	int n_stages;                 /* 0: not given */
+	int replicas;                 /* of the whole pipeline, see orr_pipeline */
 	int batch;                    /* samples in a minibatch */
 	struct orr_study_costs costs; /* of a study */
 	struct orr_numerics numerics; /* of training: memory of a parameter */

@@ -122,9 +122,11 @@ struct orr_pipeline {
 	bool units;            /* durations are units, see orrery.h */
 	/* the size of a step */
 	int n_workers, n_microbatches; /* n_workers: the machine's */
-	enum orr_sync sync;            /* asynchronous schedules: stashing unless set */
-	int accumulate; /* asynchronous schedules: microbatches on each replica in an update; 1
-			   unless set */
+	int replicas; /* of the whole pipeline: the schedule is that of n_workers / replicas workers
+			 and as many of the microbatches, repeated; 1 unless set */
+	enum orr_sync sync; /* asynchronous schedules: stashing unless set */
+	int accumulate;     /* asynchronous schedules: microbatches on each replica in an update; 1
+			       unless set */
 	struct orr_numerics numerics; /* of training, for its memory; AdamW in FP32 unless set */
 	int prefetch; /* jobs ahead for which a worker fetches parameters of other owners; 2 unless
 			 set */

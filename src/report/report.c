@@ -213,6 +213,10 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 		fputc('\n', file);
 	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
 	write_memory(file, f);
+	if (p->replicas > 1)
+		fprintf(file, "replicas     %d, each on %s with %s\n", p->replicas,
+			orr_count_text(p->n_workers / p->replicas, "worker"),
+			orr_count_text(p->n_microbatches / p->replicas, "microbatch"));
 	orr_groups_write(file, t->jobs);
 	orr_machine_write(file, &p->machine, "machine      ");
 	if (p->profiled.hardware && !t->measured)
@@ -352,6 +356,8 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	if (p->profiled.hardware && !t->measured) /* what the costs are for */
 		orr_json_set(&report, "profiled",
 			     json_string(orr_profiled_print(profiled, CELL, &p->profiled)));
+	if (p->replicas > 1)
+		orr_json_set(&report, "replicas", json_integer(p->replicas));
 	if (t->jobs->groups)
 		orr_json_set(&report, "split", orr_groups_json(t->jobs));
 	if (t->jobs->span_bound_ns)

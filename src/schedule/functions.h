@@ -9,5 +9,12 @@ struct orr_schedule;
 /* orr_jobs_create_at() of the stages as they are, whether or not the graph was split. */
 int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 		      const struct orr_schedule *schedule, const int *home, struct orr_error *err);
+/* The same of p's replicas: the schedule is evaluated on one, whose workers home names, and
+ * repeated on the others. */
+int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, const int *home, struct orr_error *err);
+/* Can the pipeline be divided into its replicas, each under this schedule? */
+int orr_replicas_check(const struct orr_pipeline *p, const struct orr_schedule *schedule,
+		       struct orr_error *err);
 void orr_groups_clear(struct orr_groups *groups);   /* all zeros again */
 void orr_groups_destroy(struct orr_groups *groups); /* NULL is fine */

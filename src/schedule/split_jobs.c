@@ -107,8 +107,8 @@ static bool is_home(const int *home, const struct orr_groups *x)
 {
 	const struct orr_pipeline *whole = &x->pipeline;
 
-	for (int i = 0; home && i < whole->n_stages * whole->n_microbatches; i++)
-		if (home[i] >= x->n)
+	for (int i = 0; home && i < whole->n_stages * whole->n_microbatches / whole->replicas; i++)
+		if (home[i] >= x->n / whole->replicas)
 			return false;
 	return home != NULL;
 }
@@ -127,11 +127,12 @@ static int evaluate_groups(struct orr_groups *x, const struct orr_pipeline *p, i
 	x->pipeline = *p->split->whole;
 	x->pipeline.n_workers = n;
 	x->pipeline.n_microbatches = p->n_microbatches;
+	x->pipeline.replicas = p->replicas;
 	x->pipeline.numerics = p->numerics;
 	x->pipeline.prefetch = p->prefetch;
 	if ((code = join_machine(&x->pipeline.machine, &x->cluster, &p->machine, n, err)) ||
-	    (code = orr_jobs_evaluate(&x->jobs, &x->pipeline, &strict,
-				      is_home(home, x) ? home : NULL, err)))
+	    (code = orr_jobs_repeat(&x->jobs, &x->pipeline, &strict, is_home(home, x) ? home : NULL,
+				    err)))
 		return code;
 	return number_workers(x, p->split, err);
 }
@@ -151,7 +152,8 @@ static int find_groups(struct orr_groups *x, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
 	int least = least_width(p->split), widest = orr_pipeline_widest(p);
-	int most = p->n_workers / least, needs = 0, code = 0, n = most;
+	int most = p->n_workers / least, needs = 0, code = 0;
+	int n = most -= most % p->replicas;
 	struct orr_error first = {""}, why = {""};
 
 	while (n > 0) {
@@ -168,6 +170,7 @@ static int find_groups(struct orr_groups *x, const struct orr_pipeline *p,
 		if (least == widest || (code && code != ORR_E_INPUT))
 			break;
 		n -= over > widest ? over / widest : 1; /* at least one group less */
+		n -= n % p->replicas;
 	}
 	if (!needs || (code && code != ORR_E_INPUT))
 		return orr_fail(err, code,
@@ -310,6 +313,9 @@ int orr_jobs_create(struct orr_jobs **out, const struct orr_pipeline *p,
 int orr_jobs_create_at(struct orr_jobs **out, const struct orr_pipeline *p,
 		       const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
-	return p->split ? create(out, p, schedule, home, err)
-			: orr_jobs_evaluate(out, p, schedule, home, err);
+	int code = orr_replicas_check(p, schedule, err);
+
+	return code       ? code
+	       : p->split ? create(out, p, schedule, home, err)
+			  : orr_jobs_repeat(out, p, schedule, home, err);
 }

@@ -48,7 +48,8 @@ static int cut_to_workers(struct contest *c, const struct orr_opened *x, struct 
 {
 	/* the file, or the schedule's, may say which operators make a stage */
 	bool fixed = x->plan || x->choice.table || orr_graph_has_pins(x->graph);
-	int w = x->settled.machine.n_workers, n = fixed ? 0 : orr_graph_n_computed(x->graph);
+	int w = x->settled.machine.n_workers / x->settled.replicas,
+	    n = fixed ? 0 : orr_graph_n_computed(x->graph);
 	int k = w < n ? w : 0, code;
 
 	while ((code = orr_opened_cut(&c->cuts[0], x, k, err)) == ORR_E_INPUT && k > 1)
@@ -125,7 +126,7 @@ static void give_title(struct contest *c, const struct options *a, const struct 
 	const struct orr_open_options *o = &x->settled;
 	/* of --memory: workers of --machine have their own */
 	bool limited = o->machine.memory_bytes > 0 && !o->machine.cluster;
-	char source[128], cuts[14 * MOST_LISTED] = "", front[40] = "";
+	char source[128], cuts[14 * MOST_LISTED] = "", front[40] = "", in[40] = "";
 
 	for (int i = 0, used = 0; i < c->n_cuts; i++)
 		used += snprintf(cuts + used, sizeof(cuts) - (size_t)used, "%s%d",
@@ -135,12 +136,14 @@ static void give_title(struct contest *c, const struct options *a, const struct 
 				 c->cuts[i]->n_stages);
 	if (a->compare.front)
 		(void)snprintf(front, sizeof(front), "; auto in up to %d memories", ORR_MOST_FRONT);
-	(void)snprintf(c->result.title, sizeof(c->result.title), "%s: %s stage%s on %s%s%s, %s%s",
+	if (o->replicas > 1)
+		(void)snprintf(in, sizeof(in), " in %d replicas", o->replicas);
+	(void)snprintf(c->result.title, sizeof(c->result.title), "%s: %s stage%s on %s%s%s, %s%s%s",
 		       orr_utf8_print(source, sizeof(source), o->source), cuts,
 		       c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
 		       orr_count_text(o->machine.n_workers, "worker"), limited ? " of " : "",
 		       limited ? orr_size_text(o->machine.memory_bytes) : "",
-		       orr_count_text(o->n_microbatches, "microbatch"), front);
+		       orr_count_text(o->n_microbatches, "microbatch"), in, front);
 }
 
 /* ---- the result ---- */

@@ -60,8 +60,9 @@ static void print_moved(const struct orr_opened *x)
 {
 	const struct orr_jobs *jobs = x->tried.jobs;
 
-	/* of a graph that was split a home is a group's */
-	for (int j = 0; x->home && !jobs->groups && j < jobs->n_jobs; j++) {
+	/* of a graph that was split a home is a group's, and of replicas one of the first */
+	for (int j = 0; x->home && !jobs->groups && x->settled.replicas < 2 && j < jobs->n_jobs;
+	     j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int planned = x->home[j / jobs->n_passes];
 

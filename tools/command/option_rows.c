@@ -129,6 +129,9 @@ const struct row option_rows[] = {
 	 "not by rows; plan: any, what is shortest (what the graph says)"},
 	{"stages", "N", 0, SIMULATE | TRAIN, PLAN | PROFILE, INT(open.n_stages, 1, 1 << 20), 0,
 	 "stages to cut a model without pins into (one per worker)"},
+	{"replicas", "R", 0, SCHEDULED, 0, INT(open.replicas, 1, 1 << 20), 0,
+	 "the schedule is that of W/R workers and B/R microbatches, R times side by side, and the "
+	 "R workers of a stage add up its gradient (1)"},
 	{"recompute", "all|none|0,3,5", 0, SCHEDULED, PLAN | PROFILE, TEXT(open.recompute), 0,
 	 "stages whose B runs F again, keeping their input alone until then (none but what the "
 	 "schedule asks for)"},

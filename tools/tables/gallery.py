@@ -45,7 +45,8 @@ ABOVE = """\
 
 Written by `tools/table gallery`: do not edit. 8 microbatches on 4 workers, F = B = W = 1 for a stage (the backward is
 2 where it is not split), free links. Peaks count stage stashes: where a worker has two stages, two of them are
-one whole stash. `orrery schedules` has the parameters, `src/README.md` how to add one.
+one whole stash. `orrery schedules` has the parameters, `src/README.md` how to add one. `--replicas R` repeats any of them
+that flushes, on W/R workers each ([how](../report/README.md#reports-and-drawings)).
 """
 
 

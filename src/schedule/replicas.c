@@ -1,0 +1,153 @@
+/* Replicas of a pipeline: a schedule evaluated on one of them, and repeated. */
+#include <stdlib.h>
+
+#include "base/max.h"
+#include "functions.h"
+#include "orrery/jobs.h"
+#include "orrery/schedule.h"
+
+/* The job of the one replica whose place job (s,b,d) takes in its own. */
+static int job_of(const struct orr_pipeline *p, const struct orr_jobs *one, int s, int b,
+		  enum orr_pass d)
+{
+	return orr_jobs_index(one, s, b / p->replicas, d);
+}
+
+/* Replicas are blocks of workers one behind the other, so that the innermost groups of a machine,
+ * whose links are the fastest, hold the transfers of every microbatch, and the rings, which go once
+ * a step, cross over. */
+static int worker_of(const struct orr_pipeline *p, int b, int worker)
+{
+	return b % p->replicas * (p->n_workers / p->replicas) + worker;
+}
+
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+		 struct orr_error *err)
+{
+	const struct orr_jobs *one = data;
+	int n_jobs = one->n_jobs * p->replicas;
+
+	(void)err;
+	for (int j = 0; j < n_jobs; j++) {
+		int s = j / one->n_passes % p->n_stages, b = j / one->n_passes / p->n_stages;
+		int k = job_of(p, one, s, b, (enum orr_pass)(j % one->n_passes));
+
+		out->worker[j] = worker_of(p, b, one->compute[k]);
+		out->n[j] = one->priority[k];
+	}
+	/* no replica is faster than one alone; but it was proved for equal microbatches */
+	out->bound_ns = p->microbatches ? 0 : one->bound_ns;
+	out->span_bound_ns = p->microbatches ? 0 : one->span_bound_ns;
+	return 0;
+}
+
+static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+{
+	const struct orr_jobs *one = data;
+
+	return worker_of(p, b, one->weights[job_of(p, one, s, b, d)]);
+}
+
+/* Microbatch b waits for the one that is as many before it in its replica. */
+static int in_flight(const struct orr_pipeline *p, int s, const void *data)
+{
+	int64_t most = p->n_microbatches / p->replicas;
+
+	return (int)smaller(orr_jobs_cap(data, s), most) * p->replicas;
+}
+
+static bool recompute(const struct orr_pipeline *p, int s, const void *data)
+{
+	(void)p;
+	return ((const struct orr_jobs *)data)->recompute[s];
+}
+
+/* As its schedule sees it: the first workers, and microbatches that are alike. */
+static struct orr_pipeline first_of(const struct orr_pipeline *p)
+{
+	struct orr_pipeline one = *p;
+	double flops_per_s = p->machine.flops_per_s;
+
+	one.replicas = 1;
+	one.n_workers = p->n_workers / p->replicas;
+	one.n_microbatches = p->n_microbatches / p->replicas;
+	one.microbatches = NULL;
+	if (p->machine.cluster)
+		one.machine = orr_machine_of(p->machine.cluster, one.n_workers);
+	one.machine.flops_per_s = flops_per_s;
+	one.machine.n_workers = one.n_workers;
+	return one;
+}
+
+/* A strict order cannot deadlock where that of the schedule cannot: let all replicas compute each
+ * job of an order of the one's jobs before the next one. */
+int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, const int *home, struct orr_error *err)
+{
+	struct orr_schedule strict = *schedule, all;
+	struct orr_error why = {""};
+	struct orr_pipeline pipeline;
+	struct orr_jobs *one;
+	int code;
+
+	if (p->replicas < 2)
+		return orr_jobs_evaluate(out, p, schedule, home, err);
+	pipeline = first_of(p);
+	if (schedule->order == ORR_ORDER_BOUNDED) /* room is that of all jobs */
+		strict.order = ORR_ORDER_STRICT;
+	if ((code = orr_jobs_evaluate(&one, &pipeline, &strict, home, &why)))
+		return orr_fail(err, code, "%s (in each of %d replicas, of %d worker%s)", why.msg,
+				p->replicas, pipeline.n_workers,
+				pipeline.n_workers == 1 ? "" : "s");
+	all = (struct orr_schedule){
+		.name = schedule->name,
+		.order = schedule->order,
+		.split_backward = schedule->split_backward,
+		.place = place,
+		.weights = schedule->weights ? weights : NULL,
+		.in_flight = schedule->in_flight ? in_flight : NULL,
+		.recompute = recompute,
+		.data = one,
+	};
+	code = orr_jobs_evaluate(out, p, &all, NULL, err);
+	orr_jobs_destroy(one);
+	return code;
+}
+
+static long long multiple_above(int n, int k)
+{
+	return ((long long)n + k - 1) / k * k;
+}
+
+int orr_replicas_check(const struct orr_pipeline *p, const struct orr_schedule *schedule,
+		       struct orr_error *err)
+{
+	int r = p->replicas, widest = orr_pipeline_widest(p);
+	int64_t least = larger(multiple_above(p->n_workers, r), (int64_t)r * widest);
+
+	if (r < 2)
+		return 0;
+	if (schedule->asynchronous)
+		return orr_fail(err, ORR_E_INPUT,
+				"[replicas] %d: schedule %s never flushes, so whole replicas would "
+				"be at different versions: give its stages replicas, as in "
+				"pipedream:replicas=2-2, or take a schedule that flushes",
+				r, schedule->name);
+	for (int s = 0; s < p->n_stages; s++)
+		if (orr_pipeline_n_at(p, s) > 1)
+			return orr_fail(err, ORR_E_INPUT,
+					"[replicas] %d: stage %d is on a gang of workers (gang=), "
+					"of which there is one: leave one of them out",
+					r, s);
+	if (p->n_workers != least)
+		return orr_fail(err, ORR_E_INPUT,
+				"[replicas] %d, of as many workers each, and there are %d: set "
+				"[workers] %lld",
+				r, p->n_workers, (long long)least);
+	if (p->n_microbatches % r)
+		return orr_fail(err, ORR_E_INPUT,
+				"[replicas] %d, of as many microbatches each, and there are %d: "
+				"set [microbatches] %lld",
+				r, p->n_microbatches, multiple_above(p->n_microbatches, r));
+	return 0;
+}
