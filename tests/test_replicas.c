@@ -8,6 +8,7 @@
 #include "graphs.h"
 #include "pipeline/partition.h"
 #include "rewrite/rewrite.h"
+#include "schedule/functions.h"
 #include "orrery/open.h"
 #include "pipelines.h"
 #include "suite.h"
@@ -180,15 +181,64 @@ START_TEST(a_pipeline_of_one_stage_is_data_parallel)
 }
 END_TEST
 
+/* The first of r replicas alone, as all of them have it. */
+static void check_first(const struct way *all, const struct way *first, int r)
+{
+	const struct orr_figures *f = all->tried.figures, *g = first->tried.figures;
+	const struct orr_timeline *t = all->tried.timeline, *u = first->tried.timeline;
+
+	for (int k = 0; k < r; k++)
+		for (int j = 0; j < u->jobs->n_jobs; j++) {
+			int i = job_in(t->jobs, u->jobs, j, k, r);
+
+			ck_assert_msg(t->start_ns[i] == u->start_ns[j], "%s: %d%c%d",
+				      t->jobs->schedule, orr_jobs_at(u->jobs, j).s,
+				      orr_pass_letter(orr_jobs_at(u->jobs, j).d),
+				      orr_jobs_at(u->jobs, j).b);
+			ck_assert_int_eq(t->end_ns[i], u->end_ns[j]);
+		}
+	ck_assert_int_eq(f->n_workers, r * g->n_workers);
+	for (int w = 0; w < f->n_workers; w++) {
+		struct orr_worker_figures x = f->worker[w];
+		const struct orr_worker_figures *y = &g->worker[w % g->n_workers];
+
+		if (w >= g->n_workers) { /* parts of an optimizer differ by a byte or so */
+			ck_assert_int_le(x.optimizer_bytes, y->optimizer_bytes);
+			ck_assert_int_le(x.memory_bytes, y->memory_bytes);
+			x.optimizer_bytes = y->optimizer_bytes;
+			x.memory_bytes = y->memory_bytes;
+		}
+		ck_assert_mem_eq(&x, y, sizeof(x));
+	}
+	ck_assert_int_eq(f->makespan_ns, g->makespan_ns);
+	ck_assert_int_eq(f->span_ns, g->span_ns);
+	ck_assert_int_eq(f->lower_bound_ns, g->lower_bound_ns);
+	ck_assert_double_eq_tol(f->bubble, g->bubble, 1e-12);
+	ck_assert_double_eq_tol(f->throughput, g->throughput, 1e-12);
+	ck_assert_double_eq_tol(f->throughput_bound, g->throughput_bound, 1e-12);
+	ck_assert_int_eq(t->n_updates, r * u->n_updates);
+	for (int i = 0, n = 0; i < t->n_transfers; i++) { /* rings are in the same order */
+		if (t->transfers[i].kind != ORR_TRANSFER_ALL_REDUCE)
+			continue;
+		while (u->transfers[n].kind != ORR_TRANSFER_ALL_REDUCE)
+			n++;
+		ck_assert_int_eq(t->transfers[i].set, u->transfers[n].set);
+		ck_assert_int_eq(t->transfers[i].to, u->transfers[n].to);
+		ck_assert_int_eq(t->transfers[i].start_ns, u->transfers[n].start_ns);
+		ck_assert_int_eq(t->transfers[i].end_ns, u->transfers[n].end_ns);
+		n++;
+	}
+}
+
 /* Replicas of groups: each a block of workers, which has a part of every stage. */
 START_TEST(a_split_graph_has_replicas_of_groups)
 {
 	static const char *const schedules[] = {"1f1b", "interleaved", "zb-h1", "fsdp"};
-	struct orr_machine machine = orr_machine_default(4);
+	struct orr_machine machine = orr_machine_default(4), links = orr_machine_default(16);
 	struct orr_graph *g = read_graph(ORR_SOURCE "/graphs/gpt.dot"), *split = NULL;
 	struct orr_pipeline *p = NULL, *q = NULL;
 	struct orr_error err = {""};
-	struct way all = {0}, one = {0};
+	struct way all = {0}, one = {0}, first;
 
 	ck_assert_msg(!orr_graph_split(&split, g, "2", &err) &&
 			      !orr_partition(&p, split, &machine, 0, 3, &err) &&
@@ -209,6 +259,14 @@ START_TEST(a_split_graph_has_replicas_of_groups)
 		}
 	way_fini(&one);
 	way_fini(&all);
+	links.bandwidth_bytes_per_s = 1e8;
+	way_init_on(&all, p, schedules[_i], &links, 2 * M);
+	links.n_workers = 8;
+	q->alike = 2;
+	way_init_on(&first, q, schedules[_i], &links, M);
+	check_first(&all, &first, 2);
+	way_fini(&all);
+	way_fini(&first);
 	orr_pipeline_destroy(p);
 	orr_pipeline_destroy(q);
 	orr_graph_destroy(split);
@@ -251,6 +309,115 @@ START_TEST(a_minibatch_is_gathered_from_all)
 	for (int b = 0; b < 2 * M; b++)
 		ck_assert_int_ge(t->start_ns[orr_jobs_index(t->jobs, 1, b, ORR_PASS_F)],
 				 2 * M * ORR_UNIT_NS);
+	way_fini(&way);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- one for all ---- */
+
+static const struct orr_levels levels = {
+	3, {2, 4, 64}, {4 * RATE, RATE, RATE / 3}, {0, ORR_UNIT_NS / 7, ORR_UNIT_NS / 3}};
+
+/* _i: of shapes, and the number of replicas; under every schedule, on links alike and by level,
+ * with updates that take time, and every other time a divided optimizer. */
+START_TEST(replicas_that_are_alike_are_simulated_once)
+{
+	static const int sizes[] = {64, 128, 512};
+	int shape = _i % N_OF(shapes), n_tried = 0;
+	int n = shapes[shape].n_workers, r = sizes[_i / N_OF(shapes)] / n;
+
+	for (int i = 0; i < count_schedules(); i++) {
+		struct orr_pipeline *p = make(shapes[shape].edges, shapes[shape].n_stages, r);
+		struct orr_pipeline *q = make(shapes[shape].edges, shapes[shape].n_stages, 1);
+		struct orr_machine machine = orr_machine_default(n * r);
+		struct orr_choice choice;
+		struct way all, first;
+
+		ck_assert(!orr_choice_init(&choice, quick_schedule(i), NULL));
+		machine.latency_ns = ORR_UNIT_NS / 5;
+		machine.bandwidth_bytes_per_s = RATE;
+		if (i % 3 == 0)
+			machine.levels = levels;
+		p->numerics.shard_optimizer = q->numerics.shard_optimizer = i % 2;
+		for (int s = 0; s < p->n_stages; s++)
+			p->stages[s].update_ns = q->stages[s].update_ns = (s + 3) * ORR_UNIT_NS / 2;
+		if (!choice.schedule.asynchronous &&
+		    way_try_on(&all, p, quick_schedule(i), &machine, r * M)) {
+			ck_assert(orr_replicas_are_alike(p) || i % 3 == 0);
+			if (orr_replicas_are_alike(p)) {
+				machine.n_workers = n;
+				q->alike = r;
+				way_init_on(&first, q, quick_schedule(i), &machine, M);
+				check_first(&all, &first, r);
+				way_fini(&first);
+				n_tried++;
+			}
+			way_fini(&all);
+		}
+		orr_choice_fini(&choice);
+		orr_pipeline_destroy(p);
+		orr_pipeline_destroy(q);
+	}
+	ck_assert_int_ge(n_tried, shape == 3 ? 8 : 11);
+}
+END_TEST
+
+/* Of workers, links and microbatches that differ, and where workers send one thing at a time. */
+START_TEST(replicas_that_differ_are_all_simulated)
+{
+	static const struct {
+		const char *machine;
+		int n_workers;
+		bool alike;
+	} rows[] = {
+		{"graph { bandwidth=\"1MB/s\"; a [repeat=8] }", 8, true},
+		{"graph { bandwidth=\"1MB/s\"; a [repeat=4]; b [repeat=4, speed=2] }", 8, false},
+		{"graph { bandwidth=\"1MB/s\"; ports=true; a [repeat=8] }", 8, false},
+		{"graph { bandwidth=\"1MB/s\"; a [repeat=8] }", 6, true},
+		{"graph { bandwidth=\"1MB/s\"; a [repeat=8] }", 7, false},
+		{"graph { bandwidth=\"1MB/s\"; subgraph x { bandwidth=\"2MB/s\"; a [repeat=4] } b "
+		 "[repeat=4] }",
+		 8, false},
+		{"graph { bandwidth=\"1MB/s\"; subgraph x { bandwidth=\"2MB/s\"; a [repeat=4] } "
+		 "subgraph y { bandwidth=\"2MB/s\"; b [repeat=4] } }",
+		 8, true},
+	};
+	struct orr_pipeline *p = make(shapes[0].edges, 4, 2);
+	struct orr_cluster *cluster = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", rows[_i].machine, &err), "%s", err.msg);
+	p->machine = orr_machine_of(cluster, rows[_i].n_workers);
+	ck_assert(!orr_pipeline_set_step(p, rows[_i].n_workers, M, NULL));
+	ck_assert(orr_replicas_are_alike(p) == rows[_i].alike);
+	ck_assert(!orr_pipeline_set_step(p, rows[_i].n_workers, M + 1, NULL));
+	ck_assert(!orr_replicas_are_alike(p));
+	orr_pipeline_destroy(p);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
+/* Sums over 16,384 workers of sizes that are large. */
+START_TEST(sixteen_thousand_workers_are_counted)
+{
+	struct orr_machine machine = orr_machine_default(64);
+	struct orr_pipeline *p = make_pipeline(
+		64, "0>1 1>2 2>3 3>4 4>5 5>6 6>7 7>8 8>9 9>10 10>11 11>12 12>13 13>14 14>15 15>16",
+		1, 2, 0, INT64_C(1) << 30, INT64_C(50000000000), INT64_C(1) << 28);
+	struct way way;
+
+	p->alike = 256;
+	machine.bandwidth_bytes_per_s = 1e12;
+	way_init_on(&way, p, "1f1b", &machine, 64);
+	for (int w = 0; w < 64; w++) {
+		const struct orr_worker_figures *f = &way.tried.figures->worker[w];
+
+		ck_assert_int_eq(f->all_reduce_bytes, 2 * 255 * (INT64_C(50000000000) / 256) +
+							      2 * 255 * (50000000000 % 256) / 256);
+		ck_assert_int_eq(f->parameter_bytes, INT64_C(50000000000));
+	}
+	ck_assert_int_eq(orr_jobs_ring(way.tried.jobs, 63)[255], 16383);
 	way_fini(&way);
 	orr_pipeline_destroy(p);
 }
@@ -316,6 +483,9 @@ int main(void)
 		EACH(a_split_graph_has_replicas_of_groups, 4),
 		ONCE(microbatches_may_differ),
 		ONCE(a_minibatch_is_gathered_from_all),
+		EACH(replicas_that_are_alike_are_simulated_once, 3 * N_OF(shapes)),
+		EACH(replicas_that_differ_are_all_simulated, 7),
+		ONCE(sixteen_thousand_workers_are_counted),
 		EACH(what_cannot_be_divided_is_refused, 5),
 	};
 

@@ -14,6 +14,7 @@
 #include "pipeline/partition.h"
 #include "plan/plan_file.h"
 #include "rewrite/rewrite.h"
+#include "schedule/functions.h"
 #include "schedule/table.h"
 
 struct orr_open_options orr_open_options_default(void)
@@ -213,6 +214,19 @@ static int cut(struct orr_pipeline **out, const struct orr_opened *x, int n_stag
 	return code;
 }
 
+/* The first of replicas that are alike, if there are too many to look at. */
+static int take_first(struct orr_pipeline *p, const struct orr_open_options *o,
+		      struct orr_error *err)
+{
+	int r = p->replicas;
+
+	if (!o->first_alone || p->n_workers <= ORR_MOST_SHOWN || !orr_replicas_are_alike(p))
+		return 0;
+	p->replicas = 1;
+	p->alike = r;
+	return orr_pipeline_set_step(p, p->n_workers / r, p->n_microbatches / r, err);
+}
+
 int orr_opened_cut(struct orr_pipeline **out, const struct orr_opened *x, int n_stages,
 		   struct orr_error *err)
 {
@@ -234,7 +248,8 @@ int orr_opened_cut(struct orr_pipeline **out, const struct orr_opened *x, int n_
 					  o->n_microbatches, err)) ||
 	    (orr_opened_plan(x) && !o->lengths &&
 	     (code = orr_plan_file_microbatches(orr_opened_plan(x), p, err))) ||
-	    (o->microbatch_costs && (code = orr_microbatches_read(p, o->microbatch_costs, err)))) {
+	    (o->microbatch_costs && (code = orr_microbatches_read(p, o->microbatch_costs, err))) ||
+	    (code = take_first(p, o, err))) {
 		orr_pipeline_destroy(p);
 		return code;
 	}
@@ -319,7 +334,7 @@ int orr_open_pipeline(struct orr_opened *x, struct orr_error *err)
 	if ((code = orr_open_check_batch(o, x->graph, err)) ||
 	    (code = orr_opened_cut(&x->pipeline, x, o->n_stages, err)))
 		return code;
-	o->machine.n_workers = x->pipeline->n_workers;
+	o->machine.n_workers = x->pipeline->n_workers * x->pipeline->alike;
 	if (x->choice.plan)
 		orr_plan_file_prove(x->choice.plan, x->pipeline);
 	return 0;

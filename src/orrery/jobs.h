@@ -71,6 +71,8 @@ struct orr_jobs {
 	int *owners;
 	int *first_owner; /* [sets + 1] after the stages, tied parameters (set n_stages + t, see
 			     orr_pipeline_n_sets()) with the owners of all their stages */
+	int *ring; /* the same in all replicas that are alike, each owner once in each of them:
+		      from alike * first_owner[set] on, orr_jobs_ring_size(); else owners */
 	struct orr_groups *groups; /* owned; NULL: the graph was not split */
 	/* both NULL if the schedule flushes; else the step is one round */
 	struct orr_async *async;
@@ -166,6 +168,15 @@ static inline enum orr_pass orr_jobs_first_backward(const struct orr_jobs *jobs,
 static inline int orr_jobs_cap(const struct orr_jobs *jobs, int s)
 {
 	return jobs->cap ? jobs->cap[s] : 0;
+}
+/* The owners of a set of parameters in all replicas. */
+static inline int orr_jobs_ring_size(const struct orr_jobs *jobs, int set)
+{
+	return (jobs->first_owner[set + 1] - jobs->first_owner[set]) * jobs->pipeline->alike;
+}
+static inline const int *orr_jobs_ring(const struct orr_jobs *jobs, int set)
+{
+	return jobs->ring + jobs->first_owner[set] * jobs->pipeline->alike;
 }
 /* The next pass of its stage and microbatch after job j, and the one before; -1: none. */
 int orr_jobs_next_pass(const struct orr_jobs *jobs, int j);

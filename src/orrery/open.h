@@ -61,7 +61,9 @@ struct orr_open_options {
 	int n_microbatches;           /* 0: not given */
 	int n_stages;                 /* 0: not given */
 	int replicas;                 /* of the whole pipeline, see orr_pipeline */
-	int batch;                    /* samples in a minibatch */
+	bool first_alone; /* of more than ORR_MOST_SHOWN workers in replicas that are alike, the
+			     pipeline is the first alone: see alike there */
+	int batch;        /* samples in a minibatch */
 	struct orr_study_costs costs; /* of a study */
 	struct orr_numerics numerics; /* of training: memory of a parameter */
 	enum orr_run_order order;     /* strict or greedy instead of the schedule's own */
@@ -74,6 +76,7 @@ struct orr_open_options {
 		bool latency, bandwidth, levels; /* levels: workers by level */
 	} given; /* by the user; others are defaults, which a plan may replace */
 };
+#define ORR_MOST_SHOWN 512
 /* 1F1B, 96 samples. */
 struct orr_open_options orr_open_options_default(void);
 

@@ -124,6 +124,10 @@ struct orr_pipeline {
 	int n_workers, n_microbatches; /* n_workers: the machine's */
 	int replicas; /* of the whole pipeline: the schedule is that of n_workers / replicas workers
 			 and as many of the microbatches, repeated; 1 unless set */
+	int alike;    /* replicas of which this pipeline is the first, and of which the machine has
+			 all:
+			 their workers are next to its own, they do what it does at the same times,
+			 and rings are over the owners in all of them; 1 unless set */
 	enum orr_sync sync; /* asynchronous schedules: stashing unless set */
 	int accumulate;     /* asynchronous schedules: microbatches on each replica in an update; 1
 			       unless set */

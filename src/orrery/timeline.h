@@ -32,7 +32,7 @@ struct orr_transfer {
 				    producer: the last job, by number, whose gradient is in it */
 	enum orr_ring_part ring; /* of a ring */
 	int set;                 /* of a ring: a stage, or tied parameters, see jobs->first_owner */
-	int from, to;            /* workers; of a ring: its first two owners */
+	int from, to;            /* workers; of a ring: its first two owners in all replicas */
 	int64_t bytes;           /* of a ring: the gradient of one owner */
 	int64_t start_ns, end_ns;
 };

@@ -181,7 +181,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	p->prefetch = 2;
 	p->machine = orr_machine_default(0);
 	p->accumulate = 1;
-	p->replicas = 1;
+	p->replicas = p->alike = 1;
 	memcpy(p->stages, stages, (size_t)n_stages * sizeof(*stages));
 	if (n_edges)
 		memcpy(p->edges, edges, (size_t)n_edges * sizeof(*edges));

@@ -21,9 +21,11 @@
 static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 			 const struct orr_jobs *jobs)
 {
+	const struct orr_pipeline *p = jobs->pipeline;
+
 	x->period_ns = jobs->async ? f->steady.period_ns : f->makespan_ns;
 	x->period_microbatches =
-		jobs->async ? f->steady.microbatches : jobs->pipeline->n_microbatches;
+		jobs->async ? f->steady.microbatches : (int64_t)p->n_microbatches * p->alike;
 	x->makespan_ns = f->makespan_ns;
 	x->lower_bound_ns = f->lower_bound_ns;
 	x->bubble = f->bubble;
@@ -38,6 +40,7 @@ static void take_figures(struct orr_contender *x, const struct orr_figures *f,
 				     worker->recv_stash_bytes + worker->recv_parameter_bytes +
 				     worker->sent_weight_gradient_bytes + worker->all_reduce_bytes;
 	}
+	x->received_bytes *= p->alike;
 }
 
 /* The message without the schedule's name before it: the name stands beside it anyway. */

@@ -73,6 +73,7 @@ static int64_t read_field(const struct orr_worker_figures *worker, size_t offset
 
 struct table {
 	const struct orr_figures *figures;
+	int alike; /* replicas like this one */
 	bool units;
 	const struct field *shown[N_FIELDS]; /* in columns */
 	bool sized[N_FIELDS];                /* some worker has bytes */
@@ -80,22 +81,23 @@ struct table {
 };
 
 /* Of worker w, or, where there is none, of all together. */
-static int64_t figure(const struct orr_figures *f, size_t offset, int w)
+static int64_t figure(const struct table *table, size_t offset, int w)
 {
+	const struct orr_figures *f = table->figures;
 	int64_t sum = 0;
 
 	if (w < f->n_workers)
 		return read_field(&f->worker[w], offset);
 	for (w = 0; w < f->n_workers; w++)
 		sum += read_field(&f->worker[w], offset);
-	return sum;
+	return sum * table->alike;
 }
 
 static void fill_cell(char *cell, const struct table *table, int i, int w)
 {
 	const struct orr_figures *f = table->figures;
 	const struct field *field = table->shown[i];
-	int64_t value = figure(f, field->value, w);
+	int64_t value = figure(table, field->value, w);
 	int n;
 
 	if (w == f->n_workers && i < N_BASIC)
@@ -108,7 +110,7 @@ static void fill_cell(char *cell, const struct table *table, int i, int w)
 		n = snprintf(cell, CELL, "%lld", (long long)value);
 		if (table->sized[i] && value)
 			(void)snprintf(cell + n, CELL - (size_t)n, " (%s)",
-				       orr_size_text(figure(f, field->bytes, w)));
+				       orr_size_text(figure(table, field->bytes, w)));
 	}
 }
 
@@ -125,19 +127,20 @@ static void fill_row(void *user, int w, orr_cell_text *cells)
 }
 
 /* Columns of zeros are left out, and bytes if no worker has any. */
-static void write_table(FILE *file, const struct orr_figures *f, bool units)
+static void write_table(FILE *file, const struct orr_figures *f, const struct orr_pipeline *p)
 {
-	struct table table = {.figures = f, .units = units};
+	bool units = p->units;
+	struct table table = {.figures = f, .alike = p->alike, .units = units};
 	struct orr_column columns[N_FIELDS + 1] = {{.heading = {"worker", ""}, .width = 7}};
 	struct orr_rows rows = {columns, 1, f->n_workers, 0, fill_row, &table};
 
 	for (const struct field *field = fields; field < fields + N_FIELDS; field++) {
 		int i = table.n_shown;
 
-		if (!field->top || (i >= N_BASIC && !figure(f, field->value, f->n_workers)))
+		if (!field->top || (i >= N_BASIC && !figure(&table, field->value, f->n_workers)))
 			continue;
 		table.shown[table.n_shown++] = field;
-		table.sized[i] = field->kind == COUNT && figure(f, field->bytes, f->n_workers);
+		table.sized[i] = field->kind == COUNT && figure(&table, field->bytes, f->n_workers);
 		columns[rows.n_columns].heading[0] = field->top;
 		columns[rows.n_columns++].heading[1] =
 			field->kind == TIME && units ? "units" : field->bottom;
@@ -188,11 +191,13 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	const char *within = f->bound_in_limits ? " within the limits of " : "";
 	const char *whose = f->bound_in_limits ? t->jobs->schedule : "";
+	int r = p->replicas * p->alike;
 	char profiled[CELL];
 
 	fprintf(file, "%s%s: %s on %s, %s\n\n", t->jobs->schedule, t->measured ? ", measured" : "",
-		orr_count_text(p->n_stages, "stage"), orr_count_text(p->n_workers, "worker"),
-		orr_count_text(p->n_microbatches, "microbatch"));
+		orr_count_text(p->n_stages, "stage"),
+		orr_count_text(p->n_workers * p->alike, "worker"),
+		orr_count_text((int64_t)p->n_microbatches * p->alike, "microbatch"));
 	fprintf(file, "makespan     %s\n", orr_time_text(f->makespan_ns, p->units));
 	fprintf(file, "bubble       %.1f%%\nspan bubble  %.1f%%\n", 100 * f->bubble,
 		100 * f->span_bubble);
@@ -213,10 +218,11 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 		fputc('\n', file);
 	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
 	write_memory(file, f);
-	if (p->replicas > 1)
-		fprintf(file, "replicas     %d, each on %s with %s\n", p->replicas,
+	if (r > 1)
+		fprintf(file, "replicas     %d, each on %s with %s%s\n", r,
 			orr_count_text(p->n_workers / p->replicas, "worker"),
-			orr_count_text(p->n_microbatches / p->replicas, "microbatch"));
+			orr_count_text(p->n_microbatches / p->replicas, "microbatch"),
+			p->alike > 1 ? "; all alike: this is the first" : "");
 	orr_groups_write(file, t->jobs);
 	orr_machine_write(file, &p->machine, "machine      ");
 	if (p->profiled.hardware && !t->measured)
@@ -267,7 +273,7 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 	int code;
 
 	write_heading(file, t, f);
-	write_table(file, f, t->jobs->pipeline->units);
+	write_table(file, f, t->jobs->pipeline);
 	fputc('\n', file);
 	if ((code = orr_stages_write(file, t->jobs, err)))
 		return code;
@@ -356,8 +362,10 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	if (p->profiled.hardware && !t->measured) /* what the costs are for */
 		orr_json_set(&report, "profiled",
 			     json_string(orr_profiled_print(profiled, CELL, &p->profiled)));
-	if (p->replicas > 1)
-		orr_json_set(&report, "replicas", json_integer(p->replicas));
+	if (p->replicas * p->alike > 1)
+		orr_json_set(&report, "replicas", json_integer(p->replicas * p->alike));
+	if (p->alike > 1)
+		orr_json_set(&report, "alike", json_integer(p->alike));
 	if (t->jobs->groups)
 		orr_json_set(&report, "split", orr_groups_json(t->jobs));
 	if (t->jobs->span_bound_ns)

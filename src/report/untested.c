@@ -56,7 +56,7 @@ static bool sends_activations(const struct orr_jobs *jobs)
 static const char *name_collective(const struct orr_jobs *jobs)
 {
 	for (int set = 0; set < orr_pipeline_n_sets(jobs->pipeline); set++)
-		if (jobs->first_owner[set + 1] - jobs->first_owner[set] > 1)
+		if (orr_jobs_ring_size(jobs, set) > 1)
 			return "all-reduce";
 	for (int j = 0; j < jobs->n_jobs; j++)
 		if (orr_jobs_has(jobs, j) && jobs->weights[j] != jobs->compute[j])

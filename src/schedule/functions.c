@@ -323,6 +323,21 @@ static int add_owner(struct owners *x, int set, int w, struct orr_error *err)
 	return 0;
 }
 
+/* Owners in the order of the first microbatch that they serve, which replicas have in turns. */
+static int find_rings(struct orr_jobs *jobs, int n_owners, struct orr_error *err)
+{
+	int alike = jobs->pipeline->alike;
+
+	jobs->ring = jobs->owners;
+	if (alike < 2)
+		return 0;
+	if (!(jobs->ring = calloc((size_t)n_owners * (size_t)alike, sizeof(*jobs->ring))))
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for the owners");
+	for (int i = 0; i < n_owners * alike; i++)
+		jobs->ring[i] = jobs->owners[i / alike] + i % alike * jobs->pipeline->n_workers;
+	return 0;
+}
+
 /* Of a stage by the first microbatch that they serve, of tied parameters stage by stage. */
 static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 {
@@ -353,7 +368,7 @@ static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 		jobs->first_owner[p->n_stages + t + 1] = x.n;
 	}
 	free(x.seen);
-	return code;
+	return code ? code : find_rings(jobs, x.n, err);
 }
 
 /* Without a flush their versions would be those of several stages at once; a gang splits them. */
@@ -573,6 +588,8 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->first);
 	free(jobs->position);
 	free(jobs->duration_ns);
+	if (jobs->ring != jobs->owners)
+		free(jobs->ring);
 	free(jobs->owners);
 	free(jobs->first_owner);
 	orr_groups_destroy(jobs->groups);

@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include "orrery/orrery.h"
 
 struct orr_groups;
@@ -16,5 +17,7 @@ int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 /* Can the pipeline be divided into its replicas, each under this schedule? */
 int orr_replicas_check(const struct orr_pipeline *p, const struct orr_schedule *schedule,
 		       struct orr_error *err);
+/* Do all of p's replicas the same at the same times, but for rings? */
+bool orr_replicas_are_alike(const struct orr_pipeline *p);
 void orr_groups_clear(struct orr_groups *groups);   /* all zeros again */
 void orr_groups_destroy(struct orr_groups *groups); /* NULL is fine */

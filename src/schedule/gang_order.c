@@ -141,9 +141,9 @@ int orr_gathers_check_trained(const struct orr_jobs *jobs, struct orr_error *err
 			return orr_fail(err, ORR_E_INPUT,
 					"schedule %s: workers %d and %d both compute stage %d, "
 					"which gathers the minibatch (gather=), and train has one "
-					"worker for it: take gpipe or auto",
+					"worker for it: take gpipe or auto%s",
 					jobs->schedule, jobs->compute[first], jobs->compute[j],
-					job.s);
+					job.s, p->replicas > 1 ? ", without [replicas]" : "");
 	}
 	return 0;
 }

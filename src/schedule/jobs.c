@@ -218,14 +218,13 @@ int orr_jobs_successors(const struct orr_jobs *jobs, int j, int *successors)
 
 bool orr_jobs_shards(const struct orr_jobs *jobs, int s)
 {
-	return jobs->pipeline->numerics.shard_optimizer &&
-	       jobs->first_owner[s + 1] - jobs->first_owner[s] > 1;
+	return jobs->pipeline->numerics.shard_optimizer && orr_jobs_ring_size(jobs, s) > 1;
 }
 
 int64_t orr_jobs_update_ns(const struct orr_jobs *jobs, int s, int w)
 {
 	int64_t ns = orr_pipeline_update_ns(jobs->pipeline, s, w);
-	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
+	int r = orr_jobs_ring_size(jobs, s);
 
 	return orr_jobs_shards(jobs, s) ? (ns + r - 1) / r : ns;
 }

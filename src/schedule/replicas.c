@@ -62,13 +62,13 @@ static bool recompute(const struct orr_pipeline *p, int s, const void *data)
 	return ((const struct orr_jobs *)data)->recompute[s];
 }
 
-/* As its schedule sees it: the first workers, and microbatches that are alike. */
+/* As its schedule sees it: the first workers, microbatches that are alike, and no rings. */
 static struct orr_pipeline first_of(const struct orr_pipeline *p)
 {
 	struct orr_pipeline one = *p;
 	double flops_per_s = p->machine.flops_per_s;
 
-	one.replicas = 1;
+	one.replicas = one.alike = 1;
 	one.n_workers = p->n_workers / p->replicas;
 	one.n_microbatches = p->n_microbatches / p->replicas;
 	one.microbatches = NULL;
@@ -90,14 +90,14 @@ int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 	struct orr_jobs *one;
 	int code;
 
-	if (p->replicas < 2)
+	if (p->replicas * p->alike < 2)
 		return orr_jobs_evaluate(out, p, schedule, home, err);
 	pipeline = first_of(p);
 	if (schedule->order == ORR_ORDER_BOUNDED) /* room is that of all jobs */
 		strict.order = ORR_ORDER_STRICT;
 	if ((code = orr_jobs_evaluate(&one, &pipeline, &strict, home, &why)))
 		return orr_fail(err, code, "%s (in each of %d replicas, of %d worker%s)", why.msg,
-				p->replicas, pipeline.n_workers,
+				p->replicas * p->alike, pipeline.n_workers,
 				pipeline.n_workers == 1 ? "" : "s");
 	all = (struct orr_schedule){
 		.name = schedule->name,
@@ -114,6 +114,45 @@ int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 	return code;
 }
 
+static bool are_links_alike(const struct orr_machine *m, int v, int w, int step)
+{
+	struct orr_link_cost x = orr_machine_link(m, v, w),
+			     y = orr_machine_link(m, v + step, w + step);
+
+	return x.latency_ns == y.latency_ns && !(x.bytes_per_s < y.bytes_per_s) &&
+	       !(x.bytes_per_s > y.bytes_per_s);
+}
+
+/* Do the workers from `first` on, n of them, what those from 0 on do? */
+static bool are_alike(const struct orr_machine *m, int first, int n)
+{
+	for (int w = 0; w < n; w++) {
+		if (orr_machine_speed(m, w) < orr_machine_speed(m, first + w) ||
+		    orr_machine_speed(m, w) > orr_machine_speed(m, first + w) ||
+		    orr_machine_memory(m, w) != orr_machine_memory(m, first + w))
+			return false;
+		for (int v = 0; v < w; v++)
+			if (!are_links_alike(m, v, w, first) || !are_links_alike(m, w, v, first))
+				return false;
+	}
+	return true;
+}
+
+bool orr_replicas_are_alike(const struct orr_pipeline *p)
+{
+	const struct orr_machine *m = &p->machine;
+	int n = p->n_workers / p->replicas;
+
+	if (p->replicas < 2 || p->n_workers % p->replicas || p->n_microbatches % p->replicas ||
+	    n < orr_pipeline_widest(p) || p->microbatches || orr_pipeline_gathers(p) ||
+	    orr_pipeline_has_gangs(p) || (m->cluster && m->cluster->ports))
+		return false;
+	for (int r = 1; r < p->replicas && (m->cluster || m->levels.n); r++)
+		if (!are_alike(m, r * n, n))
+			return false;
+	return true;
+}
+
 static long long multiple_above(int n, int k)
 {
 	return ((long long)n + k - 1) / k * k;
@@ -122,17 +161,17 @@ static long long multiple_above(int n, int k)
 int orr_replicas_check(const struct orr_pipeline *p, const struct orr_schedule *schedule,
 		       struct orr_error *err)
 {
-	int r = p->replicas, widest = orr_pipeline_widest(p);
+	int r = p->replicas, widest = orr_pipeline_widest(p), all = r * p->alike;
 	int64_t least = larger(multiple_above(p->n_workers, r), (int64_t)r * widest);
 
-	if (r < 2)
+	if (all < 2)
 		return 0;
 	if (schedule->asynchronous)
 		return orr_fail(err, ORR_E_INPUT,
 				"[replicas] %d: schedule %s never flushes, so whole replicas would "
 				"be at different versions: give its stages replicas, as in "
 				"pipedream:replicas=2-2, or take a schedule that flushes",
-				r, schedule->name);
+				all, schedule->name);
 	for (int s = 0; s < p->n_stages; s++)
 		if (orr_pipeline_n_at(p, s) > 1)
 			return orr_fail(err, ORR_E_INPUT,

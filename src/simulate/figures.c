@@ -118,7 +118,7 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 			count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
 	free(around);
 	for (int set = 0; set < orr_pipeline_n_sets(p); set++) {
-		int r = jobs->first_owner[set + 1] - jobs->first_owner[set];
+		int r = orr_jobs_ring_size(jobs, set);
 		int64_t trained = orr_set_trained_bytes(p, set);
 		int n_updates = set < p->n_stages ? orr_jobs_n_updates(jobs, set) : 1;
 

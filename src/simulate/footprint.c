@@ -220,6 +220,8 @@ static void add_incoming(struct orr_footprint *footprint, int64_t *from_others, 
 /* A set of parameters: of a stage, or tied ones. */
 static bool is_spread(const struct orr_jobs *jobs, const int *rank_of, int set)
 {
+	if (jobs->pipeline->alike > 1)
+		return true;
 	for (int i = jobs->first_owner[set] + 1; i < jobs->first_owner[set + 1]; i++)
 		if (rank_at(rank_of, jobs->owners[i]) != rank_at(rank_of, jobs->owners[i - 1]))
 			return true;
@@ -236,12 +238,13 @@ static int64_t state_bytes(const struct orr_jobs *jobs, int set, int i, int w, i
 	int64_t most = 0;
 
 	if (!tied)
-		return orr_parameters_part(&p->numerics, trained, first[set + 1] - first[set], i);
+		return orr_parameters_part(&p->numerics, trained, orr_jobs_ring_size(jobs, set),
+					   i * p->alike);
 	for (int k = 0; k < tied->n_stages; k++)
 		for (int at = first[tied->stages[k]]; at < first[tied->stages[k] + 1]; at++) {
-			int r = first[tied->stages[k] + 1] - first[tied->stages[k]];
-			int64_t part = orr_parameters_part(&p->numerics, trained, r,
-							   at - first[tied->stages[k]]);
+			int r = orr_jobs_ring_size(jobs, tied->stages[k]);
+			int64_t part = orr_parameters_part(
+				&p->numerics, trained, r, (at - first[tied->stages[k]]) * p->alike);
 
 			most = jobs->owners[at] == w && part > most ? part : most;
 		}

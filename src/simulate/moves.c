@@ -101,7 +101,7 @@ struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j)
 	int s = tied ? tied->stages[tied->n_stages - 1] : set;
 	int every = jobs->versions ? jobs->versions->every[s] : p->n_microbatches;
 	int last = orr_jobs_at(jobs, j).b / every * every + every - 1;
-	const int *owners = jobs->owners + jobs->first_owner[set];
+	const int *owners = orr_jobs_ring(jobs, set);
 
 	return (struct orr_transfer){
 		.kind = ORR_TRANSFER_ALL_REDUCE,

@@ -25,8 +25,8 @@ static int ring_of(const struct orr_network *net, const struct orr_transfer *tra
 	*owners = NULL;
 	if (transfer->kind != ORR_TRANSFER_ALL_REDUCE)
 		return 0;
-	*owners = jobs->owners + jobs->first_owner[transfer->set];
-	return jobs->first_owner[transfer->set + 1] - jobs->first_owner[transfer->set];
+	*owners = orr_jobs_ring(jobs, transfer->set);
+	return orr_jobs_ring_size(jobs, transfer->set);
 }
 
 static int count_links(const struct orr_network *net, const struct orr_transfer *transfer)

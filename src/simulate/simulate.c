@@ -145,11 +145,9 @@ static int end_sum(struct simulation *sim, int set, int j)
 /* One more stage has all gradients of a set for the update of job j. */
 static int sum(struct simulation *sim, int set, int j)
 {
-	const int *first = &sim->jobs->first_owner[set];
-
 	if (!orr_updates_complete(&sim->updates, set))
 		return 0;
-	if (first[1] - first[0] > 1 && !sim->network.is_free &&
+	if (orr_jobs_ring_size(sim->jobs, set) > 1 && !sim->network.is_free &&
 	    orr_set_trained_bytes(sim->jobs->pipeline, set))
 		return request(sim, orr_moves_ring(sim->jobs, set, j));
 	return end_sum(sim, set, j);

@@ -405,7 +405,7 @@ static int check(const struct options *a, struct orr_error *err)
 
 int cmd_compare(int argc, char **argv)
 {
-	const struct options a =
+	struct options a =
 		options_read(VERB_COMPARE, "GRAPH",
 			     "Simulate every schedule that fits the workers and the memory, side "
 			     "by side; --schedule adds one of your own.",
@@ -414,6 +414,7 @@ int cmd_compare(int argc, char **argv)
 	struct orr_error err = {""};
 	int code;
 
+	a.open.first_alone = !a.jitter.given; /* noise differs among replicas */
 	if (!(code = check(&a, &err)) && !(code = output_check(&a.output, &err)) &&
 	    !(code = work_choose(&x, &a, &err)) && !(code = orr_open_graph(&x, &err)) &&
 	    !(code = orr_open_pipeline(&x, &err)))

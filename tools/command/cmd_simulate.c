@@ -277,13 +277,16 @@ static const char about[] =
 
 int cmd_simulate(int argc, char **argv)
 {
-	const struct options a = options_read(VERB_SIMULATE, "GRAPH", about, argc, argv);
+	struct options a = options_read(VERB_SIMULATE, "GRAPH", about, argc, argv);
 	struct measured measured = {0};
 	struct orr_opened x = {0};
 	struct orr_error err = {""};
 	json_t *report = NULL;
 	int code;
 
+	/* what says all of a schedule is of all workers, and noise differs among them */
+	a.open.first_alone =
+		!a.out && !a.output.csv && !a.output.trace && !a.measured && !a.jitter.given;
 	if ((code = output_protect(a.measured, &err)) || /* what is read is kept, */
 	    (code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) || /* and what is written can be */
