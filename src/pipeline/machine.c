@@ -9,6 +9,8 @@
 #include "cluster.h"
 #include "base/quantity.h"
 
+#define MOST_WORKERS (1 << 20)
+
 static void drop_single(struct orr_levels *levels)
 {
 	int n = 0;
@@ -62,7 +64,8 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 		     const char *latencies, bool *units, struct orr_error *err)
 {
 	const char *of = workers;
-	int total = 1, code;
+	int64_t total = 1;
+	int code;
 
 	*levels = (struct orr_levels){0};
 	while (of) {
@@ -80,10 +83,10 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 					*workers ? workers : "''");
 		if ((code = orr_count_next(&count, &of, 'x', 1, 4096, "[workers]", err)))
 			return code;
-		total *= (int)count;
-		if (total > 4096)
-			return orr_fail(err, ORR_E_INPUT, "[workers] %.40s: at most 4096 in all",
-					workers);
+		total *= count;
+		if (total > MOST_WORKERS)
+			return orr_fail(err, ORR_E_INPUT, "[workers] %.40s: at most %d in all",
+					workers, MOST_WORKERS);
 		levels->workers[levels->n++] = (int)count;
 	}
 	if ((code = read_links(levels, bandwidths, true, units, workers, err)) ||

@@ -482,10 +482,10 @@ static void print_heading(const struct training *t)
 	const struct orr_training *r = &t->result;
 	const struct orr_pipeline *p = r->jobs->pipeline;
 
-	if (r->measured && t->options.train.workers && p->n_workers != p->n_stages)
+	if (r->measured && t->options.train.workers && p->n_workers != p->n_stages * p->replicas)
 		printf("%s, %s; simulate takes one a stage, %d, unless --workers says otherwise.\n",
 		       orr_count_text(p->n_workers, "worker"), t->options.train.workers,
-		       p->n_stages);
+		       p->n_stages * p->replicas);
 	else if (!r->measured && r->steps == r->first)
 		printf(r->steps ? "Nothing to train: the checkpoint is of step %lld.\n"
 				: "Nothing to train: %lld steps.\n",
