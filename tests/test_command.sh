@@ -88,7 +88,7 @@ accept '"span_lower_bound": 45.0' simulate chain:4 -m 15 --costs 1,1,1 --schedul
 mkdir "$work/a folder whose name is longer than a column"
 cp "$work/one.csv" "$work/a folder whose name is longer than a column"
 accept '  ...e is longer than a column/one.csv  ' compare chain:4 -m 6 \
-	--schedule "$work/a folder whose name is longer than a column/one.csv"
+	--schedule "$work/a folder whose name is longer than a column/one.csv" --schedule all
 accept 'These do not fit' compare chain:4 --stash 1GB --memory 3GB
 accept '4 or 8 stages on 4 workers' compare chain:19 -w 4 -m 8 --plan
 accept '16 microbatches' compare chain:8 -w 4 -m 8,16 --stages 4,8 --csv "$work/rows.csv"
@@ -98,8 +98,8 @@ else
 	fail "rows.csv: $(head -n 2 "$work/rows.csv")"
 fi
 accept '"lpp:order=breadth"' compare chain:8 -w 4 --schedule lpp:order=breadth --json
-refuse '--svg draws one number of microbatches' compare chain:4 -m 8,16 --svg "$work/several.svg"
-refuse '--svg draws one number of microbatches and one memory' compare chain:4 --memory 1GB,2GB --svg "$work/several.svg"
+refuse '--svg draws one table' compare chain:4 -m 8,16 --svg "$work/several.svg"
+refuse '--svg draws one table: give one value of -m, of --memory, and of each other option' compare chain:4 --memory 1GB,2GB --svg "$work/several.svg"
 
 # --- without a flush ---
 accept 'steady       3 units for 1 microbatch' simulate chain:4 --schedule pipedream --costs 1,2 -m 4

@@ -130,14 +130,16 @@ struct orr_compared {
 	int64_t limit_bytes; /* memory of a worker; 0: no limit */
 	bool front;          /* with a front's rows */
 	int64_t within_ns;   /* of a front: the least memory for this makespan is said; 0: not */
+	const json_t *axes;  /* borrowed: {name: value} of what differs from table to table */
 	char title[256];
 	/* of the legend: what asks for within_ns, and what defines the other figures */
 	const char *within_by, *defined_by;
 };
 
 void orr_compared_write(FILE *file, const struct orr_compared *c);
-/* The rows, the cuts that they were tried on, with stages and operators, and the common part of the
- * tables; graph: its name. New reference; NULL with err filled. */
+/* The rows, each with its table's axes, the cuts that they were tried on, with stages and
+ * operators, and the common part of the tables; graph: its name. New reference; NULL with err
+ * filled. */
 json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
 			  const struct orr_machine *machine, struct orr_error *err);
 /* A heading and a line a row, those that do not fit with the reason: from that object, with the

@@ -334,6 +334,8 @@ static int add_row(json_t *report, const struct orr_contender *x, const struct o
 		orr_json_set(&json, "reason", json_string(x->reason));
 	else
 		set_figures(&json, x, of);
+	if (of->axes)
+		orr_json_update(&json, json_deep_copy(of->axes));
 	return json_array_append_new(json_object_get(report, x->reason ? "refused" : "schedules"),
 				     json);
 }
@@ -397,8 +399,12 @@ static json_t *common_json(const struct orr_compared *table, const char *graph,
 json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
 			  const struct orr_machine *machine, struct orr_error *err)
 {
-	json_t *json = common_json(&tables[0], graph, machine);
+	json_t *json = common_json(&tables[0], graph, machine), *value;
 	int code = json ? 0 : ORR_E_NOMEM;
+	const char *name;
+
+	json_object_foreach((json_t *)tables[0].axes, name, value)(void)
+		json_object_del(json, name); /* each row has its own */
 
 	(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
 	for (int t = 0; t < n && !code; t++)
@@ -409,7 +415,7 @@ json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *
 
 /* ---- CSV ---- */
 
-/* Keys of the JSON object of a row, but for the workers, which are the report's. */
+/* Keys of the JSON object of a row, or else of the report. */
 static const char *const figures[] = {
 	"schedule",         "stages",         "workers",        "microbatches", "memory",
 	"makespan",         "per_microbatch", "bubble",         "span_bubble",  "peak_stash",
@@ -449,20 +455,37 @@ static void write_cell(FILE *file, const json_t *value, int digits)
 	}
 }
 
-/* row NULL: the headings. */
-static void write_line(FILE *file, const json_t *row, const json_t *report, bool noise)
+static bool is_figure(const char *name)
 {
+	for (int i = 0; i < N_FIGURES; i++)
+		if (!strcmp(figures[i], name))
+			return true;
+	return false;
+}
+
+/* row NULL: the headings. */
+static void write_line(FILE *file, const json_t *row, const json_t *report,
+		       const struct orr_compared *table)
+{
+	const char *name;
+	json_t *text;
+
 	for (int i = 0; i < N_FIGURES; i++) {
-		const json_t *of = strcmp(figures[i], "workers") ? row : report;
+		const json_t *own = json_object_get(row, figures[i]);
 
 		fputs(i ? "," : "", file);
 		if (row)
-			write_cell(file, json_object_get(of, figures[i]),
+			write_cell(file, own ? own : json_object_get(report, figures[i]),
 				   strstr(figures[i], "bubble") ? 6 : 12);
 		else
 			fputs(figures[i], file);
 	}
-	for (int i = 0; noise && i < 2 * N_SPREADS; i++) {
+	json_object_foreach((json_t *)table->axes, name, text) if (!is_figure(name))
+	{
+		fprintf(file, row ? "," : ",%s", name);
+		write_cell(file, json_object_get(row, name), 12);
+	}
+	for (int i = 0; table->noise && i < 2 * N_SPREADS; i++) {
 		const char *order = orders[i / N_SPREADS], *spread = spreads[i % N_SPREADS];
 		const json_t *of = json_object_get(json_object_get(row, "noise"), order);
 
@@ -482,13 +505,12 @@ int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared
 				json_object_get(report, "schedules")};
 	size_t at[] = {0, 0};
 
-	write_line(file, NULL, NULL, tables[0].noise);
+	write_line(file, NULL, NULL, tables);
 	for (int t = 0; t < n; t++)
 		for (int i = 0; i < tables[t].rows->n; i++) {
 			bool fits = i < tables[t].rows->n_fitting;
 
-			write_line(file, json_array_get(rows[fits], at[fits]++), report,
-				   tables[0].noise);
+			write_line(file, json_array_get(rows[fits], at[fits]++), report, tables);
 		}
 	return ferror(file) ? orr_fail(err, ORR_E_IO, "compare: the CSV could not be written") : 0;
 }

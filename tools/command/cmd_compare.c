@@ -21,15 +21,26 @@
 
 /* ---- the entries ---- */
 
-/* All that is tried with one number of microbatches and one memory. */
+/* A schedule that was asked for, or every built-in one. */
+struct field {
+	struct orr_opened x;
+	struct orr_schedule own; /* name NULL: every built-in one */
+	char name[256];
+	int *home;             /* owned, see orr_opened_homes() */
+	int first_cut, n_cuts; /* of the contest's */
+};
+
+/* All that is tried with one combination of options. */
 struct contest {
-	struct orr_pipeline *cuts[MOST_LISTED]; /* owned */
+	struct options a;
+	struct field fields[MOST_LISTED];
+	int n_fields;
+	struct orr_pipeline *cuts[MOST_LISTED * MOST_LISTED]; /* owned */
 	int n_cuts;
 	struct orr_plan *plan; /* owned, or NULL: there is none */
-	int *home;             /* owned, see orr_opened_homes() */
 	struct orr_schedule planned;
-	char own[256];            /* name of the schedule that was asked for */
 	struct orr_error no_plan; /* why */
+	json_t *axes;             /* owned */
 	struct orr_compared result;
 };
 
@@ -39,48 +50,97 @@ static void contest_fini(struct contest *c)
 	for (int i = 0; i < c->n_cuts; i++)
 		orr_pipeline_destroy(c->cuts[i]);
 	orr_plan_destroy(c->plan);
-	free(c->home);
+	for (int i = 0; i < c->n_fields; i++) {
+		orr_opened_fini(&c->fields[i].x);
+		free(c->fields[i].home);
+	}
+	json_decref(c->axes);
+}
+
+/* Do the file, or the schedule's, say which operators make a stage? */
+static bool is_fixed(const struct orr_opened *x)
+{
+	return x->plan || x->choice.table || orr_graph_has_pins(x->graph);
+}
+
+static int add_cut(struct contest *c, const struct orr_opened *x, int n_stages,
+		   struct orr_error *err)
+{
+	int code = orr_opened_cut(&c->cuts[c->n_cuts], x, n_stages, err);
+
+	c->n_cuts += !code;
+	return code;
 }
 
 /* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker.
  */
 static int cut_to_workers(struct contest *c, const struct orr_opened *x, struct orr_error *err)
 {
-	/* the file, or the schedule's, may say which operators make a stage */
-	bool fixed = x->plan || x->choice.table || orr_graph_has_pins(x->graph);
 	int w = x->settled.machine.n_workers / x->settled.replicas,
-	    n = fixed ? 0 : orr_graph_n_computed(x->graph);
+	    n = is_fixed(x) ? 0 : orr_graph_n_computed(x->graph);
 	int k = w < n ? w : 0, code;
 
-	while ((code = orr_opened_cut(&c->cuts[0], x, k, err)) == ORR_E_INPUT && k > 1)
+	while ((code = add_cut(c, x, k, err)) == ORR_E_INPUT && k > 1)
 		k--;
 	if (code == ORR_E_INPUT && k) /* parts that nothing connects */
-		code = orr_opened_cut(&c->cuts[0], x, 0, err);
-	if (code)
+		code = add_cut(c, x, 0, err);
+	if (code || 2 * (int64_t)w > n)
 		return code;
-	c->n_cuts = 1;
-	if (2 * (int64_t)w > n)
-		return 0;
-	code = orr_opened_cut(&c->cuts[1], x, 2 * w, err);
-	c->n_cuts += !code;
+	code = add_cut(c, x, 2 * w, err);
 	return code == ORR_E_INPUT ? 0 : code;
 }
 
-static int make_cuts(struct contest *c, const struct options *a, const struct orr_opened *x,
-		     struct orr_error *err)
+static int make_cuts(struct contest *c, const struct orr_opened *x, struct orr_error *err)
 {
+	const struct list *stages = &c->a.compare.stages;
 	int code = 0;
 
-	if (!a->compare.stages.n)
+	if (!stages->n)
 		return cut_to_workers(c, x, err);
 	if (x->plan || x->choice.plan)
 		return orr_fail(err, ORR_E_INPUT,
 				"--stages: the plan has its own: leave it out, or compare the "
 				"graph with --plan");
-	for (int i = 0; i < a->compare.stages.n && !code; i++) {
-		code = orr_opened_cut(&c->cuts[i], x, (int)a->compare.stages.values[i], err);
-		c->n_cuts += !code;
+	for (int i = 0; i < stages->n && !code; i++)
+		code = add_cut(c, x, (int)stages->values[i], err);
+	return code;
+}
+
+/* text NULL: every built-in one. */
+static int add_field(struct contest *c, const char *text, struct orr_error *err)
+{
+	struct field *f = &c->fields[c->n_fields++];
+	struct orr_opened *x = &f->x;
+	struct options a = c->a;
+	int code;
+
+	a.open.schedule = text;
+	a.open.given.schedule = text;
+	a.open.first_alone = !a.jitter.given; /* noise differs among replicas */
+	if ((code = work_choose(x, &a, err)) || (code = orr_open_graph(x, err)) ||
+	    (code = orr_open_pipeline(x, err)) || (code = orr_opened_homes(&f->home, x, err)))
+		return code;
+	f->own = x->choice.schedule;
+	/* as it was asked for, with its parameters if any; a file has a name of its own */
+	if (text && !x->choice.table && (!x->choice.module || strchr(text, ':')))
+		f->own.name = orr_utf8_print(f->name, sizeof(f->name), text);
+	if (!is_fixed(x) && c->n_cuts && !is_fixed(&c->fields[0].x)) {
+		f->n_cuts = c->fields[0].n_cuts;
+		return 0;
 	}
+	f->first_cut = c->n_cuts;
+	code = make_cuts(c, x, err);
+	f->n_cuts = c->n_cuts - f->first_cut;
+	return code;
+}
+
+static int add_fields(struct contest *c, struct orr_error *err)
+{
+	const struct texts *asked = &c->a.compare.schedules;
+	int code = asked->n ? 0 : add_field(c, NULL, err);
+
+	for (int i = 0; i < asked->n && !code; i++)
+		code = add_field(c, strcmp(asked->values[i], "all") ? asked->values[i] : NULL, err);
 	return code;
 }
 
@@ -120,38 +180,60 @@ static int make_plan(struct contest *c, const struct orr_opened *x, struct orr_e
 	return 0;
 }
 
-/* "chain:8: 4 or 8 stages on 4 workers of 16 GB, 8 microbatches" */
-static void give_title(struct contest *c, const struct options *a, const struct orr_opened *x)
+/* ", --latency 2ms"; workers and replicas stand in the title anyhow. */
+static void add_axes(char *title, size_t size, json_t *axes)
 {
-	const struct orr_open_options *o = &x->settled;
+	json_t *value;
+	const char *name;
+
+	json_object_foreach(axes, name, value)
+	{
+		bool number = json_is_integer(value);
+
+		if (strcmp(name, "workers") && strcmp(name, "replicas"))
+			(void)snprintf(
+				title + strlen(title), size - strlen(title), ", --%s %s", name,
+				number ? orr_text("%lld", (long long)json_integer_value(value))
+				       : json_string_value(value));
+	}
+}
+
+/* "chain:8: 4 or 8 stages on 4 workers of 16 GB, 8 microbatches" */
+static void give_title(struct contest *c)
+{
+	const struct orr_open_options *o = &c->fields[0].x.settled;
 	/* of --memory: workers of --machine have their own */
 	bool limited = o->machine.memory_bytes > 0 && !o->machine.cluster;
 	char source[128], cuts[14 * MOST_LISTED] = "", front[40] = "", in[40] = "";
+	char *title = c->result.title;
+	size_t size = sizeof(c->result.title);
 
-	for (int i = 0, used = 0; i < c->n_cuts; i++)
+	for (int i = 0, used = 0; i < c->fields[0].n_cuts; i++)
 		used += snprintf(cuts + used, sizeof(cuts) - (size_t)used, "%s%d",
-				 !i                   ? ""
-				 : i + 1 == c->n_cuts ? " or "
-						      : ", ",
+				 !i                             ? ""
+				 : i + 1 == c->fields[0].n_cuts ? " or "
+								: ", ",
 				 c->cuts[i]->n_stages);
-	if (a->compare.front)
+	if (c->a.compare.front)
 		(void)snprintf(front, sizeof(front), "; auto in up to %d memories", ORR_MOST_FRONT);
 	if (o->replicas > 1)
 		(void)snprintf(in, sizeof(in), " in %d replicas", o->replicas);
-	(void)snprintf(c->result.title, sizeof(c->result.title), "%s: %s stage%s on %s%s%s, %s%s%s",
+	(void)snprintf(title, size, "%s: %s stage%s on %s%s%s, %s%s%s",
 		       orr_utf8_print(source, sizeof(source), o->source), cuts,
-		       c->n_cuts == 1 && c->cuts[0]->n_stages == 1 ? "" : "s",
-		       orr_count_text(o->machine.n_workers, "worker"), limited ? " of " : "",
-		       limited ? orr_size_text(o->machine.memory_bytes) : "",
+		       strcmp(cuts, "1") ? "s" : "", orr_count_text(o->machine.n_workers, "worker"),
+		       limited ? " of " : "", limited ? orr_size_text(o->machine.memory_bytes) : "",
 		       orr_count_text(o->n_microbatches, "microbatch"), in, front);
+	add_axes(title, size, c->axes);
 }
 
 /* ---- the result ---- */
 
 /* files: and what --svg, --csv and --html ask for. */
-static int print(const struct options *a, const struct orr_compared *tables, int n,
-		 const struct orr_opened *x, bool files, struct orr_error *err)
+static int print(const struct contest *contests, const struct orr_compared *tables, int n,
+		 bool files, struct orr_error *err)
 {
+	const struct options *a = &contests->a;
+	const struct orr_opened *x = &contests->fields[0].x;
 	bool wanted = a->output.json || a->output.csv || a->output.html;
 	json_t *report =
 		wanted ? orr_compared_json(tables, n, x->graph->name, &x->settled.machine, err)
@@ -191,8 +273,6 @@ static void rank(struct orr_comparison *rows, const struct options *a)
 /* ---- Ctrl-C ---- */
 
 static struct so_far {
-	const struct options *a;
-	const struct orr_opened *x;
 	struct contest *contests;
 	char *text; /* what a handler of signals can write at once: the rows so far; or NULL */
 	size_t size;
@@ -224,8 +304,8 @@ static void keep_so_far(void *contest, const char *schedule, struct orr_comparis
 
 	progress_doing("trying ", schedule);
 	if (n && tables && (stream = open_memstream(&text, &size))) {
-		rank(rows, so_far.a);
-		give_title(c, so_far.a, so_far.x);
+		rank(rows, &c->a);
+		give_title(c);
 		for (int i = 0; i < n; i++)
 			tables[i] = so_far.contests[i].result;
 		tables[n - 1].rows = rows->n ? rows : tables[n - 1].rows;
@@ -233,7 +313,7 @@ static void keep_so_far(void *contest, const char *schedule, struct orr_comparis
 		FILE *out = stdout;
 
 		stdout = stream;
-		(void)print(so_far.a, tables, n, so_far.x, false, NULL);
+		(void)print(so_far.contests, tables, n, false, NULL);
 		stdout = out;
 #endif
 	}
@@ -251,48 +331,54 @@ static void keep_so_far(void *contest, const char *schedule, struct orr_comparis
 
 /* ---- contests ---- */
 
-static int hold(struct contest *c, const struct options *a, const struct orr_opened *x,
-		struct orr_error *err)
+/* The rows that the contest's fields, plan and front ask for. */
+static int list_entries(struct orr_entry *entries, const struct contest *c)
 {
-	struct orr_entry entries[3 * MOST_LISTED + 1];
-	struct orr_schedule own = x->choice.schedule;
-	int n = 0, code;
+	const struct compare_options *asked = &c->a.compare;
+	int n = 0;
 
-	/* as it was asked for, with its parameters if any; a file has a name of its own */
-	if (own.name && !x->choice.table && (!x->choice.module || strchr(x->settled.schedule, ':')))
-		own.name = orr_utf8_print(c->own, sizeof(c->own), x->settled.schedule);
-
-	if ((code = make_cuts(c, a, x, err)) || (code = orr_opened_homes(&c->home, x, err)) ||
-	    (a->compare.plan && (code = make_plan(c, x, err))))
-		return code;
-	for (int i = 0; i < c->n_cuts; i++) {
-		if (own.name)
-			entries[n++] = (struct orr_entry){.pipeline = c->cuts[i],
-							  .schedule = &own,
-							  .home = x->choice.table ? NULL : c->home};
-		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i], .home = c->home};
-	}
-	if (a->compare.plan)
+	for (const struct field *f = c->fields; f < c->fields + c->n_fields; f++)
+		for (int i = f->first_cut; i < f->first_cut + f->n_cuts; i++)
+			entries[n++] =
+				(struct orr_entry){.pipeline = c->cuts[i],
+						   .schedule = f->own.name ? &f->own : NULL,
+						   .home = f->x.choice.table ? NULL : f->home};
+	if (asked->plan)
 		entries[n++] =
 			(struct orr_entry){.pipeline = c->plan ? c->plan->pipeline : c->cuts[0],
 					   .schedule = &c->planned,
 					   .refused = c->plan ? NULL : c->no_plan.msg};
-	for (int i = 0; i < c->n_cuts && a->compare.front;
-	     i++) /* up to the memory of those before */
-		entries[n++] = (struct orr_entry){.pipeline = c->cuts[i],
+	for (int i = 0; i < c->fields[0].n_cuts && asked->front; i++)
+		entries[n++] = (struct orr_entry){/* up to the memory of those before */
+						  .pipeline = c->cuts[i],
 						  .front = true,
-						  .within_ns = a->compare.within_ns,
-						  .home = c->home};
+						  .within_ns = asked->within_ns,
+						  .home = c->fields[0].home};
+	return n;
+}
+
+static int hold(struct contest *c, struct orr_error *err)
+{
+	const struct orr_opened *x = &c->fields[0].x;
+	struct orr_entry *entries;
+	int code = c->a.compare.plan ? make_plan(c, x, err) : 0, n;
+
+	if (code)
+		return code;
+	if (!(entries = calloc((size_t)(c->n_fields + 2) * MOST_LISTED, sizeof(*entries))))
+		return orr_fail(err, ORR_E_NOMEM, "compare: no memory");
+	n = list_entries(entries, c);
 	for (int i = 0; i < n; i++) {
 		entries[i].order = x->settled.order;
-		entries[i].noise = options_noise(a);
+		entries[i].noise = options_noise(&c->a);
 		entries[i].next = keep_so_far;
 		entries[i].user = c;
 	}
-	if ((code = orr_compare(&c->result.rows, entries, n, a->compare.stages.n > 1, err)))
-		return code;
-	rank(c->result.rows, a);
-	return 0;
+	code = orr_compare(&c->result.rows, entries, n, c->a.compare.stages.n > 1, err);
+	free(entries);
+	if (!code)
+		rank(c->result.rows, &c->a);
+	return code;
 }
 
 static int check_any_fits(const struct orr_compared *tables, int n, struct orr_error *err)
@@ -315,72 +401,56 @@ static int check_within(const struct options *a, bool units, struct orr_error *e
 	return 0;
 }
 
-/* One contest, with the options as they are now. */
-static int hold_titled(struct contest *c, const struct options *a, const struct orr_opened *x,
-		       struct orr_error *err)
+/* Contest i of all combinations of options. */
+static int hold_titled(struct contest *c, int i, struct orr_error *err)
 {
-	const struct orr_open_options *o = &x->settled;
+	const struct orr_opened *x = &c->fields[0].x;
 	int code;
 
-	c->result = (struct orr_compared){.noise = options_noise(a),
-					  .n_microbatches = o->n_microbatches,
-					  .limit_bytes = o->machine.memory_bytes,
-					  .front = a->compare.front,
-					  .within_ns = a->compare.within_ns,
-					  .within_by = "--within",
-					  .defined_by = "`orrery simulate --help`"};
-	if ((code = orr_open_check_batch(o, x->graph, err)) || (code = hold(c, a, x, err)) ||
-	    (code = check_within(a, c->result.rows->units, err)))
+	c->a = options_combination(i);
+	c->axes = options_axes(i);
+	if ((code = add_fields(c, err)))
 		return code;
-	give_title(c, a, x);
+	if (c->a.compare.front && x->settled.machine.memory_bytes)
+		return orr_fail(err, ORR_E_INPUT,
+				"--front goes through the memories itself: leave `memory` out of "
+				"the file of --machine");
+	c->result = (struct orr_compared){.noise = options_noise(&c->a),
+					  .n_microbatches = x->settled.n_microbatches,
+					  .limit_bytes = x->settled.machine.memory_bytes,
+					  .front = c->a.compare.front,
+					  .within_ns = c->a.compare.within_ns,
+					  .within_by = "--within",
+					  .defined_by = "`orrery simulate --help`",
+					  .axes = c->axes};
+	if ((code = orr_open_check_batch(&x->settled, x->graph, err)) || (code = hold(c, err)) ||
+	    (code = check_within(&c->a, c->result.rows->units, err)))
+		return code;
+	give_title(c);
 	return 0;
 }
 
-/* One contest for each number of microbatches and each memory. */
-static int hold_all(struct contest *contests, const struct options *a, struct orr_opened *x,
-		    struct orr_error *err)
+/* One contest for each combination. */
+static int compare(int n, struct orr_error *err)
 {
-	struct orr_open_options *o = &x->settled;
-	int64_t samples = orr_open_samples(o);
-	int code = 0;
-
-	for (int i = 0; i < (a->compare.microbatches.n ? a->compare.microbatches.n : 1); i++) {
-		if (a->compare.microbatches.n)
-			o->n_microbatches = (int)a->compare.microbatches.values[i];
-		/* a plan is for microbatches of its own size */
-		if (i && (x->plan || x->choice.plan) && !o->given.batch &&
-		    samples <= (1 << 30) / o->n_microbatches)
-			o->batch = (int)(samples * o->n_microbatches);
-		for (int k = 0; k < (a->compare.memories.n ? a->compare.memories.n : 1); k++) {
-			if (a->compare.memories.n)
-				o->machine.memory_bytes = a->compare.memories.values[k];
-			if ((code = hold_titled(contests++, a, x, err)))
-				return code;
-		}
-	}
-	return 0;
-}
-
-static int compare(const struct options *a, struct orr_opened *x, struct orr_error *err)
-{
-	int n = (a->compare.microbatches.n ? a->compare.microbatches.n : 1) *
-		(a->compare.memories.n ? a->compare.memories.n : 1);
 	struct contest *contests = calloc((size_t)n, sizeof(*contests));
 	struct orr_compared *tables = calloc((size_t)n, sizeof(*tables));
 	struct sigaction mine = {.sa_handler = give_so_far}, old;
-	int code;
+	int code = 0;
 
-	so_far = (struct so_far){a, x, contests, .out = fileno(stdout)};
+	so_far = (struct so_far){contests, .out = fileno(stdout)};
 	if (!sigaction(SIGINT, NULL, &old) && old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &mine, NULL);
 	if (!contests || !tables)
 		code = orr_fail(err, ORR_E_NOMEM, "compare: no memory for %d tables", n);
-	else if (!(code = hold_all(contests, a, x, err))) {
+	for (int i = 0; i < n && !code; i++)
+		code = hold_titled(&contests[i], i, err);
+	if (!code) {
 		sigaction(SIGINT, &old, NULL); /* all of it will be printed */
 		progress_doing(NULL, NULL);
 		for (int i = 0; i < n; i++)
 			tables[i] = contests[i].result;
-		if (!(code = print(a, tables, n, x, true, err)))
+		if (!(code = print(contests, tables, n, true, err)))
 			code = check_any_fits(tables, n, err);
 	}
 	for (int i = 0; contests && i < n; i++)
@@ -396,33 +466,26 @@ static int check(const struct options *a, struct orr_error *err)
 		return orr_fail(err, ORR_E_INPUT,
 				"--rank: by a figure of noise, and there is none: give --jitter "
 				"lognormal:0.2, or leave it out");
-	if (a->output.svg && (a->compare.microbatches.n > 1 || a->compare.memories.n > 1))
+	if (a->output.svg && options_n_combinations() > 1)
 		return orr_fail(err, ORR_E_INPUT,
-				"--svg draws one number of microbatches and one memory: give one "
-				"-m and one --memory");
+				"--svg draws one table: give one value of -m, of --memory, and of "
+				"each other option");
 	return 0;
 }
 
 int cmd_compare(int argc, char **argv)
 {
-	struct options a =
-		options_read(VERB_COMPARE, "GRAPH",
-			     "Simulate every schedule that fits the workers and the memory, side "
-			     "by side; --schedule adds one of your own.",
-			     argc, argv);
-	struct orr_opened x = {0};
+	const struct options a = options_read(
+		VERB_COMPARE, "GRAPH",
+		"Simulate every schedule that fits the workers and the memory, side "
+		"by side, or those that --schedule names. Any option of the model, the "
+		"step or the machine may be given several times: a table for each "
+		"combination of values.",
+		argc, argv);
 	struct orr_error err = {""};
 	int code;
 
-	a.open.first_alone = !a.jitter.given; /* noise differs among replicas */
-	if (!(code = check(&a, &err)) && !(code = output_check(&a.output, &err)) &&
-	    !(code = work_choose(&x, &a, &err)) && !(code = orr_open_graph(&x, &err)) &&
-	    !(code = orr_open_pipeline(&x, &err)))
-		code = a.compare.front && x.settled.machine.memory_bytes
-			       ? orr_fail(&err, ORR_E_INPUT,
-					  "--front goes through the memories itself: leave "
-					  "`memory` out of the file of --machine")
-			       : compare(&a, &x, &err);
-	orr_opened_fini(&x);
+	if (!(code = check(&a, &err)) && !(code = output_check(&a.output, &err)))
+		code = compare(options_n_combinations(), &err);
 	return command_end(code, &err);
 }

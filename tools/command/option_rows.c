@@ -90,19 +90,28 @@ static int read_evaluate(struct options *o, const char *text, struct orr_error *
 /* how a value is read, and where to */
 #define HOW(kind, to, low, high, words, read) \
 	{ \
-		KIND_##kind, to, low, high, words, read \
+		KIND_##kind, to, low, high, words, read, false \
 	}
 #define FLAG(field) HOW(FLAG, AT(field), 0, 0, NULL, NULL)
 #define TEXT(field) HOW(TEXT, AT(field), 0, 0, NULL, NULL)
 #define INT(field, low, high) HOW(INT, AT(field), low, high, NULL, NULL)
 #define COUNT(field, low, high) HOW(COUNT, AT(field), low, high, NULL, NULL)
+/* commas part several values */
+#define INTS(field, low, high) \
+	{ \
+		KIND_INT, AT(field), low, high, NULL, NULL, true \
+	}
+#define MEMORIES(field) \
+	{ \
+		KIND_MEMORY, AT(field), 0, 0, NULL, NULL, true \
+	}
 #define REAL(field, low, high) HOW(REAL, AT(field), low, high, NULL, NULL)
 #define SIZE(field) HOW(SIZE, AT(field), 0, 0, NULL, NULL)
 #define MEMORY(field) HOW(MEMORY, AT(field), 0, 0, NULL, NULL)
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define WORD(field, ...) HOW(WORD, AT(field), 0, 0, WORDS(__VA_ARGS__), NULL)
 #define COUNTS(field, high) HOW(COUNTS, AT(field), 1, high, NULL, NULL)
-#define MEMORIES(field) HOW(MEMORIES, AT(field), 0, 0, NULL, NULL)
+#define TEXTS(field) HOW(TEXTS, AT(field), 0, 0, NULL, NULL)
 #define READ(read) HOW(READ, 0, 0, 0, NULL, read)
 #define MAY_READ(read) HOW(MAY_READ, 0, 0, 0, NULL, read)
 #define ALIAS HOW(ALIAS, 0, 0, 0, NULL, NULL)
@@ -117,8 +126,9 @@ const struct row option_rows[] = {
 	{"table", NULL, 0, VERB_SCHEDULES, 0, FLAG(table), 0,
 	 "a line a schedule: name, tab, summary, tab, paper"},
 	{.help = "Model and step:"},
-	{"schedule", "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN", 's', SCHEDULED, PLAN | PROFILE,
-	 TEXT(open.schedule), AT(open.given.schedule), "`orrery schedules` lists them (1f1b)"},
+	{"schedule", "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN", 's', SCHEDULED & ~COMPARE,
+	 PLAN | PROFILE, TEXT(open.schedule), AT(open.given.schedule),
+	 "`orrery schedules` lists them (1f1b)"},
 	{"workers", "N|4x2", 'w', ALL, 0, TEXT(machine.workers), 0,
 	 "workers, as 4x2 level by level from the innermost outwards: 4 in a group, 2 groups (one "
 	 "a stage; train: one a core; plan: to be given)"},
@@ -202,12 +212,15 @@ const struct row option_rows[] = {
 	{"streams", "N", 0, PROFILE | TRAIN, 0, INT(run.streams, 1, 8), 0,
 	 "workers of a CUDA device that compute side by side (1)"},
 	{.help = "Comparison:"},
-	{"microbatches", "B,..", 'm', COMPARE, 0, COUNTS(compare.microbatches, 1 << 30), 0,
+	{"schedule", "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN|all", 's', COMPARE, 0,
+	 TEXTS(compare.schedules), 0,
+	 "what is compared, given as often as there are several; all: every built-in one (all)"},
+	{"microbatches", "B,..", 'm', COMPARE, 0, INTS(open.n_microbatches, 1, 1 << 30), 0,
 	 "microbatches in a minibatch, a table for each (what the schedule's file has, or 8)"},
 	{"stages", "N,..", 0, COMPARE, 0, COUNTS(compare.stages, 1 << 20), 0,
 	 "stages to cut a model without pins into, a row for every number (one and two a worker, "
 	 "with a row for the better)"},
-	{"memory", "SIZE,..", 0, COMPARE, 0, MEMORIES(compare.memories), 0,
+	{"memory", "SIZE,..", 0, COMPARE, 0, MEMORIES(open.machine.memory_bytes), 0,
 	 "of a worker, such as 16GB or 8GB,16GB, a table for each; what does not fit is refused "
 	 "(no limit)"},
 	{"plan", NULL, 0, COMPARE, 0, FLAG(compare.plan), 0,

@@ -12,9 +12,9 @@ enum kind {
 	KIND_REAL,
 	KIND_SIZE, /* int64_t */
 	KIND_MEMORY,
-	KIND_WORD,   /* int: the number of one of words */
-	KIND_COUNTS, /* struct list */
-	KIND_MEMORIES,
+	KIND_WORD,     /* int: the number of one of words */
+	KIND_COUNTS,   /* struct list */
+	KIND_TEXTS,    /* struct texts: each time that it is given */
 	KIND_READ,     /* by a function */
 	KIND_MAY_READ, /* the same, of NULL where the value is left out */
 	KIND_ALIAS     /* another name of the row before; never both */
@@ -31,6 +31,7 @@ struct row {
 		double low, high;         /* of numbers; high 0: no limit */
 		const char *const *words; /* see orr_word_find() */
 		int (*read)(struct options *o, const char *text, struct orr_error *err);
+		bool parted; /* a comma ends one value of several, see options_combination() */
 	} how;
 	size_t given; /* offset of a bool that says that it was given; 0: none */
 	const char *help;

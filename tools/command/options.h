@@ -29,6 +29,11 @@ struct list {
 	int64_t values[MOST_LISTED];
 };
 
+struct texts {
+	int n;
+	const char *values[MOST_LISTED];
+};
+
 struct machine_options {
 	const char *workers, *bandwidths, *latencies; /* as given; NULL: not */
 	struct orr_levels levels; /* of these; one of all workers where they have none */
@@ -40,7 +45,8 @@ struct jitter_options {
 };
 
 struct compare_options {
-	struct list stages, microbatches, memories;
+	struct list stages;
+	struct texts schedules;
 	enum orr_rank rank;
 	bool plan, front;
 	int64_t within_ns; /* 0: not asked for */
@@ -85,6 +91,15 @@ struct options {
  * below the options after a \v. */
 struct options options_read(enum verb verb, const char *works_on, const char *about, int argc,
 			    char **argv);
+/* compare: what is given several times is an axis, and a combination has a value of each: the later
+ * an option is among the rows, the faster it varies. options_read() returns combination 0, of one
+ * where nothing was. */
+int options_n_combinations(void);
+struct options options_combination(int i);
+/* {option: number or text} of the axes, but for those that a row has anyhow; the caller's. NULL: no
+ * memory.
+ */
+json_t *options_axes(int i);
 /* What was given but for outputs, {name: value or null}; the caller's. NULL: no memory, or no
  * UTF-8. */
 json_t *options_words(void);

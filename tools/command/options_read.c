@@ -16,11 +16,12 @@
 #include "session.h"
 
 #define FIRST_KEY 256 /* of rows without a letter */
+#define MOST_COMBINATIONS 1024
 
 static struct {
 	enum verb verb;
-	struct options *to;
-	bool *given;   /* [n_option_rows] */
+	struct texts *given; /* [n_option_rows] values, with n 0 for none */
+	const char *source;
 	json_t *words; /* {name: value or null}, to the end of the command */
 } reading;
 
@@ -48,12 +49,20 @@ static bool has(const struct row *row)
 
 /* ---- values ---- */
 
-/* Only compare takes several values; another row says so. */
+/* As users write it. */
+static const char *name_of(const struct row *row)
+{
+	static char name[40];
+
+	(void)snprintf(name, sizeof(name), "--%s", row->name);
+	return row->letter == 'm' ? "-m" : name;
+}
+
+/* Only compare takes several values; another row says so, or of compare the row itself. */
 static void refuse_list(const struct row *row, const char *name, const char *text)
 {
 	for (int i = 0; i < n_option_rows && strchr(text, ','); i++)
-		if ((option_rows[i].how.kind == KIND_COUNTS ||
-		     option_rows[i].how.kind == KIND_MEMORIES) &&
+		if ((option_rows[i].how.kind == KIND_COUNTS || option_rows[i].how.parted) &&
 		    !strcmp(option_rows[i].name, row->name))
 			options_refuse("%s %.60s: lists are for `orrery compare`, which shows all "
 				       "values side by side: give one",
@@ -62,7 +71,7 @@ static void refuse_list(const struct row *row, const char *name, const char *tex
 
 static int64_t read_number(const struct row *row, const char *name, const char *text)
 {
-	bool memory = row->how.kind == KIND_MEMORY || row->how.kind == KIND_MEMORIES;
+	bool memory = row->how.kind == KIND_MEMORY;
 	int64_t value = 0, high = row->how.high > 0 ? (int64_t)row->how.high : INT64_MAX;
 	struct orr_error err;
 
@@ -98,13 +107,11 @@ static struct list read_list(const struct row *row, const char *name, const char
 
 static void read_value(const struct row *row, struct options *o, const char *text)
 {
-	char name[40], *to = (char *)o + row->how.to;
+	const char *name = name_of(row);
+	char *to = (char *)o + row->how.to;
 	struct orr_error err;
 	int word;
 
-	(void)snprintf(name, sizeof(name), "--%s", row->name);
-	if (row->letter == 'm')
-		(void)strcpy(name, "-m");
 	if (row->given)
 		*(bool *)((char *)o + row->given) = true;
 	switch (row->how.kind) {
@@ -134,7 +141,6 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 		*(int *)to = word;
 		return;
 	case KIND_COUNTS:
-	case KIND_MEMORIES:
 		*(struct list *)to = read_list(row, name, text);
 		return;
 	case KIND_READ:
@@ -142,6 +148,7 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 		check(row->how.read(o, text, &err), &err);
 		return;
 	case KIND_ALIAS:
+	case KIND_TEXTS:
 		return;
 	}
 }
@@ -189,20 +196,16 @@ static void check_rules(void)
 	for (const struct rule *rule = option_rules; rule < option_rules + n_option_rules; rule++) {
 		const struct row *row = find(rule->option), *other = find(rule->other);
 
-		if (row && other && reading.given[row - option_rows] &&
-		    reading.given[other - option_rows] == rule->together)
+		if (row && other && reading.given[row - option_rows].n &&
+		    (reading.given[other - option_rows].n > 0) == rule->together)
 			options_refuse("%s", rule->message);
 	}
 }
 
 static void settle(struct options *o)
 {
-	if (o->compare.microbatches.n)
-		o->open.n_microbatches = (int)o->compare.microbatches.values[0];
 	if (o->compare.stages.n)
 		o->open.n_stages = (int)o->compare.stages.values[0];
-	if (o->compare.memories.n)
-		o->open.machine.memory_bytes = o->compare.memories.values[0];
 	check_rules();
 	settle_links(o);
 	if (!o->open.source && reading.verb != VERB_SCHEDULES && !o->links && !o->operators)
@@ -213,6 +216,102 @@ static void settle(struct options *o)
 json_t *options_words(void)
 {
 	return json_incref(reading.words);
+}
+
+/* ---- several values ---- */
+
+/* The row itself, or of an alias that which has its place. */
+static const struct row *named(const struct row *row)
+{
+	return row - (row->how.kind == KIND_ALIAS);
+}
+
+/* The options whose values are compared, the later the faster they vary. */
+static bool is_axis(const struct row *row)
+{
+	return row->how.kind != KIND_TEXTS && reading.given[row - option_rows].n > 1;
+}
+
+int options_n_combinations(void)
+{
+	int n = 1;
+
+	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
+		if (is_axis(row) && (n *= reading.given[row - option_rows].n) > MOST_COMBINATIONS)
+			options_refuse("--%s: more than %d combinations of values: give fewer",
+				       row->name, MOST_COMBINATIONS);
+	return n;
+}
+
+/* Which value of each option combination i has, in the order of the rows. */
+static void choose(int *value, int i)
+{
+	for (int r = n_option_rows - 1; r >= 0; r--) {
+		int n = is_axis(&option_rows[r]) ? reading.given[r].n : 1;
+
+		value[r] = i % n;
+		i /= n;
+	}
+}
+
+static struct options defaults(void)
+{
+	struct options o = {.open = orr_open_options_default(),
+			    .timeout_s = PLUGIN_TIMEOUT_S,
+			    .run = orr_run_options_default(),
+			    .keep = {.every = 100, .keep = 3},
+			    .jitter.noise = {.n_samples = 1000, .seed = 1},
+			    .train.steps = -1};
+
+	o.run.tell = progress_tell;
+	o.run.lost = command_say;
+	if (reading.verb == VERB_COMPARE)
+		o.open.schedule = NULL;
+	return o;
+}
+
+struct options options_combination(int i)
+{
+	struct options o = defaults();
+	int *value = calloc((size_t)n_option_rows, sizeof(*value));
+
+	if (!value)
+		options_refuse("no memory for the options");
+	choose(value, i);
+	o.open.source = reading.source;
+	for (int r = 0; r < n_option_rows; r++)
+		if (option_rows[r].how.kind == KIND_TEXTS)
+			o.compare.schedules = reading.given[r];
+		else if (reading.given[r].n)
+			read_value(named(&option_rows[r]), &o, reading.given[r].values[value[r]]);
+	free(value);
+	settle(&o);
+	return o;
+}
+
+static json_t *axis_json(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n < 10 && strspn(text, "0123456789") == n ? json_integer(atoll(text))
+							 : json_string(text);
+}
+
+json_t *options_axes(int i)
+{
+	int *value = calloc((size_t)n_option_rows, sizeof(*value));
+	json_t *axes = json_object();
+
+	if (!value)
+		orr_json_keep(&axes, ORR_E_NOMEM);
+	else
+		choose(value, i);
+	for (int r = 0; r < n_option_rows && axes; r++)
+		if (is_axis(&option_rows[r]) && !option_rows[r].how.parted)
+			orr_json_set(&axes, option_rows[r].name,
+				     axis_json(reading.given[r].values[value[r]]));
+	free(value);
+	return axes;
 }
 
 /* ---- the words of the command line ---- */
@@ -230,26 +329,60 @@ static bool is_output(const struct row *row)
 	return row == option_rows + n_option_rows;
 }
 
+static bool is_same(const struct row *row, const char *a, const char *b)
+{
+	return row->how.parted
+		       ? read_number(row, name_of(row), a) == read_number(row, name_of(row), b)
+		       : !strcmp(a, b);
+}
+
+/* One more value, where several are compared; else the last one counts. */
+static void keep_value(const struct row *row, const char *text)
+{
+	struct texts *given = &reading.given[row - option_rows];
+	bool several = reading.verb == VERB_COMPARE && row->how.kind != KIND_FLAG &&
+		       row->how.kind != KIND_COUNTS && !is_output(row);
+
+	given->n = several ? given->n : 0;
+	for (int i = 0; i < given->n; i++)
+		if (is_same(row, given->values[i], text))
+			options_refuse("%s: value %d is value %d again: leave one of them out",
+				       name_of(row), given->n + 1, i + 1);
+	if (given->n == MOST_LISTED)
+		options_refuse("%s: at most %d values", name_of(row), MOST_LISTED);
+	given->values[given->n++] = text;
+}
+
+/* The values of a text in which commas part them. They stay to the end of the command. */
+static void keep_values(const struct row *row, const char *text)
+{
+	char *rest = strdup(text), *part;
+
+	if (!rest)
+		options_refuse("--%s: no memory", row->name);
+	while ((part = strsep(&rest, ",")))
+		keep_value(row, part);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	struct options *o = reading.to;
-
 	(void)state;
 	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
 		if (has(row) && key_of(row) == key) {
-			reading.given[row - option_rows] = true;
-			row -= row->how.kind == KIND_ALIAS;
 			if (!is_output(row))
-				orr_json_set(&reading.words, row->name,
+				orr_json_set(&reading.words, named(row)->name,
 					     arg ? json_string(arg) : json_null());
-			read_value(row, o, arg);
+			if (row->how.parted && reading.verb == VERB_COMPARE)
+				keep_values(row, arg);
+			else
+				keep_value(row, arg);
 			return 0;
 		}
 	if (key != ARGP_KEY_ARG || reading.verb == VERB_SCHEDULES)
 		return ARGP_ERR_UNKNOWN;
-	if (o->open.source)
+	if (reading.source)
 		options_refuse("one GRAPH at a time: '%s' is a second one", arg);
-	o->open.source = arg;
+	reading.source = arg;
 	return 0;
 }
 
@@ -353,37 +486,18 @@ static void help(const struct argp *argp, int argc, char **argv)
 	}
 }
 
-static struct options defaults(void)
-{
-	struct options o = {.open = orr_open_options_default(),
-			    .timeout_s = PLUGIN_TIMEOUT_S,
-			    .run = orr_run_options_default(),
-			    .keep = {.every = 100, .keep = 3},
-			    .jitter.noise = {.n_samples = 1000, .seed = 1},
-			    .train.steps = -1};
-
-	o.run.tell = progress_tell;
-	o.run.lost = command_say;
-	if (reading.verb == VERB_COMPARE)
-		o.open.schedule = NULL;
-	return o;
-}
-
 struct options options_read(enum verb verb, const char *works_on, const char *about, int argc,
 			    char **argv)
 {
 	struct argp_option *options = calloc((size_t)n_option_rows + 1, sizeof(*options));
 	const struct argp argp = {options, parse, works_on, about, NULL, NULL, NULL};
 	char hint[ORR_HINT];
-	struct options o;
 
 	reading.given = calloc((size_t)n_option_rows, sizeof(*reading.given));
 	if (!options || !reading.given)
 		options_refuse("no memory for the options");
 	reading.verb = verb;
 	reading.words = json_object();
-	o = defaults();
-	reading.to = &o;
 	list_options(options);
 	help(&argp, argc, argv);
 	if (argp_parse(&argp, argc, argv, ARGP_NO_ERRS, NULL, NULL)) {
@@ -395,7 +509,7 @@ struct options options_read(enum verb verb, const char *works_on, const char *ab
 			bad, hint_option(hint, bad), argv[0], argv[0]);
 	}
 	free(options);
-	settle(&o);
-	free(reading.given);
-	return o;
+	for (int i = options_n_combinations() - 1; i > 0; i--) /* what is wrong is said at once */
+		(void)options_combination(i);
+	return options_combination(0);
 }
