@@ -32,8 +32,9 @@ struct orr_link_cost {
 
 /* Workers and links that differ, as a machine file has them: see orr_cluster_read(). */
 struct orr_cluster {
-	char *name, *text; /* owned: of the file, and all of it */
-	bool units;        /* its latencies are units, see orrery.h */
+	char *name, *text;   /* owned: of the file, and all of it */
+	bool units;          /* its latencies are units, see orrery.h */
+	int64_t overhead_ns; /* of each job and update, beside what it computes */
 	int n_workers, n_groups, n_pairs;
 	bool ports;       /* a worker sends one thing and receives one thing at a time, whatever the
 			     peers; else each direction of a link carries one */

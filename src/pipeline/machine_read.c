@@ -96,12 +96,28 @@ static int read_worker(const struct reader *r, const struct orr_dot_node *node,
 	return code;
 }
 
+static int read_time(struct reader *r, int64_t *ns, const char *text, const char *what)
+{
+	bool units = false;
+	int code = orr_duration_parse(ns, &units, text, what, r->err);
+
+	if (code)
+		return code;
+	r->plain = r->plain || (units && *ns);
+	r->unit = r->unit || !units;
+	return r->plain && r->unit ? orr_fail(r->err, ORR_E_INPUT,
+					      "%s: a plain number is units, and others have a unit "
+					      "of time: give "
+					      "all the same",
+					      what)
+				   : 0;
+}
+
 /* "latency" or "bandwidth", if a is one of them. */
 static int read_link(struct reader *r, const struct orr_dot_attribute *a, const char *owner,
 		     struct orr_link_cost *link, bool *is_one)
 {
 	char what[MOST_PLACE];
-	bool units = false;
 	int code;
 
 	print_place(what, r, a, owner);
@@ -111,18 +127,8 @@ static int read_link(struct reader *r, const struct orr_dot_attribute *a, const 
 		return code || link->bytes_per_s > 0 ? code
 						     : refuse_zero(r, what, "an infinite one");
 	}
-	if ((*is_one = !strcmp(a->name, "latency"))) {
-		if ((code = orr_duration_parse(&link->latency_ns, &units, a->text, what, r->err)))
-			return code;
-		r->plain = r->plain || (units && link->latency_ns);
-		r->unit = r->unit || !units;
-		if (r->plain && r->unit)
-			return orr_fail(r->err, ORR_E_INPUT,
-					"%s: a plain number is units, and others have a unit of "
-					"time: give all the same",
-					what);
-	}
-	return 0;
+	*is_one = !strcmp(a->name, "latency");
+	return *is_one ? read_time(r, &link->latency_ns, a->text, what) : 0;
 }
 
 static int read_duplex(const struct reader *r, const char *text, const char *what)
@@ -153,12 +159,15 @@ static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64
 			code = orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
 		else if (!s && !strcmp(a->name, "ports"))
 			code = orr_attribute_truth(&r->cluster->ports, a->text, what, r->err);
+		else if (!s && !strcmp(a->name, "overhead"))
+			code = read_time(r, &r->cluster->overhead_ns, a->text, what);
 		else if (!s && !strcmp(a->name, "duplex"))
 			code = read_duplex(r, a->text, what);
 		else if (!orr_attribute_draws('g', a->name))
-			code = refuse_attribute(r, a, s ? "a group of workers" : "a machine",
-						s ? "latency, bandwidth and repeat"
-						  : "latency, bandwidth, ports and duplex");
+			code = refuse_attribute(
+				r, a, s ? "a group of workers" : "a machine",
+				s ? "latency, bandwidth and repeat"
+				  : "latency, bandwidth, overhead, ports and duplex");
 	}
 	return code;
 }

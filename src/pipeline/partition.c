@@ -173,18 +173,20 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 	return partition_whole(out, g, machine, machine, stage_of, n_stages, samples, err);
 }
 
-int orr_partition_check_latency(const struct orr_graph *g, const struct orr_machine *machine,
-				bool units, struct orr_error *err)
+int orr_partition_take_machine(struct orr_graph *g, const struct orr_machine *machine, bool units,
+			       struct orr_error *err)
 {
 	const struct orr_cluster *cluster = machine->cluster;
+	int64_t overhead_ns = cluster ? cluster->overhead_ns : 0;
 
-	if (!machine->latency_ns || (cluster ? cluster->units : units) == g->units)
+	g->overhead_ns += overhead_ns;
+	if (!(machine->latency_ns || overhead_ns) || (cluster ? cluster->units : units) == g->units)
 		return 0;
 	if (cluster)
 		return orr_fail(err, ORR_E_INPUT,
-				g->units ? "%s: its latencies have a unit, and the durations of %s "
+				g->units ? "%s: its times have a unit, and the durations of %s "
 					   "have none: give plain numbers, or [costs] 1ms,2ms"
-					 : "%s: its latencies have no unit, and the durations of "
+					 : "%s: its times have no unit, and the durations of "
 					   "%s have: say 5us",
 				cluster->name, g->name);
 	return orr_fail(err, ORR_E_INPUT,
