@@ -281,7 +281,7 @@ static int make_equations(struct equations *e, const struct fitting *f)
 static int improve(double *value, const struct fitting *f)
 {
 	double *right = f->room + (size_t)ORR_CONSTANTS * (size_t)f->n;
-	struct orr_fit kept = *f->fit;
+	const double *old = f->fit->value;
 	struct equations e;
 	int at = 0, code = make_equations(&e, f);
 
@@ -290,12 +290,12 @@ static int improve(double *value, const struct fitting *f)
 			right[at] = f->steps[i].seconds - f->steps[i].simulated_s;
 			for (int c = 0; c < ORR_CONSTANTS; c++)
 				if (f->fit->asked[c])
-					right[at] += f->steps[i].count[c] * kept.value[c];
+					right[at] += f->steps[i].count[c] * old[c];
 			right[at++] /= f->steps[i].seconds;
 		}
 	if (code)
 		return code;
-	memcpy(value, kept.value, sizeof(kept.value));
+	memcpy(value, old, sizeof(f->fit->value));
 	solve(value, &e, right);
 	return 0;
 }

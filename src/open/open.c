@@ -327,7 +327,7 @@ int orr_open_pipeline(struct orr_opened *x, struct orr_error *err)
 	int code;
 
 	if ((code = orr_open_machine(&x->cluster, &o->machine, o, orr_opened_plan(x), err)) ||
-	    (code = orr_partition_take_machine(x->graph, &o->machine, o->latency_units, err)))
+	    (code = orr_partition_check_times(x->graph, &o->machine, o->latency_units, err)))
 		return code;
 	settle(x);
 	orr_graph_set_precision(x->graph, o->numerics.precision);

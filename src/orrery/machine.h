@@ -96,6 +96,12 @@ int64_t orr_machine_work_ns(const struct orr_machine *m, int w, int64_t ns);
 /* Are its workers alike, in nested equal groups? Then levels receives these. */
 bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m);
 
+/* Of each job and update, from a machine file. */
+static inline int64_t orr_machine_overhead(const struct orr_machine *m)
+{
+	return m->cluster ? m->cluster->overhead_ns : 0;
+}
+
 /* Do the two directions of a link take turns? Only with duplex=half in a machine file. */
 bool orr_machine_half_duplex(const struct orr_machine *m);
 

@@ -173,14 +173,13 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 	return partition_whole(out, g, machine, machine, stage_of, n_stages, samples, err);
 }
 
-int orr_partition_take_machine(struct orr_graph *g, const struct orr_machine *machine, bool units,
-			       struct orr_error *err)
+int orr_partition_check_times(const struct orr_graph *g, const struct orr_machine *machine,
+			      bool units, struct orr_error *err)
 {
 	const struct orr_cluster *cluster = machine->cluster;
-	int64_t overhead_ns = cluster ? cluster->overhead_ns : 0;
 
-	g->overhead_ns += overhead_ns;
-	if (!(machine->latency_ns || overhead_ns) || (cluster ? cluster->units : units) == g->units)
+	if (!(machine->latency_ns || orr_machine_overhead(machine)) ||
+	    (cluster ? cluster->units : units) == g->units)
 		return 0;
 	if (cluster)
 		return orr_fail(err, ORR_E_INPUT,

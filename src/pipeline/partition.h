@@ -31,10 +31,10 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 /* The most workers that an operator of g is split among; 1 where none is. */
 int orr_partition_widest(const struct orr_graph *g);
 
-/* Add the machine's overhead of a job to the graph's. Refuse its times in units where durations
- * have none, and the other way round: a unit is a second to the engine, and to no other reader.
- * units: the latency was a plain number; a cluster knows. */
-int orr_partition_take_machine(struct orr_graph *g, const struct orr_machine *machine, bool units,
-			       struct orr_error *err);
+/* Refuse times of the machine in units where durations have none, and the other way round: a unit
+ * is a second to the engine, and to no other reader. units: the latency was a plain number; a
+ * cluster knows. */
+int orr_partition_check_times(const struct orr_graph *g, const struct orr_machine *machine,
+			      bool units, struct orr_error *err);
 
 ORR_END

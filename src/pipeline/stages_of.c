@@ -420,7 +420,7 @@ int orr_stages_of(struct orr_pipeline **out, const struct orr_graph *g,
 	(*out)->machine = *machine;
 	(*out)->units = g->units;
 	(*out)->profiled = g->profiled;
-	orr_pipeline_set_overhead(*out, g->overhead_ns);
+	orr_pipeline_set_overhead(*out, g->overhead_ns + orr_machine_overhead(machine));
 	for (int i = 0; i < g->n_operators; i++) /* a given 0 is a cost as well */
 		(*out)->has_weight = (*out)->has_weight || g->operators[i].weight_ns >= 0;
 	(*out)->stage_of = stage_of;

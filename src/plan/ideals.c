@@ -295,7 +295,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 		x->largest_ns = work_ns > x->largest_ns ? work_ns : x->largest_ns;
 		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[orr_units_leader(&u, i)];
 	}
-	x->overhead_ns = g->overhead_ns;
+	x->overhead_ns = g->overhead_ns + orr_machine_overhead(machine);
 	if ((code = weigh_ideals(x, &u, err)) || (code = note_neighbours(x, &u, err)))
 		goto out;
 	*out = x;

@@ -70,6 +70,7 @@ static int join_machine(struct orr_machine *out, struct orr_cluster *c, const st
 	*c = (struct orr_cluster){.name = m->cluster->name,
 				  .text = m->cluster->text,
 				  .units = m->cluster->units,
+				  .overhead_ns = m->cluster->overhead_ns,
 				  .ports = m->cluster->ports,
 				  .half_duplex = m->cluster->half_duplex};
 	out->cluster = c;

@@ -214,7 +214,7 @@ int cmd_plan(int argc, char **argv)
 	    (code = read_options(&cluster, &a, graph, &plan_options, &err)) ||
 	    (code = keep_samples(&a, graph, &plan_options, &err)) ||
 	    (a.open.given.costs && (code = orr_graph_set_costs(graph, &a.open.costs, &err))) ||
-	    (code = orr_partition_take_machine(graph, &a.open.machine, a.open.latency_units, &err)))
+	    (code = orr_partition_check_times(graph, &a.open.machine, a.open.latency_units, &err)))
 		goto out;
 	orr_graph_set_precision(graph, a.open.numerics.precision);
 	catch_interrupt();

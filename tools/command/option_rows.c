@@ -12,7 +12,8 @@
 #define PROFILE VERB_PROFILE
 #define PLAN VERB_PLAN
 #define TRAIN VERB_TRAIN
-#define SCHEDULED (SIMULATE | COMPARE | TRAIN)
+#define FIT VERB_FIT
+#define SCHEDULED (SIMULATE | COMPARE | TRAIN | FIT)
 #define PLANNED (SCHEDULED | PLAN)
 #define ALL (PLANNED | PROFILE)
 #define AT(field) offsetof(struct options, field)
@@ -61,6 +62,26 @@ static int read_search(struct options *o, const char *text, struct orr_error *er
 {
 	o->plan.search = true;
 	return text ? orr_count_parse(&o->plan.seconds, text, 1, 1 << 20, "--search", err) : 0;
+}
+
+static int read_constants(struct options *o, const char *text, struct orr_error *err)
+{
+	for (size_t n; *text; text += n + (text[n] == ',')) {
+		int c = 0;
+
+		n = strcspn(text, ",");
+		while (c < ORR_CONSTANTS && (strncmp(orr_constant_names[c], text, n) ||
+					     strlen(orr_constant_names[c]) != n))
+			c++;
+		if (c == ORR_CONSTANTS)
+			return orr_fail(
+				err, ORR_E_INPUT,
+				"--constants: '%.*s' is none: give some of compute, overhead, "
+				"bandwidth and latency",
+				(int)(n < 40 ? n : 40), text);
+		o->fit.asked[c] = true;
+	}
+	return 0;
 }
 
 static int read_checkpoint(struct options *o, const char *text, struct orr_error *err)
@@ -137,8 +158,8 @@ const struct row option_rows[] = {
 	{"split", "N", 0, PLANNED, PROFILE, TEXT(open.splits), 0,
 	 "split every operator among N workers; 2,image=1: those of encoders otherwise; 2:copied: "
 	 "not by rows; plan: any, what is shortest (what the graph says)"},
-	{"stages", "N", 0, SIMULATE | TRAIN, PLAN | PROFILE, INT(open.n_stages, 1, 1 << 20), 0,
-	 "stages to cut a model without pins into (one per worker)"},
+	{"stages", "N", 0, SIMULATE | TRAIN | FIT, PLAN | PROFILE, INT(open.n_stages, 1, 1 << 20),
+	 0, "stages to cut a model without pins into (one per worker)"},
 	{"replicas", "R", 0, SCHEDULED, 0, INT(open.replicas, 1, 1 << 20), 0,
 	 "the schedule is that of W/R workers and B/R microbatches, R times side by side, and the "
 	 "R workers of a stage add up its gradient (1)"},
@@ -157,11 +178,11 @@ const struct row option_rows[] = {
 	 "microbatches on each replica in an update, of a schedule that never flushes (1)"},
 	{"batch", "N", 0, ALL, 0, INT(open.batch, 1, 1 << 30), AT(open.given.batch),
 	 "samples in a minibatch (96)"},
-	{"lengths", "N,N,...|FILE", 0, PLANNED, PROFILE, TEXT(open.lengths), 0,
+	{"lengths", "N,N,...|FILE", 0, PLANNED & ~FIT, PROFILE, TEXT(open.lengths), 0,
 	 "lengths of the microbatches, one each: costs grow with them, as length_exponent in the "
 	 "graph says (all alike; train: for the order alone)"},
-	{"microbatch-costs", "FILE.csv", 0, SCHEDULED, PLAN | PROFILE, TEXT(open.microbatch_costs),
-	 0,
+	{"microbatch-costs", "FILE.csv", 0, SCHEDULED & ~FIT, PLAN | PROFILE,
+	 TEXT(open.microbatch_costs), 0,
 	 "what single jobs cost, with the columns stage, microbatch, pass, duration, bytes and "
 	 "stash (as the stage; train: for the order alone)"},
 	{"timeout", "SECONDS", 0, SCHEDULED, 0, REAL(timeout_s, 0.01, 1e9), 0,
@@ -179,7 +200,7 @@ const struct row option_rows[] = {
 	{"parameters", "SIZE", 0, PLANNED & ~TRAIN, PROFILE | TRAIN,
 	 SIZE(open.costs.parameter_bytes), AT(open.given.costs), "parameters of a stage (0)"},
 	{.help = "Machine:"},
-	{"machine", "FILE.dot", 0, PLANNED, PROFILE, TEXT(open.machine_file), 0,
+	{"machine", "FILE.dot", 0, PLANNED & ~FIT, PROFILE, TEXT(open.machine_file), 0,
 	 "workers with their speed and memory, and the links between them, instead of --latency, "
 	 "--bandwidth and --memory (workers and links that are alike)"},
 	{"latency", "TIME[,TIME...]", 0, PLANNED, PROFILE, TEXT(machine.latencies),
@@ -190,8 +211,8 @@ const struct row option_rows[] = {
 	 AT(open.given.bandwidth),
 	 "of the link between two workers, each way; level by level (infinite)"},
 	{"link", NULL, 0, PLANNED, PROFILE, ALIAS, 0, NULL},
-	{"memory", "SIZE", 0, PLANNED & ~COMPARE, PROFILE, MEMORY(open.machine.memory_bytes), 0,
-	 "of a worker, such as 16GB; what does not fit is refused (no limit)"},
+	{"memory", "SIZE", 0, PLANNED & ~COMPARE & ~FIT, PROFILE, MEMORY(open.machine.memory_bytes),
+	 0, "of a worker, such as 16GB; what does not fit is refused (no limit)"},
 	{"optimizer", "NAME", 0, ALL, 0, READ(read_optimizer), AT(open.given.optimizer),
 	 "adamw, adam, momentum, sgd or none: what memory a parameter takes, and how train changes "
 	 "it (what a plan was made for, or adamw)"},
@@ -230,6 +251,11 @@ const struct row option_rows[] = {
 	 "for as many stashes as any schedule holds, without those that gain nothing"},
 	{"within", "TIME", 0, COMPARE, 0, READ(read_within), 0,
 	 "with --front, the least memory that was found for a step of this length"},
+	{.help = "Fitting:"},
+	{"constants", "NAME,..", 0, FIT, 0, READ(read_constants), 0,
+	 "of compute, overhead, bandwidth and latency those that are fitted; others are as given, "
+	 "or "
+	 "free (all that the steps tell apart)"},
 	{.help = "Planning:"},
 	{"straight", NULL, 0, PLAN, 0, FLAG(plan.straight), 0, "no replicas: one worker a stage"},
 	{"free-activations", NULL, 0, PLAN, 0, FLAG(plan.free_activations), 0,
@@ -357,6 +383,7 @@ const struct row option_rows[] = {
 	 "again"},
 	{"output", "FILE.json", 'o', PLAN, 0, TEXT(out), 0,
 	 "the plan, for simulate and train; - is standard output"},
+	{"output", "FILE.dot", 'o', FIT, 0, TEXT(out), 0, "the machine, for --machine"},
 	{"output", "FILE.dot", 'o', PROFILE, 0, TEXT(out), 0,
 	 "the graph with what was measured, for plan and the rest; - is standard output"},
 	{"measured", "FILE.json", 0, SIMULATE, 0, TEXT(measured), 0,

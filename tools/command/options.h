@@ -9,6 +9,7 @@
 #include "report/compare.h"
 #include "simulate/noise.h"
 #include "orrery/open.h"
+#include "open/fit.h"
 #include "orrery/run.h"
 #include "output.h"
 
@@ -19,7 +20,8 @@ enum verb {
 	VERB_COMPARE = 1 << 3,
 	VERB_PROFILE = 1 << 4,
 	VERB_PLAN = 1 << 5,
-	VERB_TRAIN = 1 << 6
+	VERB_TRAIN = 1 << 6,
+	VERB_FIT = 1 << 7
 };
 
 /* "8,16,32": none twice. */
@@ -82,6 +84,7 @@ struct options {
 	struct jitter_options jitter;
 	struct compare_options compare;
 	struct plan_options plan;
+	struct orr_fit fit; /* which constants */
 	struct train_options train;
 	bool links;                 /* profile them, and no model */
 	bool dot, operators, table; /* of show, show and schedules */
@@ -100,6 +103,9 @@ struct options options_combination(int i);
  * memory.
  */
 json_t *options_axes(int i);
+/* fit: the options with these values of others in their place, that of "graph" being the source; a
+ * refusal begins with place. The texts stay. */
+struct options options_with(const char *place, int n, char **names, char **values);
 /* What was given but for outputs, {name: value or null}; the caller's. NULL: no memory, or no
  * UTF-8. */
 json_t *options_words(void);

@@ -20,18 +20,21 @@
 
 static struct {
 	enum verb verb;
-	struct texts *given; /* [n_option_rows] values, with n 0 for none */
-	const char *source;
-	json_t *words; /* {name: value or null}, to the end of the command */
+	struct texts *given;        /* [n_option_rows] values, with n 0 for none */
+	const char *source, *place; /* place: of the words that are read; NULL: the command line */
+	json_t *words;              /* {name: value or null}, to the end of the command */
 } reading;
 
 void options_refuse(const char *format, ...)
 {
 	struct orr_error err;
 	va_list args;
+	size_t n = 0;
 
+	if (reading.place)
+		n = (size_t)snprintf(err.msg, sizeof(err.msg), "%.200s: ", reading.place);
 	va_start(args, format);
-	(void)vsnprintf(err.msg, sizeof(err.msg), format, args);
+	(void)vsnprintf(err.msg + n, sizeof(err.msg) - n, format, args);
 	va_end(args);
 	session_refuse(&err);
 }
@@ -39,7 +42,7 @@ void options_refuse(const char *format, ...)
 static void check(int code, const struct orr_error *err)
 {
 	if (code)
-		session_refuse(err);
+		options_refuse("%s", err->msg);
 }
 
 static bool has(const struct row *row)
@@ -220,6 +223,14 @@ json_t *options_words(void)
 
 /* ---- several values ---- */
 
+/* Is it below the last heading? */
+static bool is_output(const struct row *row)
+{
+	while (row < option_rows + n_option_rows && row->name)
+		row++;
+	return row == option_rows + n_option_rows;
+}
+
 /* The row itself, or of an alias that which has its place. */
 static const struct row *named(const struct row *row)
 {
@@ -314,19 +325,41 @@ json_t *options_axes(int i)
 	return axes;
 }
 
+struct options options_with(const char *place, int n, char **names, char **values)
+{
+	struct texts *given = reading.given;
+	size_t bytes = (size_t)n_option_rows * sizeof(*given);
+	struct options o;
+
+	reading.place = place;
+	if (!(reading.given = malloc(bytes)))
+		options_refuse("no memory for the options");
+	memcpy(reading.given, given, bytes);
+	for (int i = 0; i < n; i++) {
+		const struct row *row = find(names[i]);
+
+		if (!strcmp(names[i], "graph"))
+			reading.source = values[i];
+		else if (row && row->how.kind != KIND_FLAG && !is_output(row))
+			reading.given[row - option_rows] = (struct texts){1, {values[i]}};
+		else
+			options_refuse(
+				"column %.40s is no option with a value: `orrery fit --help` "
+				"lists them",
+				names[i]);
+	}
+	o = options_combination(0);
+	free(reading.given);
+	reading.given = given;
+	reading.place = NULL;
+	return o;
+}
+
 /* ---- the words of the command line ---- */
 
 static int key_of(const struct row *row)
 {
 	return row->letter ? row->letter : FIRST_KEY + (int)(row - option_rows);
-}
-
-/* Is it below the last heading? */
-static bool is_output(const struct row *row)
-{
-	while (row < option_rows + n_option_rows && row->name)
-		row++;
-	return row == option_rows + n_option_rows;
 }
 
 static bool is_same(const struct row *row, const char *a, const char *b)

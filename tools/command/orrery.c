@@ -26,6 +26,7 @@ static const struct {
 	{"profile", cmd_profile, "measure every operator on this machine", true},
 	{"plan", cmd_plan, "the best stages, their workers and orders, for a model with costs",
 	 false},
+	{"fit", cmd_fit, "a machine's constants, from steps that were measured", false},
 	{"train", cmd_train, "train a model under a schedule, as StarPU tasks", true},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(*commands))

@@ -1,0 +1,362 @@
+/* orrery fit: measured steps, a row each -> pipelines -> the machine whose simulated steps are
+ * nearest. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "options.h"
+#include "base/grow.h"
+#include "base/input_file.h"
+#include "base/json.h"
+#include "base/quantity.h"
+#include "base/utf8.h"
+#include "output.h"
+#include "work.h"
+
+#define MOST_COLUMNS 32
+
+/* A row of the table: a step, and the options that say what was measured. */
+struct measured {
+	int line;
+	struct orr_opened x;
+	double seconds;
+	bool apart;
+};
+
+struct table {
+	const char *path;
+	char *text; /* owned; cells lie in it */
+	char *names[MOST_COLUMNS];
+	int n_columns, line;
+	struct measured **rows; /* owned, each: what is opened does not move */
+	int n, room;
+	struct orr_measured_step *steps; /* owned */
+	struct orr_error *err;
+};
+
+/* ---- the table ---- */
+
+/* The next cell of the line in place, quotes taken off, of which two are one. *at: behind it; NULL:
+ * it was the last. */
+static char *next_cell(char **at)
+{
+	char *from = *at + strspn(*at, " \t"), *to = from, *cell = from;
+	bool quoted = *from == '"';
+
+	for (from += quoted; *from && (quoted || *from != ','); from++) {
+		if (quoted && *from == '"' && *++from != '"')
+			break;
+		*to++ = *from;
+	}
+	from += strcspn(from, ",");
+	*at = *from ? from + 1 : NULL;
+	while (!quoted && to > cell && strchr(" \t\r", to[-1]))
+		to--;
+	*to = '\0';
+	return cell;
+}
+
+static int split(const struct table *t, char *line, char **cells, int *n)
+{
+	for (*n = 0; line; (*n)++) {
+		if (*n == MOST_COLUMNS)
+			return orr_fail(t->err, ORR_E_INPUT, "%s:%d: more than %d columns", t->path,
+					t->line, MOST_COLUMNS);
+		cells[*n] = next_cell(&line);
+	}
+	return 0;
+}
+
+/* What a column says that is no option. */
+static int read_own(const struct table *t, struct measured *row, const char *name, const char *text,
+		    bool *is_own)
+{
+	char what[64];
+
+	(void)snprintf(what, sizeof(what), "%.40s:%d: %.10s", t->path, t->line, name);
+	*is_own = true;
+	if (!strcmp(name, "seconds"))
+		return orr_real_parse(&row->seconds, text, 1e-9, 1e9, what, t->err);
+	if (!strcmp(name, "use")) {
+		row->apart = !strcmp(text, "check");
+		return row->apart || !*text || !strcmp(text, "fit")
+			       ? 0
+			       : orr_fail(t->err, ORR_E_INPUT,
+					  "%s: '%.40s': give fit, or check for a step that is only "
+					  "compared",
+					  what, text);
+	}
+	*is_own = !strcmp(name, "note");
+	return 0;
+}
+
+/* An empty cell is as if the option were not given. */
+static int open_row(const struct table *t, struct measured *row, char **cells, int n)
+{
+	char *names[MOST_COLUMNS], *values[MOST_COLUMNS], place[300];
+	struct options o;
+	int n_given = 0, code;
+	struct orr_error why;
+	bool is_own;
+
+	for (int i = 0; i < n; i++) {
+		if ((code = read_own(t, row, t->names[i], cells[i], &is_own)))
+			return code;
+		if (is_own || !*cells[i])
+			continue;
+		names[n_given] = t->names[i];
+		values[n_given++] = cells[i];
+	}
+	(void)snprintf(place, sizeof(place), "%.200s:%d", t->path, t->line);
+	o = options_with(place, n_given, names, values);
+	if (!(code = work_choose(&row->x, &o, &why)) && !(code = orr_open_graph(&row->x, &why)))
+		code = orr_open_pipeline(&row->x, &why);
+	return code ? orr_fail(t->err, code, "%s: %s", place, why.msg) : 0;
+}
+
+static int read_row(struct table *t, char *line)
+{
+	char *cells[MOST_COLUMNS];
+	struct measured *row;
+	int n, code = split(t, line, cells, &n);
+
+	if (code)
+		return code;
+	if (n != t->n_columns)
+		return orr_fail(t->err, ORR_E_INPUT, "%s:%d: %d columns, and the heading has %d",
+				t->path, t->line, n, t->n_columns);
+	if (!orr_grow(&t->rows, t->n, &t->room, sizeof(*t->rows)) ||
+	    !(row = calloc(1, sizeof(*row))))
+		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its rows", t->path);
+	t->rows[t->n++] = row;
+	row->line = t->line;
+	return open_row(t, row, cells, n);
+}
+
+static int read_heading(struct table *t, char *line)
+{
+	static const char *const needed[] = {"graph", "seconds"};
+	int code = split(t, line, t->names, &t->n_columns);
+
+	for (int k = 0; k < 2 && !code; k++) {
+		int i = 0;
+
+		while (i < t->n_columns && strcmp(t->names[i], needed[k]))
+			i++;
+		if (i == t->n_columns)
+			return orr_fail(t->err, ORR_E_INPUT,
+					"%s:1: no column %s: the heading names graph, seconds, and "
+					"options of simulate, such as workers",
+					t->path, needed[k]);
+	}
+	return code;
+}
+
+static int read_table(struct table *t)
+{
+	int code = orr_input_read(&t->text, NULL, t->path, "a CSV of measured steps", t->err);
+	char *rest = t->text, *line;
+
+	while (!code && (line = strsep(&rest, "\n"))) {
+		t->line++;
+		line[strcspn(line, "\r")] = '\0';
+		if (t->line == 1)
+			code = read_heading(t, line);
+		else if (*line)
+			code = read_row(t, line);
+	}
+	if (!code && !t->n)
+		return orr_fail(t->err, ORR_E_INPUT, "%s: no step in it", t->path);
+	if (!code && !(t->steps = calloc((size_t)t->n, sizeof(*t->steps))))
+		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its steps", t->path);
+	for (int i = 0; i < t->n && !code; i++)
+		t->steps[i] = (struct orr_measured_step){.opened = &t->rows[i]->x,
+							 .seconds = t->rows[i]->seconds,
+							 .apart = t->rows[i]->apart};
+	return code;
+}
+
+static void table_fini(struct table *t)
+{
+	for (int i = 0; i < t->n; i++) {
+		orr_opened_fini(&t->rows[i]->x);
+		free(t->rows[i]);
+	}
+	free(t->rows);
+	free(t->steps);
+	free(t->text);
+}
+
+/* ---- the report ---- */
+
+static double off(double simulated_s, const struct orr_measured_step *step)
+{
+	return 100 * (simulated_s / step->seconds - 1);
+}
+
+/* The step of which a constant is most. */
+static int rests_on(const struct table *t, int c)
+{
+	int most = 0;
+
+	for (int i = 1; i < t->n; i++)
+		if (t->steps[i].count[c] / t->steps[i].seconds >
+		    t->steps[most].count[c] / t->steps[most].seconds)
+			most = i;
+	return most;
+}
+
+/* "1.53 times what the graphs say", "21.3 us a job", "11.2 GB/s" */
+static const char *value_text(int c, double value)
+{
+	if (c == ORR_CONSTANT_WORK)
+		return orr_text("%.4g times what the graph says", value);
+	if (c == ORR_CONSTANT_BYTE)
+		return value > 0 ? orr_text("%.4g GB/s", 1e-9 / value) : "free";
+	return orr_text("%.4g us %s", value * 1e6,
+			c == ORR_CONSTANT_LATENCY ? "a transfer" : "a job or an update");
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Mean, median and worst of what the steps are off, of those with this use; left out: as they were.
+ */
+static void write_summary(const struct table *t, const char *what, bool apart, bool left_out)
+{
+	double *list = calloc((size_t)t->n, sizeof(*list)), sum = 0;
+	int n = 0;
+
+	for (int i = 0; list && i < t->n; i++) {
+		const struct orr_measured_step *step = &t->steps[i];
+
+		if (step->apart == apart && (!left_out || step->left_out_s > 0)) {
+			list[n] = fabs(off(left_out ? step->left_out_s : step->simulated_s, step));
+			sum += list[n++];
+		}
+	}
+	if (n) {
+		qsort(list, (size_t)n, sizeof(*list), compare_doubles);
+		printf("%-28s mean %.2f%%, median %.2f%%, worst %.2f%% of %d\n", what, sum / n,
+		       (list[(n - 1) / 2] + list[n / 2]) / 2, list[n - 1], n);
+	}
+	free(list);
+}
+
+static void write_report(const struct table *t, const struct orr_fit *fit)
+{
+	printf("%s: %d steps, %d of them fitted to\n\n", t->path, t->n, fit->n_fitted);
+	for (int c = 0; c < ORR_CONSTANTS; c++) {
+		const struct orr_measured_step *most = &t->steps[rests_on(t, c)];
+
+		printf("%-10s %s", orr_constant_names[c], value_text(c, fit->value[c]));
+		if (fit->asked[c] && fit->value[c] > 0)
+			printf(", +- %.2g%%, at most %.3g%% of a step (line %d)",
+			       100 * fit->error[c] / fit->value[c],
+			       100 * most->count[c] * fit->value[c] / most->seconds,
+			       t->rows[rests_on(t, c)]->line);
+		printf("%s\n", fit->asked[c] ? "" : " (not fitted)");
+	}
+	printf("\nline   measured  simulated     off  left out\n");
+	for (int i = 0; i < t->n; i++) {
+		const struct orr_measured_step *step = &t->steps[i];
+
+		printf("%4d %8.4g s %8.4g s %+6.2f%%", t->rows[i]->line, step->seconds,
+		       step->simulated_s, off(step->simulated_s, step));
+		if (step->left_out_s > 0)
+			printf("   %+6.2f%%", off(step->left_out_s, step));
+		printf("%s\n", step->apart ? "  (not fitted to)" : "");
+	}
+	printf("\n");
+	write_summary(t, "fitted to:", false, false);
+	write_summary(t, "each left out of its fit:", false, true);
+	write_summary(t, "not fitted to:", true, false);
+}
+
+static json_t *report_json(const struct table *t, const struct orr_fit *fit)
+{
+	json_t *json = json_pack("{s:s, s:i, s:{}, s:[]}", "measured", t->path, "fitted_to",
+				 fit->n_fitted, "constants", "steps");
+
+	for (int c = 0; c < ORR_CONSTANTS && json; c++)
+		orr_json_keep(&json,
+			      json_object_set_new(
+				      json_object_get(json, "constants"), orr_constant_names[c],
+				      json_pack("{s:f, s:f, s:b, s:i}", "value", fit->value[c],
+						"error", fit->error[c], "fitted", fit->asked[c],
+						"line", t->rows[rests_on(t, c)]->line)));
+	for (int i = 0; i < t->n && json; i++) {
+		const struct orr_measured_step *step = &t->steps[i];
+
+		orr_json_keep(&json,
+			      json_array_append_new(
+				      json_object_get(json, "steps"),
+				      json_pack("{s:i, s:f, s:f, s:o, s:b}", "line",
+						t->rows[i]->line, "seconds", step->seconds,
+						"simulated", step->simulated_s, "left_out",
+						step->left_out_s > 0 ? json_real(step->left_out_s)
+								     : json_null(),
+						"fitted", !step->apart)));
+	}
+	return json;
+}
+
+static int write_machine(const char *path, const struct table *t, const struct orr_fit *fit,
+			 struct orr_error *err)
+{
+	struct output_stream s;
+	int n = 1, code;
+	char *text;
+
+	for (int i = 0; i < t->n; i++)
+		if (t->rows[i]->x.pipeline->n_workers > n)
+			n = t->rows[i]->x.pipeline->n_workers;
+	if (!(text = orr_fit_machine(fit, n)))
+		return orr_fail(err, ORR_E_NOMEM, "fit: no memory for a machine");
+	if (!(code = output_begin(&s, path, err))) {
+		fputs(text, s.file);
+		code = output_end(&s, 0, err);
+	}
+	free(text);
+	return code;
+}
+
+int cmd_fit(int argc, char **argv)
+{
+	const struct options a = options_read(
+		VERB_FIT, "MEASURED.csv",
+		"The constants of a machine with which simulated steps are nearest to measured "
+		"ones. A row of the CSV is a step: graph, seconds, and a column for each option "
+		"that "
+		"differs, such as workers; use=check: not fitted to. What a step is off if it was "
+		"left out says how well others are met.",
+		argc, argv);
+	struct orr_error err = {""};
+	struct table t = {.path = a.open.source, .err = &err};
+	struct orr_fit fit = a.fit;
+	int code;
+
+	fit.value[ORR_CONSTANT_WORK] = 1;
+	fit.value[ORR_CONSTANT_LATENCY] = (double)a.open.machine.latency_ns / 1e9;
+	if (a.open.machine.bandwidth_bytes_per_s > 0)
+		fit.value[ORR_CONSTANT_BYTE] = 1 / a.open.machine.bandwidth_bytes_per_s;
+	if (!(code = output_check_file("-o", a.out, &err)) && !(code = read_table(&t)) &&
+	    !(code = orr_fit(&fit, t.steps, t.n, &err))) {
+		if (a.output.json)
+			code = output_json(orr_json_check(report_json(&t, &fit),
+							  "fit: no memory for the report", &err),
+					   &err);
+		else
+			write_report(&t, &fit);
+	}
+	if (!code && a.out)
+		code = write_machine(a.out, &t, &fit, &err);
+	table_fini(&t);
+	return command_end(code, &err);
+}
