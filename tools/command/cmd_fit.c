@@ -7,7 +7,6 @@
 
 #include "command.h"
 #include "options.h"
-#include "base/grow.h"
 #include "base/input_file.h"
 #include "base/json.h"
 #include "base/quantity.h"
@@ -31,7 +30,7 @@ struct table {
 	char *names[MOST_COLUMNS];
 	int n_columns, line;
 	struct measured **rows; /* owned, each: what is opened does not move */
-	int n, room;
+	int n;
 	struct orr_measured_step *steps; /* owned */
 	struct orr_error *err;
 };
@@ -127,8 +126,7 @@ static int read_row(struct table *t, char *line)
 	if (n != t->n_columns)
 		return orr_fail(t->err, ORR_E_INPUT, "%s:%d: %d columns, and the heading has %d",
 				t->path, t->line, n, t->n_columns);
-	if (!orr_grow(&t->rows, t->n, &t->room, sizeof(*t->rows)) ||
-	    !(row = calloc(1, sizeof(*row))))
+	if (!(row = calloc(1, sizeof(*row))))
 		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its rows", t->path);
 	t->rows[t->n++] = row;
 	row->line = t->line;
@@ -158,7 +156,12 @@ static int read_table(struct table *t)
 {
 	int code = orr_input_read(&t->text, NULL, t->path, "a CSV of measured steps", t->err);
 	char *rest = t->text, *line;
+	size_t n_lines = 1;
 
+	for (const char *at = code ? "" : t->text; *at; at++)
+		n_lines += *at == '\n';
+	if (!code && !(t->rows = calloc(n_lines, sizeof(struct measured *))))
+		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its rows", t->path);
 	while (!code && (line = strsep(&rest, "\n"))) {
 		t->line++;
 		line[strcspn(line, "\r")] = '\0';
