@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/quantity.h"
 #include "steps.h"
 
 struct orr_checkpoint {
@@ -94,13 +95,12 @@ static int fail_to_make(const struct orr_folder *folder, const char *name, struc
 
 int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
 {
-	char name[ORR_STEP_NAME];
+	const char *name = orr_step_unfinished_name(step);
 	struct orr_folder folder;
 	int code = orr_folder_open(&folder, path, err);
 
 	if (code)
 		return code;
-	orr_step_unfinished_name(name, step);
 	orr_step_remove(&folder, name);
 	if (mkdirat(folder.fd, name, 0777))
 		code = fail_to_make(&folder, name, err);
@@ -112,13 +112,10 @@ int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
 static int open_unfinished(struct orr_folder *folder, struct orr_folder *unfinished,
 			   const char *path, int64_t step, struct orr_error *err)
 {
-	char name[ORR_STEP_NAME];
 	int code = orr_folder_open(folder, path, err);
 
-	if (code)
-		return code;
-	orr_step_unfinished_name(name, step);
-	if ((code = orr_folder_enter(unfinished, folder, name, err)))
+	if (!code &&
+	    (code = orr_folder_enter(unfinished, folder, orr_step_unfinished_name(step), err)))
 		orr_folder_close(folder);
 	return code;
 }
@@ -128,17 +125,15 @@ int orr_checkpoint_write(const char *path, int64_t step, int number,
 			 struct orr_shard *shard, struct orr_error *err)
 {
 	struct orr_folder folder, unfinished;
-	char name[ORR_STEP_NAME], note[64];
 	int code = open_unfinished(&folder, &unfinished, path, step, err);
 
 	if (code)
 		return code;
-	orr_step_shard_name(name, number);
-	(void)snprintf(note, sizeof(note), "orrery, after step %lld", (long long)step);
 	memset(shard, 0, sizeof(*shard));
 	shard->number = number;
-	code = orr_safetensors_write(&unfinished, name, tensors, n_tensors, note, &shard->n_bytes,
-				     shard->checksum, err);
+	code = orr_safetensors_write(&unfinished, orr_step_shard_name(number), tensors, n_tensors,
+				     orr_text("orrery, after step %lld", (long long)step),
+				     &shard->n_bytes, shard->checksum, err);
 	orr_folder_close(&unfinished);
 	orr_folder_close(&folder);
 	return code;
@@ -173,14 +168,12 @@ static void remove_old(const struct orr_folder *folder, int64_t step, int keep)
 /* The unfinished step takes its name, for good. */
 static int take_name(const struct orr_folder *folder, int64_t step, struct orr_error *err)
 {
-	char name[ORR_STEP_NAME], unfinished[ORR_STEP_NAME];
+	const char *name = orr_step_name(step);
 
-	orr_step_name(name, step);
-	orr_step_unfinished_name(unfinished, step);
 	/* One of the same step is there only where it was not whole, and training went on before
 	 * it. */
 	orr_step_remove(folder, name);
-	if (renameat(folder->fd, unfinished, folder->fd, name))
+	if (renameat(folder->fd, orr_step_unfinished_name(step), folder->fd, name))
 		return fail_to_make(folder, name, err);
 	return orr_folder_settle(folder, err);
 }
@@ -206,13 +199,11 @@ int orr_checkpoint_commit(const char *path, int64_t step, int64_t samples, const
 
 void orr_checkpoint_abandon(const char *path, int64_t step)
 {
-	char name[ORR_STEP_NAME];
 	struct orr_folder folder;
 
 	if (orr_folder_open(&folder, path, NULL))
 		return;
-	orr_step_unfinished_name(name, step);
-	orr_step_remove(&folder, name);
+	orr_step_remove(&folder, orr_step_unfinished_name(step));
 	orr_folder_close(&folder);
 }
 
@@ -255,16 +246,14 @@ static int open_step(struct orr_checkpoint **out, const struct orr_folder *folde
 		     bool whole, struct orr_error *err)
 {
 	struct orr_checkpoint *c = calloc(1, sizeof(*c));
-	char name[ORR_STEP_NAME];
 	json_t *shards;
 	int code;
 
 	if (!c)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", folder->path);
 	c->step = step;
-	orr_step_name(name, step);
 	c->folder.fd = -1;
-	if ((code = orr_folder_enter(&c->folder, folder, name, err)) ||
+	if ((code = orr_folder_enter(&c->folder, folder, orr_step_name(step), err)) ||
 	    (code = orr_manifest_read(&c->manifest, &c->folder, step, err)))
 		goto out;
 	shards = json_object_get(c->manifest, "shards");

@@ -34,15 +34,14 @@ static bool manifest_checksum(char checksum[ORR_CHECKSUM], const json_t *manifes
 static json_t *make_manifest(int64_t step, int64_t samples, const json_t *about,
 			     const struct orr_shard *shards, int n_shards)
 {
-	char checksum[ORR_CHECKSUM], file[ORR_STEP_NAME];
+	char checksum[ORR_CHECKSUM];
 	json_t *list = json_array(), *manifest;
 
-	for (int i = 0; i < n_shards; i++) {
-		orr_step_shard_name(file, shards[i].number);
-		orr_json_append(&list, json_pack("{s:s,s:I,s:s}", "file", file, "bytes",
+	for (int i = 0; i < n_shards; i++)
+		orr_json_append(&list, json_pack("{s:s,s:I,s:s}", "file",
+						 orr_step_shard_name(shards[i].number), "bytes",
 						 (json_int_t)shards[i].n_bytes, "xxh3_128",
 						 shards[i].checksum));
-	}
 	manifest = json_pack("{s:s,s:i,s:I,s:I,s:O,s:o}", "format", FORMAT, "version", VERSION,
 			     "step", (json_int_t)step, "samples", (json_int_t)samples, "about",
 			     about, "shards", list);

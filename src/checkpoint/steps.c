@@ -9,23 +9,26 @@
 #include <unistd.h>
 
 #include "base/grow.h"
+#include "base/quantity.h"
 #include "base/sort.h"
+
+#define SHARD "shard-%lld.safetensors"
 
 /* ---- names ---- */
 
-void orr_step_name(char name[ORR_STEP_NAME], int64_t step)
+const char *orr_step_name(int64_t step)
 {
-	(void)snprintf(name, ORR_STEP_NAME, "step-%08lld", (long long)step);
+	return orr_text("step-%08lld", (long long)step);
 }
 
-void orr_step_unfinished_name(char name[ORR_STEP_NAME], int64_t step)
+const char *orr_step_unfinished_name(int64_t step)
 {
-	(void)snprintf(name, ORR_STEP_NAME, ".step-%08lld.tmp", (long long)step);
+	return orr_text(".step-%08lld.tmp", (long long)step);
 }
 
-void orr_step_shard_name(char name[ORR_STEP_NAME], int number)
+const char *orr_step_shard_name(int64_t number)
 {
-	(void)snprintf(name, ORR_STEP_NAME, "shard-%d.safetensors", number);
+	return orr_text(SHARD, (long long)number);
 }
 
 /* The number after the first `skip` characters, 0 or more; -1: none, or one that fits nothing. */
@@ -44,30 +47,25 @@ static int64_t number_in(const char *name, size_t skip)
 static int64_t step_of(const char *name)
 {
 	int64_t step = number_in(name, strlen("step-"));
-	char written[ORR_STEP_NAME];
 
-	orr_step_name(written, step);
-	return strcmp(name, written) ? -1 : step;
+	return strcmp(name, orr_step_name(step)) ? -1 : step;
 }
 
 static bool is_unfinished(const char *name)
 {
 	int64_t step = number_in(name, strlen(".step-"));
-	char written[ORR_STEP_NAME];
 
-	orr_step_unfinished_name(written, step);
-	return step >= 0 && !strcmp(name, written);
+	return step >= 0 && !strcmp(name, orr_step_unfinished_name(step));
 }
 
+/* In memory of its own: it is asked of every file while others hold a step's name. */
 bool orr_step_is_shard(const char *name)
 {
 	int64_t number = number_in(name, strlen("shard-"));
-	char written[ORR_STEP_NAME];
+	char written[48];
 
-	if (number < 0 || number > INT_MAX)
-		return false;
-	orr_step_shard_name(written, (int)number);
-	return !strcmp(name, written);
+	(void)snprintf(written, sizeof(written), SHARD, (long long)number);
+	return number >= 0 && number <= INT_MAX && !strcmp(name, written);
 }
 
 /* ---- which there are ---- */
@@ -139,12 +137,9 @@ void orr_step_remove(const struct orr_folder *folder, const char *name)
 
 void orr_step_drop(const struct orr_folder *folder, int64_t step)
 {
-	char name[ORR_STEP_NAME], unfinished[ORR_STEP_NAME];
-	mode_t kind;
+	const char *name = orr_step_name(step), *unfinished = orr_step_unfinished_name(step);
+	mode_t kind = kind_of(folder, name);
 
-	orr_step_name(name, step);
-	orr_step_unfinished_name(unfinished, step);
-	kind = kind_of(folder, name);
 	if ((kind == S_IFDIR || kind == S_IFLNK) &&
 	    !renameat(folder->fd, name, folder->fd, unfinished))
 		orr_step_remove(folder, unfinished);

@@ -3,12 +3,12 @@
 #include "orrery/orrery.h"
 #include "folder.h"
 
-#define ORR_STEP_NAME 32 /* room for any name below */
 #define ORR_STEP_MANIFEST "manifest.json"
 
-void orr_step_name(char name[ORR_STEP_NAME], int64_t step);            /* step-00000120 */
-void orr_step_unfinished_name(char name[ORR_STEP_NAME], int64_t step); /* .step-00000120.tmp */
-void orr_step_shard_name(char name[ORR_STEP_NAME], int number);        /* shard-0.safetensors */
+/* See orr_text(). */
+const char *orr_step_name(int64_t step);            /* step-00000120 */
+const char *orr_step_unfinished_name(int64_t step); /* .step-00000120.tmp */
+const char *orr_step_shard_name(int64_t number);    /* shard-0.safetensors */
 bool orr_step_is_shard(const char *name);
 
 /* All that have the name of a step, the newest first; *steps is the caller's. */
