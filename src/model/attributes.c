@@ -443,11 +443,10 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 {
 	const struct attribute *a = find(name);
 	const struct orr_attribute *own;
-	char start[256], place[320]; /* "file.dot:12: node fc1: features" */
+	/* "file.dot:12: node fc1: features" */
+	const char *place = orr_text("%s: %.60s", orr_location(file, line, o->is.name), name);
 	void *field = (char *)&o->is + (a ? a->offset : 0);
 
-	(void)snprintf(place, sizeof(place), "%s: %.60s",
-		       orr_location(start, sizeof(start), file, line, o->is.name), name);
 	for (own = own_of(o->is.instance ? o->is.instance->op : NULL); own->name; own++)
 		if (strcmp(own->name, name) == 0)
 			return set_own(&o->is, own, text, place, err);

@@ -1,18 +1,39 @@
 #include "draft.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
-#include "operator.h"
+#include "base/quantity.h"
 
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
-	*draft = (struct orr_draft){.name = strdup(name), .length_exponent = -1};
-	if (!draft->name)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", name);
-	return 0;
+	*draft = (struct orr_draft){.name = strdup(name), .length_exponent = -1, .err = err};
+	return draft->name ? 0
+			   : orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to read it", name);
+}
+
+int orr_draft_fail(struct orr_draft *draft, int code, const char *format, ...)
+{
+	va_list args;
+
+	if (draft->err) {
+		va_start(args, format);
+		(void)vsnprintf(draft->err->msg, sizeof(draft->err->msg), format, args);
+		va_end(args);
+	}
+	return orr_draft_keep(draft, code);
+}
+
+int orr_draft_keep(struct orr_draft *draft, int code)
+{
+	if (code && !draft->code) {
+		draft->code = code;
+		draft->err = NULL;
+	}
+	return draft->code;
 }
 
 void orr_draft_fini(struct orr_draft *draft)
@@ -33,25 +54,30 @@ void orr_draft_fini(struct orr_draft *draft)
 	*draft = (struct orr_draft){0};
 }
 
-static int no_memory(const struct orr_draft *draft, struct orr_error *err)
+/* Room for one more in one of its arrays, and a copy of the name (NULL: none); false: the draft has
+ * failed. */
+static bool reserve(struct orr_draft *draft, void *array, int n, int *room, size_t size,
+		    const char *name, char **copy)
 {
-	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its %d operators and %d edges",
-			draft->name, draft->n_operators, draft->n_edges);
+	if (!draft->code && (!orr_grow(array, n, room, size) || (name && !(*copy = strdup(name)))))
+		orr_draft_fail(draft, ORR_E_NOMEM,
+			       "%s: no memory for its %d operators and %d edges", draft->name,
+			       draft->n_operators, draft->n_edges);
+	return !draft->code;
 }
 
-int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr_error *err)
+struct orr_draft_operator *orr_draft_add_operator(struct orr_draft *draft, const char *name)
 {
-	int n = draft->n_operators;
 	struct orr_draft_operator *o;
-	char *copy;
+	char *copy = NULL;
 
-	if (n >= ORR_MOST_OPERATORS)
-		return orr_fail(err, ORR_E_INPUT, "%s: more than %d operators", draft->name,
-				ORR_MOST_OPERATORS);
-	if (!orr_grow(&draft->operators, n, &draft->operator_room, sizeof(*o)) ||
-	    !(copy = strdup(name)))
-		return no_memory(draft, err);
-	o = &draft->operators[n];
+	if (draft->n_operators >= ORR_MOST_OPERATORS)
+		orr_draft_fail(draft, ORR_E_INPUT, "%s: more than %d operators", draft->name,
+			       ORR_MOST_OPERATORS);
+	if (!reserve(draft, &draft->operators, draft->n_operators, &draft->operator_room,
+		     sizeof(*o), name, &copy))
+		return NULL;
+	o = &draft->operators[draft->n_operators++];
 	*o = (struct orr_draft_operator){.block = -1, .repeat = 1};
 	o->is = (struct orr_operator){.name = copy,
 				      .encoder = -1,
@@ -61,63 +87,56 @@ int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr
 				      .mean_growth = 1,
 				      .weight_ns = -1,
 				      .update_ns = -1};
-	draft->n_operators++;
-	return 0;
+	return o;
 }
 
-int orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read, struct orr_error *err)
+void orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read)
 {
-	int n = draft->n_edges;
-
-	if (n >= ORR_MOST_EDGES)
-		return orr_fail(err, ORR_E_INPUT, "%s: more than %d edges", draft->name,
-				ORR_MOST_EDGES);
-	if (!orr_grow(&draft->edges, n, &draft->edge_room, sizeof(*draft->edges)))
-		return no_memory(draft, err);
-	draft->edges[draft->n_edges++] = (struct orr_draft_edge){from, to, read};
-	return 0;
+	if (draft->n_edges >= ORR_MOST_EDGES)
+		orr_draft_fail(draft, ORR_E_INPUT, "%s: more than %d edges", draft->name,
+			       ORR_MOST_EDGES);
+	if (reserve(draft, &draft->edges, draft->n_edges, &draft->edge_room, sizeof(*draft->edges),
+		    NULL, NULL))
+		draft->edges[draft->n_edges++] = (struct orr_draft_edge){from, to, read};
 }
 
-int orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
-			struct orr_error *err)
+struct orr_draft_block *orr_draft_add_block(struct orr_draft *draft, const char *name, int parent)
 {
-	char *copy;
+	struct orr_draft_block *block;
+	char *copy = NULL;
 
-	if (!orr_grow(&draft->blocks, draft->n_blocks, &draft->block_room,
-		      sizeof(*draft->blocks)) ||
-	    !(copy = strdup(name)))
-		return no_memory(draft, err);
-	draft->blocks[draft->n_blocks++] = (struct orr_draft_block){
+	if (!reserve(draft, &draft->blocks, draft->n_blocks, &draft->block_room, sizeof(*block),
+		     name, &copy))
+		return NULL;
+	block = &draft->blocks[draft->n_blocks++];
+	*block = (struct orr_draft_block){
 		.name = copy, .parent = parent, .encoder = -1, .repeat = 1, .length_exponent = -1};
-	return 0;
+	return block;
 }
 
-int orr_draft_add_encoder(struct orr_draft *draft, const char *name, struct orr_error *err)
+void orr_draft_add_encoder(struct orr_draft *draft, const char *name)
 {
-	char *copy;
+	char *copy = NULL;
 
-	if (!orr_grow(&draft->encoders, draft->n_encoders, &draft->encoder_room, sizeof(copy)) ||
-	    !(copy = strdup(name)))
-		return no_memory(draft, err);
-	draft->encoders[draft->n_encoders++] = copy;
-	return 0;
+	if (reserve(draft, &draft->encoders, draft->n_encoders, &draft->encoder_room, sizeof(copy),
+		    name, &copy))
+		draft->encoders[draft->n_encoders++] = copy;
 }
 
-const char *orr_location(char *buffer, size_t size, const char *file, int line,
-			 const char *operator)
+const char *orr_location(const char *file, int line, const char *operator)
 {
-	if (line > 0)
-		(void)snprintf(buffer, size, "%.150s:%d: node %.80s", file, line, operator);
-	else
-		(void)snprintf(buffer, size, "%.150s: node %.80s", file, operator);
-	return buffer;
+	return line > 0 ? orr_text("%.150s:%d: node %.80s", file, line, operator)
+			: orr_text("%.150s: node %.80s", file, operator);
 }
 
-int orr_operator_fail(const struct orr_graph *g, const struct orr_operator *o,
-		      struct orr_error *err, const char *why)
+int orr_operator_fail(const char *graph, const struct orr_operator *o, struct orr_error *err,
+		      const char *why, ...)
 {
-	char place[256];
+	char text[sizeof(err->msg)];
+	va_list args;
 
-	return orr_fail(err, ORR_E_INPUT, "%s: %s",
-			orr_location(place, sizeof(place), g->name, o->line, o->name), why);
+	va_start(args, why);
+	(void)vsnprintf(text, sizeof(text), why, args);
+	va_end(args);
+	return orr_fail(err, ORR_E_INPUT, "%s: %s", orr_location(graph, o->line, o->name), text);
 }

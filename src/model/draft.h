@@ -49,47 +49,57 @@ struct orr_draft {
 	int n_blocks, block_room;
 	char **encoders; /* owned */
 	int n_encoders, encoder_room;
+	int code;              /* of the first failure: nothing is added after it, */
+	struct orr_error *err; /* nor written here */
 };
 
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err);
 void orr_draft_fini(struct orr_draft *draft);
 
+/* As orr_fail(), of the draft: returns its code. */
+int orr_draft_fail(struct orr_draft *draft, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The same of what has returned this code, and its message in draft->err, or 0. */
+int orr_draft_keep(struct orr_draft *draft, int code);
+
 /* Each adds one, copying its strings; its number is the previous n_.... An operator comes as a
- * study operator without costs (forward, backward and sizes 0, weight -1), in no block. */
-int orr_draft_add_operator(struct orr_draft *draft, const char *name, struct orr_error *err);
-int orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read, struct orr_error *err);
-int orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
-			struct orr_error *err);
-int orr_draft_add_encoder(struct orr_draft *draft, const char *name, struct orr_error *err);
+ * study operator without costs (forward, backward and sizes 0, weight -1), in no block; NULL where
+ * the draft has failed, as for a block. */
+struct orr_draft_operator *orr_draft_add_operator(struct orr_draft *draft, const char *name);
+void orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read);
+struct orr_draft_block *orr_draft_add_block(struct orr_draft *draft, const char *name, int parent);
+void orr_draft_add_encoder(struct orr_draft *draft, const char *name);
 
 /* Unfold every repeat: afterwards each is 1. */
-int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err);
+int orr_draft_unfold(struct orr_draft *draft);
 
-/* Number topologically, refuse cycles and double edges, infer shapes. Takes the draft's contents,
- * which is empty afterwards but must still be finished with. */
-int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft, struct orr_error *err);
+/* Number topologically, refuse cycles and double edges, infer shapes, unless the draft has failed.
+ * Takes its contents, which is empty afterwards but must still be finished with. */
+int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft);
 
-/* The readers. text ends with a zero; name stands in the messages. */
-int orr_dot_read(struct orr_draft *draft, const char *text, struct orr_error *err);
+/* The readers. text ends with a zero. */
+void orr_dot_read(struct orr_draft *draft, const char *text);
 bool orr_pipedream_is(const char *text);
-int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_error *err);
+void orr_pipedream_read(struct orr_draft *draft, const char *text);
 bool orr_study_is(const char *text);
-int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *err);
+void orr_study_read(struct orr_draft *draft, const char *text);
 
 /* Shapes, from the operators in topological order with their inputs; see shapes.c. */
 int orr_graph_infer(struct orr_graph *g, struct orr_error *err);
 /* Every operator's `tied`. Refuses names that one operator has alone, and operators that cannot
  * have one set of parameters. */
 int orr_graph_tie(struct orr_graph *g, struct orr_error *err);
+/* Free what o owns. */
+void orr_operator_fini(struct orr_operator *o);
 /* Refuse costs whose sum over the graph could overflow later. */
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err);
 
 /* "4" or "4:copied", a split; what begins the message. */
 int orr_attribute_split(int *t, bool *copied, const char *text, const char *what,
 			struct orr_error *err);
-/* "file.dot:12: node fc1", the start of a message. Returns buffer. */
-const char *orr_location(char *buffer, size_t size, const char *file, int line,
-			 const char *operator);
-/* Refuse o as the input that it is: why, after its place in the file. */
-int orr_operator_fail(const struct orr_graph *g, const struct orr_operator *o,
-		      struct orr_error *err, const char *why);
+/* "file.dot:12: node fc1", the start of a message; see orr_text(). */
+const char *orr_location(const char *file, int line, const char *operator);
+/* Refuse o of the graph of that name as the input that it is: why, in the manner of printf, after
+ * its place in the file. */
+int orr_operator_fail(const char *graph, const struct orr_operator *o, struct orr_error *err,
+		      const char *why, ...) __attribute__((format(printf, 4, 5)));

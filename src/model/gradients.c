@@ -83,7 +83,7 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 	for (int i = g->n_operators - 1; i >= 0 && !code; i--) {
 		look_down(&g->operators[i], found, &found[i]);
 		if (!found[i].reached && wants_gradient(&g->operators[i]))
-			code = orr_operator_fail(g, &g->operators[i], err,
+			code = orr_operator_fail(g->name, &g->operators[i], err,
 						 "it is trained, and no gradient reaches it, since "
 						 "edges after it say gradient=false: make it "
 						 "frozen=true, or let a gradient through");

@@ -36,10 +36,9 @@ bool orr_pipedream_is(const char *text)
 	return dashes && memmem(dashes, length - (size_t)(dashes - line), MARK, strlen(MARK));
 }
 
-static int fail_line(const struct orr_draft *draft, int line, struct orr_error *err,
-		     const char *text)
+static void fail_line(struct orr_draft *draft, int line, const char *text)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s:%d: %s", draft->name, line, text);
+	orr_draft_fail(draft, ORR_E_INPUT, "%s:%d: %s", draft->name, line, text);
 }
 
 /* The value of key in text, up to a comma outside brackets, in value. */
@@ -104,6 +103,20 @@ static int read_size(int64_t *bytes, const char *text, const char *key, const ch
 	return code;
 }
 
+static int read_costs(struct orr_operator *o, const char *costs, const char *place,
+		      struct orr_error *err)
+{
+	int code;
+
+	if ((code = read_time(&o->forward_ns, costs, MARK, place, err)) ||
+	    (code = read_time(&o->backward_ns, costs, "backward_compute_time=", place, err)) ||
+	    (code = read_size(&o->activation_bytes, costs, "activation_size=", place, err)) ||
+	    (code = read_size(&o->parameter_bytes, costs, "parameter_size=", place, err)))
+		return code;
+	o->stash_bytes = o->activation_bytes;
+	return 0;
+}
+
 /* One that can be written as DOT and read again. */
 static bool is_name(const char *text)
 {
@@ -116,47 +129,40 @@ static bool is_name(const char *text)
 }
 
 /* line: "node1 -- description -- costs [-- stage_id=k]"; changed. */
-static int read_operator(struct orr_draft *draft, char *line, int number, struct orr_error *err)
+static void read_operator(struct orr_draft *draft, char *line, int number)
 {
 	char *label = strstr(line, DASHES), *costs = label ? strstr(label, DASHES MARK) : NULL;
-	char value[32], place[256];
-	struct orr_operator *o;
+	struct orr_error *err = draft->err;
+	struct orr_draft_operator *added;
+	const char *place;
+	char value[32];
 	int64_t stage;
-	int code;
 
-	if (!costs || costs == label)
-		return fail_line(
-			draft, number, err,
-			"no operator: say NAME -- DESCRIPTION -- forward_compute_time=..., ...");
+	if (!costs || costs == label) {
+		fail_line(draft, number,
+			  "no operator: say NAME -- DESCRIPTION -- forward_compute_time=..., ...");
+		return;
+	}
 	*label = *costs = '\0';
 	label += strlen(DASHES);
 	costs += strlen(DASHES);
 	if (!is_name(line))
-		return fail_line(
-			draft, number, err,
-			"a name may not be empty or hold blanks, control characters, \" or \\");
-	code = orr_draft_add_operator(draft, line, err);
-	if (code)
-		return code;
-	o = &draft->operators[draft->n_operators - 1].is;
-	o->line = number;
-	o->label = strdup(label);
-	if (!o->label)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its labels", draft->name);
+		fail_line(draft, number,
+			  "a name may not be empty or hold blanks, control characters, \" or \\");
+	if (!(added = orr_draft_add_operator(draft, line)))
+		return;
+	added->is.line = number;
+	if (!(added->is.label = strdup(label)))
+		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its labels", draft->name);
 	if (strncmp(label, "Input", 5) == 0)
-		return 0;
-	(void)orr_location(place, sizeof(place), draft->name, number, line);
-	if ((code = read_time(&o->forward_ns, costs, MARK, place, err)) ||
-	    (code = read_time(&o->backward_ns, costs, "backward_compute_time=", place, err)) ||
-	    (code = read_size(&o->activation_bytes, costs, "activation_size=", place, err)) ||
-	    (code = read_size(&o->parameter_bytes, costs, "parameter_size=", place, err)))
-		return code;
-	o->stash_bytes = o->activation_bytes;
-	if (!find_value(costs, "stage_id=", value, sizeof(value)))
-		return 0;
-	code = orr_count_parse(&stage, value, 0, ORR_MOST_OPERATORS - 1, place, err);
-	o->stage = code ? -1 : (int)stage;
-	return code;
+		return;
+	place = orr_location(draft->name, number, line);
+	if (orr_draft_keep(draft, read_costs(&added->is, costs, place, err)) ||
+	    !find_value(costs, "stage_id=", value, sizeof(value)))
+		return;
+	if (!orr_draft_keep(draft,
+			    orr_count_parse(&stage, value, 0, ORR_MOST_OPERATORS - 1, place, err)))
+		added->is.stage = (int)stage;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -165,73 +171,74 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Edges come after all operators, in PipeDream's own files too. */
-static int sort_names(struct names *names, const struct orr_draft *draft, struct orr_error *err)
+static void sort_names(struct names *names, struct orr_draft *draft)
 {
 	names->sorted = calloc((size_t)draft->n_operators + 1, sizeof(*names->sorted));
-	if (!names->sorted)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its names", draft->name);
+	if (!names->sorted) {
+		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its names", draft->name);
+		return;
+	}
 	names->n = draft->n_operators;
 	for (int i = 0; i < names->n; i++)
 		names->sorted[i] = (struct name){draft->operators[i].is.name, i};
 	qsort(names->sorted, (size_t)names->n, sizeof(*names->sorted), compare_names);
 	for (int i = 1; i < names->n; i++)
 		if (compare_names(&names->sorted[i - 1], &names->sorted[i]) == 0)
-			return fail_line(
-				draft, draft->operators[names->sorted[i].operator].is.line, err,
-				"an operator of this name is there already: rename one");
-	return 0;
+			fail_line(draft, draft->operators[names->sorted[i].operator].is.line,
+				  "an operator of this name is there already: rename one");
 }
 
-static int read_edge(struct orr_draft *draft, const struct names *names, char *line, int number,
-		     struct orr_error *err)
+static void read_edge(struct orr_draft *draft, const struct names *names, char *line, int number)
 {
 	char *dashes = strstr(line, DASHES);
 	struct name from, to, *a, *b;
 
-	if (!dashes)
-		return fail_line(draft, number, err, "no edge: say NAME -- NAME");
+	if (!dashes) {
+		fail_line(draft, number, "no edge: say NAME -- NAME");
+		return;
+	}
 	*dashes = '\0';
 	from.name = line;
 	to.name = dashes + strlen(DASHES);
 	a = bsearch(&from, names->sorted, (size_t)names->n, sizeof(from), compare_names);
 	b = bsearch(&to, names->sorted, (size_t)names->n, sizeof(to), compare_names);
-	if (!a || !b)
-		return orr_fail(err, ORR_E_INPUT, "%s:%d: no operator is called %.80s", draft->name,
-				number, a ? to.name : from.name);
-	return orr_draft_add_edge(draft, a->operator, b->operator, - 1, err);
+	if (a && b)
+		orr_draft_add_edge(draft, a->operator, b->operator, - 1);
+	else
+		orr_draft_fail(draft, ORR_E_INPUT, "%s:%d: no operator is called %.80s",
+			       draft->name, number, a ? to.name : from.name);
 }
 
-int orr_pipedream_read(struct orr_draft *draft, const char *text, struct orr_error *err)
+void orr_pipedream_read(struct orr_draft *draft, const char *text)
 {
 	struct names names = {NULL, 0};
 	char *copy = strdup(text), *next = copy, *line;
-	int number = 0, code = 0;
 	size_t length;
 
 	if (!copy)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", draft->name);
-	while ((line = strsep(&next, "\n")) && !code) {
-		number++;
+		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to read it", draft->name);
+	for (int number = 1; !draft->code && (line = strsep(&next, "\n")); number++) {
 		length = strlen(line);
 		while (length > 0 && isspace((unsigned char)line[length - 1]))
 			line[--length] = '\0';
 		if (length == 0)
 			continue;
 		if (!isspace((unsigned char)*line)) {
-			code = names.sorted ? fail_line(draft, number, err,
-							"an operator after the edges: move it up, "
-							"or indent it if it is an edge")
-					    : read_operator(draft, line, number, err);
+			if (names.sorted)
+				fail_line(draft, number,
+					  "an operator after the edges: move it up, or indent it "
+					  "if it is an edge");
+			else
+				read_operator(draft, line, number);
 			continue;
 		}
 		if (!names.sorted)
-			code = sort_names(&names, draft, err);
-		if (!code)
-			code = read_edge(draft, &names, line + strspn(line, " \t"), number, err);
+			sort_names(&names, draft);
+		if (!draft->code)
+			read_edge(draft, &names, line + strspn(line, " \t"), number);
 	}
-	if (!code && !names.sorted)
-		code = sort_names(&names, draft, err);
+	if (!draft->code && !names.sorted)
+		sort_names(&names, draft);
 	free(names.sorted);
 	free(copy);
-	return code;
 }

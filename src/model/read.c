@@ -64,9 +64,9 @@ int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error 
 	int code;
 
 	if (orr_study_is(source)) {
-		if (!(code = orr_draft_init(&draft, source, err)) &&
-		    !(code = orr_study_read(&draft, source, err)))
-			code = orr_draft_finish(out, &draft, err);
+		if (!orr_draft_init(&draft, source, err))
+			orr_study_read(&draft, source);
+		code = orr_draft_finish(out, &draft);
 		orr_draft_fini(&draft);
 		return code;
 	}
@@ -94,10 +94,13 @@ int orr_graph_parse(struct orr_graph **out, const char *name, const char *text,
 		err = &unheard;
 	if ((code = orr_text_check(&text, name, err)) || (code = orr_draft_init(&draft, name, err)))
 		return orr_text_fail(code, err);
-	code = orr_pipedream_is(text) ? orr_pipedream_read(&draft, text, err)
-				      : orr_dot_read(&draft, text, err);
-	if (!code && !(code = draft.data ? orr_input_name(draft.data, err) : 0))
-		code = orr_draft_finish(out, &draft, err);
+	if (orr_pipedream_is(text))
+		orr_pipedream_read(&draft, text);
+	else
+		orr_dot_read(&draft, text);
+	if (!draft.code && draft.data)
+		orr_draft_keep(&draft, orr_input_name(draft.data, err));
+	code = orr_draft_finish(out, &draft);
 	orr_draft_fini(&draft);
 	return orr_text_fail(code, err);
 }

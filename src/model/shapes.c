@@ -16,29 +16,22 @@
 static int check_floats(const struct orr_graph *g, const struct orr_operator *o, int64_t floats,
 			struct orr_error *err)
 {
-	char text[160], size[40];
-
 	if (floats <= ORR_MOST_FLOATS || o->instance->op->opaque)
 		return 0;
-	(void)snprintf(
-		text, sizeof(text),
+	return orr_operator_fail(
+		g->name, o, err,
 		"%lld numbers a sample, which are %s, and 1 TiB are the most: make it smaller",
-		(long long)floats,
-		orr_size_print(size, sizeof(size), floats * (int64_t)sizeof(float)));
-	return orr_operator_fail(g, o, err, text);
+		(long long)floats, orr_size_text(floats * (int64_t)sizeof(float)));
 }
 
 /* "1 operator", "2 operators or more", "3 or 4 operators". */
-static const char *count_text(char *text, size_t size, const struct orr_op *op)
+static const char *count_text(const struct orr_op *op)
 {
 	if (!op->most_inputs)
-		(void)snprintf(text, size, "%d operators or more", op->least_inputs);
-	else if (op->most_inputs > op->least_inputs)
-		(void)snprintf(text, size, "%d or %d operators", op->least_inputs, op->most_inputs);
-	else
-		(void)snprintf(text, size, "%d operator%s", op->least_inputs,
-			       op->least_inputs == 1 ? "" : "s");
-	return text;
+		return orr_text("%d operators or more", op->least_inputs);
+	return op->most_inputs > op->least_inputs
+		       ? orr_text("%d or %d operators", op->least_inputs, op->most_inputs)
+		       : orr_count_text(op->least_inputs, "operator");
 }
 
 static int check_n_inputs(const struct orr_graph *g, const struct orr_operator *o,
@@ -46,24 +39,21 @@ static int check_n_inputs(const struct orr_graph *g, const struct orr_operator *
 {
 	const struct orr_op *op = o->instance->op;
 	const char *are = o->n_inputs == 1 ? "is" : "are";
-	char text[256], count[40];
 
 	if (op->input && o->n_inputs > 0)
-		return orr_operator_fail(g, o, err,
+		return orr_operator_fail(g->name, o, err,
 					 "an input reads the data: take the edges into it away");
 	if (o->n_inputs >= op->least_inputs && (!op->most_inputs || o->n_inputs <= op->most_inputs))
 		return 0;
-	count_text(count, sizeof(count), op);
 	if (op->inputs)
-		(void)snprintf(text, sizeof(text),
-			       "%s reads %s, %s, and there %s %d: give it %d edges", op->name,
-			       count, op->inputs, are, o->n_inputs, op->least_inputs);
-	else
-		(void)snprintf(text, sizeof(text), "%s reads %s, and there %s %d: %s", op->name,
-			       count, are, o->n_inputs,
-			       op->most_inputs == 1 ? "give it 1 edge (add or concat join several)"
-						    : "give it more edges");
-	return orr_operator_fail(g, o, err, text);
+		return orr_operator_fail(
+			g->name, o, err, "%s reads %s, %s, and there %s %d: give it %d edges",
+			op->name, count_text(op), op->inputs, are, o->n_inputs, op->least_inputs);
+	return orr_operator_fail(g->name, o, err, "%s reads %s, and there %s %d: %s", op->name,
+				 count_text(op), are, o->n_inputs,
+				 op->most_inputs == 1
+					 ? "give it 1 edge (add or concat join several)"
+					 : "give it more edges");
 }
 
 static int give_inputs(const struct orr_graph *g, struct orr_operator *o, const char **names,
@@ -119,7 +109,7 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 	if ((code = check_n_inputs(g, o, err)) || (code = give_inputs(g, o, names, err)))
 		return code;
 	if (!orr_instance_infer(is, names, text, sizeof(text)))
-		return orr_operator_fail(g, o, err, text);
+		return orr_operator_fail(g->name, o, err, "%s", text);
 	o->gather = o->gather || is->op->whole_minibatch;
 	o->width = orr_shape_floats(is->output);
 	o->rows = is->output.rows;
@@ -218,7 +208,7 @@ int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 
 	for (int i = 0; i < g->n_operators; i++)
 		if (!adds_up(&g->operators[i], sums))
-			return orr_operator_fail(g, &g->operators[i], err,
+			return orr_operator_fail(g->name, &g->operators[i], err,
 						 "the costs of the graph add up to more than 2^60 "
 						 "up to here: make it smaller");
 	if (g->overhead_ns > SUM_MOST / g->n_operators)
@@ -239,7 +229,7 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 
 		if (orr_operator_is_study(o) != study)
 			return orr_operator_fail(
-				g, o, err,
+				g->name, o, err,
 				study ? "computes, and other operators have costs only: give every "
 					"operator an op, or none"
 				      : "has costs only, and other operators compute: give every "
@@ -252,10 +242,11 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 		       (o->instance->op->opaque && n_readers[i] == 0);
 		if (orr_operator_is_loss(o) && n_readers[i] > 0)
 			return orr_operator_fail(
-				g, o, err, "a loss ends the model: take the edges out of it away");
+				g->name, o, err,
+				"a loss ends the model: take the edges out of it away");
 		if (!orr_operator_is_loss(o) && !o->instance->op->opaque && n_readers[i] == 0)
 			return orr_operator_fail(
-				g, o, err,
+				g->name, o, err,
 				"nothing reads it: add an edge to what should, or take it away (a "
 				"model ends in a loss, such as mse)");
 	}

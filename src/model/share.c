@@ -1,18 +1,16 @@
 /* Operators that share one set of parameters. */
 #include "draft.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/quantity.h"
 
 static int refuse(const struct orr_graph *g, const struct orr_operator *o, const char *why,
 		  struct orr_error *err)
 {
-	char place[256];
-
-	return orr_fail(err, ORR_E_INPUT, "%s: share=%.60s: %s, or take share away",
-			orr_location(place, sizeof(place), g->name, o->line, o->name), o->share,
-			why);
+	return orr_operator_fail(g->name, o, err, "share=%.60s: %s, or take share away", o->share,
+				 why);
 }
 
 /* Tensors of the same sizes, whatever reads them: an embedding's and a linear's may be tied. */
@@ -40,17 +38,16 @@ static int check(const struct orr_graph *g, const struct orr_operator *first,
 			      : !same || o->parameter_bytes != first->parameter_bytes
 				      ? "have another shape or size"
 				      : NULL;
-	char why[256];
 
 	for (int i = 0; o->instance && i < o->instance->n_parameters; i++)
 		if (o->instance->parameters[i].role == ORR_ROLE_AVERAGED)
 			return refuse(g, o, "its running means are of one operator alone", err);
 	if (!differs)
 		return 0;
-	(void)snprintf(why, sizeof(why),
-		       "the parameters of node %.60s in line %d %s: make both nodes alike",
-		       first->name, first->line, differs);
-	return refuse(g, o, why, err);
+	return refuse(g, o,
+		      orr_text("the parameters of node %.60s in line %d %s: make both nodes alike",
+			       first->name, first->line, differs),
+		      err);
 }
 
 struct named {

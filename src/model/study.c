@@ -18,94 +18,85 @@ bool orr_study_is(const char *text)
 	       strncmp(text, TOWERS, strlen(TOWERS)) == 0;
 }
 
-/* n operators in a row, NAME.0 to NAME.n-1, in block; *last: the number of the last. */
-static int add_row(struct orr_draft *draft, const char *name, int64_t n, int block, int *last,
-		   struct orr_error *err)
+/* n operators in a row, NAME.0 to NAME.n-1, in block; the number of the last. */
+static int add_row(struct orr_draft *draft, const char *name, int64_t n, int block)
 {
-	struct orr_draft_operator *o;
-	char full[64];
-	int code;
+	for (int64_t i = 0; i < n && !draft->code; i++) {
+		struct orr_draft_operator *o =
+			orr_draft_add_operator(draft, orr_text("%s.%lld", name, (long long)i));
 
-	for (int64_t i = 0; i < n; i++) {
-		(void)snprintf(full, sizeof(full), "%s.%lld", name, (long long)i);
-		if ((code = orr_draft_add_operator(draft, full, err)))
-			return code;
-		*last = draft->n_operators - 1;
-		o = &draft->operators[*last];
+		if (!o)
+			break;
 		o->block = block;
 		o->is.forward_ns = o->is.backward_ns = ORR_UNIT_NS;
-		if (i > 0 && (code = orr_draft_add_edge(draft, *last - 1, *last, -1, err)))
-			return code;
+		if (i > 0)
+			orr_draft_add_edge(draft, draft->n_operators - 2, draft->n_operators - 1,
+					   -1);
 	}
-	return 0;
+	return draft->n_operators - 1;
 }
 
-static int add_tower(struct orr_draft *draft, const char *text, int number, int *last,
-		     struct orr_error *err)
+/* What a text says is their number; 0: it is refused. */
+static int64_t read_number(struct orr_draft *draft, const char *text)
 {
+	int64_t n = 0;
+
+	orr_draft_keep(draft,
+		       orr_count_parse(&n, text, 1, ORR_MOST_OPERATORS, draft->name, draft->err));
+	return n;
+}
+
+static int add_tower(struct orr_draft *draft, const char *text, int number)
+{
+	int64_t n = read_number(draft, text);
+	struct orr_draft_block *block;
 	char name[32];
-	int64_t n;
-	int code;
 
 	(void)snprintf(name, sizeof(name), "tower%d", number);
-	if ((code = orr_count_parse(&n, text, 1, ORR_MOST_OPERATORS, draft->name, err)) ||
-	    (code = orr_draft_add_encoder(draft, name, err)) ||
-	    (code = orr_draft_add_block(draft, name, -1, err)))
-		return code;
-	draft->blocks[number].encoder = number;
-	return add_row(draft, name, n, number, last, err);
+	orr_draft_add_encoder(draft, name);
+	if ((block = orr_draft_add_block(draft, name, -1)))
+		block->encoder = number;
+	return add_row(draft, name, n, number);
 }
 
 /* text: "3,1/2"; changed. */
-static int read_towers(struct orr_draft *draft, char *text, struct orr_error *err)
+static void read_towers(struct orr_draft *draft, char *text)
 {
 	char *slash = strchr(text, '/'), *tower, *next = text;
 	int *last = calloc(strlen(text) + 1, sizeof(*last));
-	int n_towers = 0, first_trunk, end, code = 0;
-	int64_t trunk;
+	int n_towers = 0, first_trunk;
 
 	if (!last)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its towers", draft->name);
-	if (!slash) {
-		code = orr_fail(err, ORR_E_INPUT,
-				"%s: no trunk: say towers:A,B,.../T, such as towers:3,3/2",
-				draft->name);
-		goto out;
-	}
-	*slash = '\0';
-	while ((tower = strsep(&next, ",")) && !code) {
-		code = add_tower(draft, tower, n_towers, &last[n_towers], err);
-		n_towers++;
-	}
+		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its towers", draft->name);
+	else if (!slash)
+		orr_draft_fail(draft, ORR_E_INPUT,
+			       "%s: no trunk: say towers:A,B,.../T, such as towers:3,3/2",
+			       draft->name);
+	else
+		*slash = '\0';
+	for (; !draft->code && (tower = strsep(&next, ",")); n_towers++)
+		last[n_towers] = add_tower(draft, tower, n_towers);
 	first_trunk = draft->n_operators;
-	if (code ||
-	    (code = orr_count_parse(&trunk, slash + 1, 1, ORR_MOST_OPERATORS, draft->name, err)) ||
-	    (code = add_row(draft, "trunk", trunk, -1, &end, err)))
-		goto out;
-	for (int i = 0; i < n_towers && !code; i++)
-		code = orr_draft_add_edge(draft, last[i], first_trunk, -1, err);
-out:
+	if (!draft->code)
+		(void)add_row(draft, "trunk", read_number(draft, slash + 1), -1);
+	for (int i = 0; i < n_towers && !draft->code; i++)
+		orr_draft_add_edge(draft, last[i], first_trunk, -1);
 	free(last);
-	return code;
 }
 
-int orr_study_read(struct orr_draft *draft, const char *text, struct orr_error *err)
+void orr_study_read(struct orr_draft *draft, const char *text)
 {
 	char *copy;
-	int64_t n;
-	int last, code;
 
 	draft->units = true;
 	if (strncmp(text, CHAIN, strlen(CHAIN)) == 0) {
-		code = orr_count_parse(&n, text + strlen(CHAIN), 1, ORR_MOST_OPERATORS, draft->name,
-				       err);
-		return code ? code : add_row(draft, "layer", n, -1, &last, err);
+		(void)add_row(draft, "layer", read_number(draft, text + strlen(CHAIN)), -1);
+	} else if ((copy = strdup(text + strlen(TOWERS)))) {
+		read_towers(draft, copy);
+		free(copy);
+	} else {
+		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to read it", text);
 	}
-	if (!(copy = strdup(text + strlen(TOWERS))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", text);
-	code = read_towers(draft, copy, err);
-	free(copy);
-	return code;
 }
 
 int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const char *what,

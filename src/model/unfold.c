@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/quantity.h"
 
 struct unfold {
 	struct orr_draft *draft;
@@ -26,8 +27,7 @@ struct unfold {
 	struct orr_arrays all;
 };
 
-static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_draft *out,
-		       struct orr_error *err)
+static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_draft *out)
 {
 	size_t n_blocks = (size_t)draft->n_blocks + 1, n = (size_t)draft->n_operators + 1;
 
@@ -40,10 +40,9 @@ static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_dra
 	u->first = orr_arrays_add(&u->all, n, sizeof(*u->first));
 	u->in = orr_arrays_add(&u->all, n, sizeof(*u->in));
 	u->out_of = orr_arrays_add(&u->all, n, sizeof(*u->out_of));
-	if (u->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to unfold its repeats",
-				draft->name);
-	return 0;
+	return u->all.failed ? orr_draft_fail(draft, ORR_E_NOMEM,
+					      "%s: no memory to unfold its repeats", draft->name)
+			     : 0;
 }
 
 static int64_t copies_of_block(const struct unfold *u, int block)
@@ -68,11 +67,10 @@ static int common_block(const struct unfold *u, int a, int b)
 	return a;
 }
 
-static int count_copies(struct unfold *u, struct orr_error *err)
+static int count_copies(struct unfold *u)
 {
-	const struct orr_draft *draft = u->draft;
+	struct orr_draft *draft = u->draft;
 	int64_t total = 0;
-	char place[256];
 
 	for (int i = 0; i < draft->n_blocks; i++) {
 		const struct orr_draft_block *block = &draft->blocks[i];
@@ -83,48 +81,35 @@ static int count_copies(struct unfold *u, struct orr_error *err)
 		if (u->block_copies[i] <= ORR_MOST_OPERATORS)
 			u->block_copies[i] *= block->repeat;
 	}
-	for (int i = 0; i < draft->n_operators; i++) {
+	for (int i = 0; i < draft->n_operators && !draft->code; i++) {
 		const struct orr_draft_operator *o = &draft->operators[i];
+		const char *why = NULL;
 
 		u->copies[i] = copies_of_block(u, o->block);
 		if (u->copies[i] <= ORR_MOST_OPERATORS)
 			u->copies[i] *= o->repeat;
-		if (orr_operator_is_input(&o->is) && u->copies[i] > 1)
-			return orr_fail(err, ORR_E_INPUT,
-					"%s: repeat: an input reads the data and cannot follow a "
-					"copy of itself: take it out of what repeats",
-					orr_location(place, sizeof(place), draft->name, o->is.line,
-						     o->is.name));
 		u->first[i] = (int)total;
 		total += u->copies[i];
-		if (total > ORR_MOST_OPERATORS)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"%s: repeat: that makes more than %d operators: repeat less",
-				orr_location(place, sizeof(place), draft->name, o->is.line,
-					     o->is.name),
-				ORR_MOST_OPERATORS);
+		if (orr_operator_is_input(&o->is) && u->copies[i] > 1)
+			why = "an input reads the data and cannot follow a copy of itself: take it "
+			      "out of what repeats";
+		else if (total > ORR_MOST_OPERATORS)
+			why = orr_text("that makes more than %d operators: repeat less",
+				       ORR_MOST_OPERATORS);
+		if (why)
+			orr_draft_keep(draft, orr_operator_fail(draft->name, &o->is, draft->err,
+								"repeat: %s", why));
 	}
-	return 0;
-}
-
-static int fail_ends(const struct orr_draft *draft, const struct orr_draft_block *block,
-		     const char *what, int a, int b, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_INPUT,
-			"%.150s:%d: subgraph %.80s: repeat needs one %s, and both %.60s and %.60s "
-			"are: join them, or move one out",
-			draft->name, block->line, block->name, what, draft->operators[a].is.name,
-			draft->operators[b].is.name);
+	return draft->code;
 }
 
 /* operator is one more entry (exit) of each block that holds it and not the edge nearest to
  * outside. */
-static int claim(struct unfold *u, int operator, int edge_depth, int *ends, const char *what,
-		 struct orr_error *err)
+static void claim(struct unfold *u, int operator, int edge_depth, int *ends, const char *what)
 {
-	const struct orr_draft *draft = u->draft;
-	int i = draft->operators[operator].block;
+	struct orr_draft *draft = u->draft;
+	const struct orr_draft_operator *operators = draft->operators;
+	int i = operators[operator].block;
 
 	for (; i >= 0; i = draft->blocks[i].parent) {
 		const struct orr_draft_block *block = &draft->blocks[i];
@@ -132,10 +117,13 @@ static int claim(struct unfold *u, int operator, int edge_depth, int *ends, cons
 		if (edge_depth >= u->depth[i])
 			break;
 		if (ends[i] >= 0 && block->repeat > 1)
-			return fail_ends(draft, block, what, ends[i], operator, err);
+			orr_draft_fail(draft, ORR_E_INPUT,
+				       "%.150s:%d: subgraph %.80s: repeat needs one %s, and both "
+				       "%.60s and %.60s are: join them, or move one out",
+				       draft->name, block->line, block->name, what,
+				       operators[ends[i]].is.name, operators[operator].is.name);
 		ends[i] = operator;
 	}
-	return 0;
 }
 
 static void note_depth(int *depth, int common)
@@ -145,10 +133,9 @@ static void note_depth(int *depth, int common)
 }
 
 /* The one entry and the one exit of every block: where edges from outside end, or none ends. */
-static int find_ends(struct unfold *u, struct orr_error *err)
+static int find_ends(struct unfold *u)
 {
 	const struct orr_draft *draft = u->draft;
-	int code = 0;
 
 	for (int i = 0; i < draft->n_blocks; i++)
 		u->entry[i] = u->exit[i] = -1;
@@ -162,12 +149,11 @@ static int find_ends(struct unfold *u, struct orr_error *err)
 		note_depth(&u->in[edge->to], common);
 		note_depth(&u->out_of[edge->from], common);
 	}
-	for (int i = 0; i < draft->n_operators && !code; i++) {
-		code = claim(u, i, u->in[i], u->entry, "entry", err);
-		if (!code)
-			code = claim(u, i, u->out_of[i], u->exit, "exit", err);
+	for (int i = 0; i < draft->n_operators; i++) {
+		claim(u, i, u->in[i], u->entry, "entry");
+		claim(u, i, u->out_of[i], u->exit, "exit");
 	}
-	return code;
+	return draft->code;
 }
 
 /* ".2.0": the copy's number at every level that repeats, outermost first. At most
@@ -197,12 +183,17 @@ static void print_copy(const struct unfold *u, int operator, int64_t copy, char 
 					   (long long)digits[--n]);
 }
 
-/* What `to` must not share with `from`. */
-static int copy_texts(const struct unfold *u, struct orr_operator *to,
-		      const struct orr_operator *from, struct orr_error *err)
+/* What `to` must not share with `from`. An input has no second copy: what it alone has goes along.
+ */
+static void copy(struct orr_operator *to, struct orr_operator *from, struct orr_draft *out)
 {
 	size_t n_gang = (size_t)from->n_gang * sizeof(*from->gang);
+	char *name = to->name;
 
+	*to = *from;
+	from->columns = NULL;
+	from->tensor = NULL;
+	to->name = name;
 	to->label = from->label ? strdup(from->label) : NULL;
 	to->share = from->share ? strdup(from->share) : NULL;
 	to->with = from->with ? strdup(from->with) : NULL;
@@ -210,98 +201,75 @@ static int copy_texts(const struct unfold *u, struct orr_operator *to,
 	to->instance = from->instance ? malloc(sizeof(*to->instance)) : NULL;
 	if (to->instance) /* its inputs' shapes come later */
 		*to->instance = *from->instance;
-	if ((from->label && !to->label) || (from->share && !to->share) ||
-	    (from->with && !to->with) || (from->gang && !to->gang) ||
-	    (from->instance && !to->instance))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a copy of %s", u->draft->name,
-				from->name);
 	if (to->gang)
 		memcpy(to->gang, from->gang, n_gang);
-	return 0;
+	if (!to->label != !from->label || !to->share != !from->share || !to->with != !from->with ||
+	    !to->gang != !from->gang || !to->instance != !from->instance)
+		orr_draft_fail(out, ORR_E_NOMEM, "%s: no memory for a copy of %s", out->name,
+			       from->name);
 }
 
-static int copy_operator(struct unfold *u, int operator, struct orr_error * err)
+static void copy_operator(struct unfold *u, int operator)
 {
 	struct orr_draft_operator *from = &u->draft->operators[operator], *to;
 	char suffix[256], *name;
-	int64_t copy;
-	int code;
 
-	for (copy = 0; copy < u->copies[operator]; copy++) {
-		print_copy(u, operator, copy, suffix, sizeof(suffix));
-		if (asprintf(&name, "%s%s", from->is.name, suffix) < 0)
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for a name",
-					u->draft->name);
-		code = orr_draft_add_operator(u->out, name, err);
+	for (int64_t i = 0; i < u->copies[operator] && !u->out->code; i++) {
+		print_copy(u, operator, i, suffix, sizeof(suffix));
+		if (asprintf(&name, "%s%s", from->is.name, suffix) < 0) {
+			orr_draft_fail(u->out, ORR_E_NOMEM, "%s: no memory for a name",
+				       u->draft->name);
+			return;
+		}
+		if ((to = orr_draft_add_operator(u->out, name))) {
+			copy(&to->is, &from->is, u->out);
+			to->block = from->block;
+		}
 		free(name);
-		if (code)
-			return code;
-		to = &u->out->operators[u->out->n_operators - 1];
-		name = to->is.name;
-		to->is = from->is;
-		to->is.name = name;
-		to->is.columns = NULL;
-		to->is.tensor = NULL;
-		to->block = from->block;
-		if ((code = copy_texts(u, &to->is, &from->is, err)))
-			return code;
-		/* an input has no second copy */
-		to->is.columns = from->is.columns;
-		from->is.columns = NULL;
-		to->is.tensor = from->is.tensor;
-		from->is.tensor = NULL;
 	}
-	return 0;
 }
 
 /* Edges from the last copies of `from` to the first ones of `to`, one for each copy of what holds
  * both. */
-static int copy_edge(struct unfold *u, const struct orr_draft_edge *edge, struct orr_error *err)
+static void copy_edge(struct unfold *u, const struct orr_draft_edge *edge)
 {
 	const struct orr_draft_operator *operators = u->draft->operators;
 	int64_t common = copies_of_block(
 		u, common_block(u, operators[edge->from].block, operators[edge->to].block));
-	int64_t from = u->copies[edge->from] / common, to = u->copies[edge->to] / common, copy;
-	int code = 0;
+	int64_t from = u->copies[edge->from] / common, to = u->copies[edge->to] / common;
 
-	for (copy = 0; copy < common && !code; copy++)
-		code = orr_draft_add_edge(u->out,
-					  (int)(u->first[edge->from] + (copy + 1) * from - 1),
-					  (int)(u->first[edge->to] + copy * to), edge->read, err);
-	return code;
+	for (int64_t i = 0; i < common && !u->out->code; i++)
+		orr_draft_add_edge(u->out, (int)(u->first[edge->from] + (i + 1) * from - 1),
+				   (int)(u->first[edge->to] + i * to), edge->read);
 }
 
 /* What repeats feeds its next copy. copies: how many there are in all, rows of `repeat` each. */
-static int link_copies(struct unfold *u, int entry, int exit, int64_t copies, int64_t repeat,
-		       struct orr_error *err)
+static void link_copies(struct unfold *u, int entry, int exit, int64_t copies, int64_t repeat)
 {
-	int64_t from = u->copies[exit] / copies, to = u->copies[entry] / copies, copy;
-	int code = 0;
+	int64_t from = u->copies[exit] / copies, to = u->copies[entry] / copies;
 
-	for (copy = 1; copy < copies && !code; copy++)
-		if (copy % repeat != 0)
-			code = orr_draft_add_edge(u->out, (int)(u->first[exit] + copy * from - 1),
-						  (int)(u->first[entry] + copy * to), -1, err);
-	return code;
+	for (int64_t i = 1; i < copies; i++)
+		if (i % repeat != 0)
+			orr_draft_add_edge(u->out, (int)(u->first[exit] + i * from - 1),
+					   (int)(u->first[entry] + i * to), -1);
 }
 
-static int unfold(struct unfold *u, struct orr_error *err)
+static int unfold(struct unfold *u)
 {
 	const struct orr_draft *draft = u->draft;
-	int code = 0;
 
-	for (int i = 0; i < draft->n_operators && !code; i++)
-		code = copy_operator(u, i, err);
-	for (int i = 0; i < draft->n_edges && !code; i++)
-		code = copy_edge(u, &draft->edges[i], err);
-	for (int i = 0; i < draft->n_operators && !code; i++)
+	for (int i = 0; i < draft->n_operators; i++)
+		copy_operator(u, i);
+	for (int i = 0; i < draft->n_edges; i++)
+		copy_edge(u, &draft->edges[i]);
+	for (int i = 0; i < draft->n_operators; i++)
 		if (draft->operators[i].repeat > 1)
-			code = link_copies(u, i, i, u->copies[i], draft->operators[i].repeat, err);
-	for (int i = 0; i < draft->n_blocks && !code; i++)
+			link_copies(u, i, i, u->copies[i], draft->operators[i].repeat);
+	for (int i = 0; i < draft->n_blocks; i++)
 		if (draft->blocks[i].repeat > 1 && u->entry[i] >= 0 && u->exit[i] >= 0)
-			code = link_copies(u, u->entry[i], u->exit[i], u->block_copies[i],
-					   draft->blocks[i].repeat, err);
-	return code;
+			link_copies(u, u->entry[i], u->exit[i], u->block_copies[i],
+				    draft->blocks[i].repeat);
+	return orr_draft_keep(u->draft, u->out->code);
 }
 
 static bool repeats(const struct orr_draft *draft)
@@ -332,19 +300,18 @@ static void take_over(struct orr_draft *draft, struct orr_draft *out)
 		draft->blocks[i].repeat = 1;
 }
 
-int orr_draft_unfold(struct orr_draft *draft, struct orr_error *err)
+int orr_draft_unfold(struct orr_draft *draft)
 {
-	struct orr_draft out = {.name = draft->name}; /* of operators and edges alone */
+	/* of operators and edges alone */
+	struct orr_draft out = {.name = draft->name, .err = draft->err};
 	struct unfold u = {0};
-	int code;
 
 	if (!repeats(draft))
 		return 0;
-	if (!(code = unfold_init(&u, draft, &out, err)) && !(code = count_copies(&u, err)) &&
-	    !(code = find_ends(&u, err)) && !(code = unfold(&u, err)))
+	if (!unfold_init(&u, draft, &out) && !count_copies(&u) && !find_ends(&u) && !unfold(&u))
 		take_over(draft, &out);
 	out.name = NULL; /* borrowed */
 	orr_arrays_free(&u.all);
 	orr_draft_fini(&out);
-	return code;
+	return draft->code;
 }

@@ -1,7 +1,6 @@
 /* What nothing reads any more after a split is not computed. */
 #include <stdlib.h>
 
-#include "model/operator.h"
 #include "rewriting.h"
 
 /* Is it the only one left of the copies that k is one of? They are added in a row. */
@@ -32,16 +31,16 @@ static void find_read(bool *read, const struct orr_draft *draft)
 	}
 }
 
-int orr_rewriting_prune(struct orr_draft *draft, const struct orr_graph *g, struct orr_error *err)
+int orr_rewriting_prune(struct orr_rewriting *x)
 {
-	bool *read = calloc((size_t)draft->n_operators + 1, sizeof(*read));
-	int *number = calloc((size_t)draft->n_operators + 1, sizeof(*number));
-	int n = 0, n_edges = 0, code = 0;
+	struct orr_draft *draft = &x->draft;
+	size_t room = (size_t)draft->n_operators + 1;
+	bool *read = orr_arrays_add(&x->all, room, sizeof(*read));
+	int *number = orr_arrays_add(&x->all, room, sizeof(*number));
+	int n = 0, n_edges = 0;
 
-	if (!read || !number) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", draft->name);
-		goto out;
-	}
+	if (x->all.failed)
+		return orr_rewriting_no_memory(x);
 	find_read(read, draft);
 	for (int k = 0; k < draft->n_operators; k++) {
 		number[k] = n;
@@ -63,14 +62,11 @@ int orr_rewriting_prune(struct orr_draft *draft, const struct orr_graph *g, stru
 		char *share = draft->operators[k].is.share;
 
 		/* its name is that of copies, not the file's */
-		if (share && !g->operators[draft->operators[k].is.origin].share &&
+		if (share && !x->graph->operators[draft->operators[k].is.origin].share &&
 		    is_alone(draft, k)) {
 			free(share);
 			draft->operators[k].is.share = NULL;
 		}
 	}
-out:
-	free(read);
-	free(number);
-	return code;
+	return 0;
 }

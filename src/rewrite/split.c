@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/max.h"
-#include "model/operator.h"
+#include "base/quantity.h"
 #include "rewriting.h"
 
 /* ---- how an operator is split ---- */
@@ -162,19 +162,18 @@ static char *name_of_set(const struct orr_graph *g, const char *share, int i)
 }
 
 /* Copies have one set of parameters; parts have sets of their own, which those of others share
- * where the whole ones do. */
-static int name_set(struct orr_operator *part, const struct orr_graph *g,
-		    const struct orr_operator *o, const struct orr_division *d, int i,
-		    struct orr_error *err)
+ * where the whole ones do. false: no memory. */
+static bool name_set(struct orr_operator *part, const struct orr_graph *g,
+		     const struct orr_operator *o, const struct orr_division *d, int i)
 {
 	bool copies = d && d->axes[0] == ORR_DIVISION_COPIED && o->n_parameters > 0;
 
 	if (!o->share && !copies)
-		return 0;
+		return true;
 	part->share = !o->share              ? name_of_set(g, o->name, 0)
 		      : splits_parameters(d) ? name_of_set(g, o->share, i)
 					     : strdup(o->share);
-	return part->share ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", o->name);
+	return part->share;
 }
 
 static void set_values(struct orr_instance *is, const struct orr_instance *whole,
@@ -215,52 +214,46 @@ static void set_costs(struct orr_operator *part, const struct orr_operator *o,
 		*to[n] = *from[n] > 0 && divided[n] ? (*from[n] + t - 1) / t : *from[n];
 }
 
-static int copy_input(struct orr_operator *to, const struct orr_operator *from,
-		      struct orr_error *err)
+/* false: no memory. */
+static bool copy_input(struct orr_operator *to, const struct orr_operator *from)
 {
 	size_t bytes = (size_t)from->width * sizeof(*from->columns);
 
 	if (!from->columns)
-		return 0;
+		return true;
 	to->columns = malloc(bytes);
 	to->tensor = from->tensor ? strdup(from->tensor) : NULL;
 	if (!to->columns || (from->tensor && !to->tensor))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", from->name);
+		return false;
 	memcpy(to->columns, from->columns, bytes);
 	to->width = from->width;
-	return 0;
+	return true;
 }
 
-/* Operator k, or part i of t of it, which reads made[input][i]. */
-static int add_part(int *made, struct orr_rewriting *x, int k, const struct orr_division *d, int t,
-		    int i, const int *const *reads, struct orr_error *err)
+/* Operator k, or part i of t of it, which reads made[input][i]. Its number. */
+static int add_part(struct orr_rewriting *x, int k, const struct orr_division *d, int t, int i,
+		    const int *const *reads)
 {
 	const struct orr_operator *o = &x->graph->operators[k];
-	int shard = d ? i : (int)larger(x->choices[k].expert, 0), n, code;
-	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+	int shard = d ? i : (int)larger(x->choices[k].expert, 0);
+	int n = orr_rewriting_add(x, k, o->instance ? o->instance->op : NULL, shard, "%s",
+				  d ? orr_text("/%d", i) : "");
 	struct orr_operator *part;
-	char suffix[16] = "";
 
-	if (d)
-		(void)snprintf(suffix, sizeof(suffix), "/%d", i);
-	if ((n = orr_rewriting_add(x, k, op, shard, err, "%s", suffix)) < 0)
-		return ORR_E_NOMEM;
+	if (n < 0)
+		return n;
 	part = &x->draft.operators[n].is;
 	part->frozen = o->frozen;
 	part->gather = o->gather;
 	if (part->instance)
 		set_values(part->instance, o->instance, d, t, i);
 	set_costs(part, o, d, t);
-	if ((o->label && !(part->label = strdup(o->label))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", o->name);
-	if ((code = copy_input(part, o, err)) || (code = name_set(part, x->graph, o, d, i, err)))
-		return code;
+	if ((o->label && !(part->label = strdup(o->label))) || !copy_input(part, o) ||
+	    !name_set(part, x->graph, o, d, i))
+		orr_rewriting_no_memory(x);
 	for (int in = 0; in < o->n_inputs; in++)
-		if ((code = orr_rewriting_read(x, reads[in][d ? i : shard], n,
-					       orr_operator_is_detached(o, in), err)))
-			return code;
-	*made = n;
-	return 0;
+		orr_rewriting_read(x, reads[in][d ? i : shard], n, orr_operator_is_detached(o, in));
+	return n;
 }
 
 /* ---- a loss of scores that lie in parts ---- */
@@ -285,81 +278,80 @@ static bool is_loss_of_parts(const struct orr_rewriting *x, int k)
 	       x->spreads[o->inputs[0]].how == ORR_SHARDING_COLUMNS;
 }
 
-/* What each worker sees of its scores, and the loss of all of that on the first. */
-static int split_loss(int *made, struct orr_rewriting *x, int k, struct orr_error *err)
+/* What worker i of t sees of its scores. */
+static int add_loss_part(struct orr_rewriting *x, int k, int t, int i, int scores, int classes)
 {
 	const struct orr_operator *o = &x->graph->operators[k];
-	const struct orr_op *op = o->instance->op;
-	int t = x->choices[k].t, *parts = calloc((size_t)t, sizeof(*parts)), joint, n, code;
-	int64_t columns = o->instance->inputs[0].columns;
-	const int *scores = x->spreads[o->inputs[0]].made, *classes;
+	int n = orr_rewriting_add(x, k, o->instance->op->part, i, ":part/%d", i);
+	struct orr_operator *part;
 
-	if (!parts)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", x->graph->name);
-	code = orr_exchange(&classes, x, o->inputs[1], t, ORR_SHARDING_COPIED, 0, err);
-	for (int i = 0; i < t && !code; i++) {
-		if ((parts[i] = orr_rewriting_add(x, k, op->part, i, err, ":part/%d", i)) < 0) {
-			code = ORR_E_NOMEM;
-			break;
-		}
-		x->draft.operators[parts[i]].is.moves = true;
-		copy_values(x->draft.operators[parts[i]].is.instance, o->instance);
-		*orr_instance_value(x->draft.operators[parts[i]].is.instance, "first") =
-			(double)orr_part_first(columns, t, i);
-		if (!(code = orr_rewriting_read(x, scores[i], parts[i],
-						orr_operator_is_detached(o, 0), err)))
-			code = orr_rewriting_read(x, classes[i], parts[i], false, err);
-	}
-	if (code)
-		goto out;
-	joint = orr_rewriting_join(x, k, 0, parts, t, err);
-	n = joint < 0 ? -1 : orr_rewriting_add(x, k, op->joined, 0, err, "%s", "");
-	if (n < 0) {
-		code = ORR_E_NOMEM;
-		goto out;
-	}
-	copy_values(x->draft.operators[n].is.instance, o->instance);
-	*orr_instance_value(x->draft.operators[n].is.instance, "classes") = (double)columns;
-	set_costs(&x->draft.operators[n].is, o, NULL, t);
-	if (!(code = orr_rewriting_read(x, joint, n, false, err)))
-		code = orr_rewriting_read(x, classes[0], n, false, err);
-	*made = n;
-out:
-	free(parts);
-	return code;
+	if (n < 0)
+		return n;
+	part = &x->draft.operators[n].is;
+	part->moves = true;
+	copy_values(part->instance, o->instance);
+	*orr_instance_value(part->instance, "first") =
+		(double)orr_part_first(o->instance->inputs[0].columns, t, i);
+	orr_rewriting_read(x, scores, n, orr_operator_is_detached(o, 0));
+	orr_rewriting_read(x, classes, n, false);
+	return n;
 }
 
-static int split_operator(struct orr_rewriting *x, int k, struct orr_error *err)
+/* These parts, and the loss of all of them on the first worker: its number. */
+static int split_loss(struct orr_rewriting *x, int k)
+{
+	const struct orr_operator *o = &x->graph->operators[k];
+	int t = x->choices[k].t, *parts = orr_arrays_add(&x->all, (size_t)t, sizeof(*parts)), joint,
+	    n;
+	const int *scores = x->spreads[o->inputs[0]].made,
+		  *classes = orr_exchange(x, o->inputs[1], t, ORR_SHARDING_COPIED, 0)->made;
+
+	if (!parts)
+		return orr_rewriting_no_memory(x);
+	for (int i = 0; i < t && !x->draft.code; i++)
+		parts[i] = add_loss_part(x, k, t, i, scores[i], classes[i]);
+	joint = orr_rewriting_join(x, k, 0, parts, t);
+	n = orr_rewriting_add(x, k, o->instance->op->joined, 0, "%s", "");
+	if (n < 0)
+		return n;
+	copy_values(x->draft.operators[n].is.instance, o->instance);
+	*orr_instance_value(x->draft.operators[n].is.instance, "classes") =
+		(double)o->instance->inputs[0].columns;
+	set_costs(&x->draft.operators[n].is, o, NULL, t);
+	orr_rewriting_read(x, joint, n, false);
+	orr_rewriting_read(x, classes[0], n, false);
+	return n;
+}
+
+static void split_operator(struct orr_rewriting *x, int k)
 {
 	const struct orr_operator *o = &x->graph->operators[k];
 	struct orr_split_choice *choice = &x->choices[k];
 	struct orr_sharded *spread = &x->spreads[k];
-	const int **reads = calloc((size_t)o->n_inputs + 1, sizeof(*reads));
+	const int **reads = orr_arrays_add(&x->all, (size_t)o->n_inputs + 1, sizeof(*reads));
 	const struct orr_division *d = o->instance ? choose(x, k) : NULL;
-	int n_parts = d ? choice->t : 1, code = 0;
+	int n_parts = d ? choice->t : 1;
 
 	spread->t = choice->t;
 	spread->how = d ? d->output : ORR_SHARDING_NONE;
 	spread->at = d ? 0 : (int)larger(choice->expert, 0);
-	spread->made = calloc((size_t)choice->t, sizeof(*spread->made));
+	spread->made = orr_arrays_add(&x->all, (size_t)choice->t, sizeof(*spread->made));
 	choice->division = d;
 	x->reader = k;
-	if (!reads || !spread->made)
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", x->graph->name);
-	if (!code && is_loss_of_parts(x, k)) {
-		code = split_loss(&spread->made[0], x, k, err);
-		goto out;
+	if (x->all.failed) {
+		orr_rewriting_no_memory(x);
+	} else if (is_loss_of_parts(x, k)) {
+		spread->made[0] = split_loss(x, k);
+		return;
 	}
-	for (int i = 0; i < o->n_inputs && !code; i++)
-		code = orr_exchange(&reads[i], x, o->inputs[i], choice->t,
-				    d ? input_of(d, i) : ORR_SHARDING_NONE, spread->at, err);
-	for (int i = 0; i < n_parts && !code; i++)
-		code = add_part(&spread->made[i], x, k, d, choice->t, i, reads, err);
-	for (int i = n_parts; i < choice->t && !code; i++)
+	for (int i = 0; i < o->n_inputs && !x->draft.code; i++)
+		reads[i] = orr_exchange(x, o->inputs[i], choice->t,
+					d ? input_of(d, i) : ORR_SHARDING_NONE, spread->at)
+				   ->made;
+	for (int i = 0; i < n_parts && !x->draft.code; i++)
+		spread->made[i] = add_part(x, k, d, choice->t, i, reads);
+	for (int i = n_parts; i < choice->t && !x->draft.code; i++)
 		spread->made[i] = spread->made[0];
-out:
-	free(reads);
-	return code;
 }
 
 /* ---- the graph ---- */
@@ -373,12 +365,12 @@ static int check(const struct orr_graph *g, const struct orr_split_choice *choic
 
 		if (choices[k].t > 1 && orr_operator_is_study(o))
 			return orr_operator_fail(
-				g, o, err,
+				g->name, o, err,
 				"a split needs operators, and only its costs are known: give "
 				"it an op, or take split= away");
 		if (o->n_gang || o->with)
 			return orr_operator_fail(
-				g, o, err,
+				g->name, o, err,
 				"it says on which workers it is (gang= or with=), and the "
 				"graph is split among workers: take one of both away");
 	}
@@ -414,14 +406,12 @@ static void note_portions(struct orr_operator *part, const struct orr_operator *
 			o->instance->output.columns};
 }
 
-static int finish(struct orr_graph **out, struct orr_rewriting *x, struct orr_graph *g,
-		  struct orr_error *err)
+static int finish(struct orr_graph **out, struct orr_rewriting *x, struct orr_graph *g)
 {
 	struct orr_graph *split = NULL;
-	int code;
+	int code = orr_rewriting_prune(x);
 
-	if ((code = orr_rewriting_prune(&x->draft, g, err)) ||
-	    (code = orr_draft_finish(&split, &x->draft, err)))
+	if (code || (code = orr_draft_finish(&split, &x->draft)))
 		return code;
 	for (int k = 0; k < split->n_operators; k++) {
 		struct orr_operator *part = &split->operators[k];
@@ -430,54 +420,41 @@ static int finish(struct orr_graph **out, struct orr_rewriting *x, struct orr_gr
 		if (!part->moves)
 			note_portions(part, o, x->choices[part->origin].t);
 	}
-	if ((g->folder && !(split->folder = strdup(g->folder))) ||
-	    (g->n_lengths &&
-	     (code = orr_graph_set_lengths(split, g->lengths, g->n_lengths, err)))) {
+	if (g->folder && !(split->folder = strdup(g->folder)))
+		code = orr_rewriting_no_memory(x);
+	else if (g->n_lengths)
+		code = orr_graph_set_lengths(split, g->lengths, g->n_lengths, x->draft.err);
+	if (code) {
 		orr_graph_destroy(split);
-		return code ? code
-			    : orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
+		return code;
 	}
 	split->whole = g;
 	*out = split;
 	return 0;
 }
 
-static int draft_begin(struct orr_rewriting *x, const struct orr_graph *g, struct orr_error *err)
+static void draft_begin(struct orr_rewriting *x)
 {
-	int code = orr_draft_init(&x->draft, g->name, err);
+	const struct orr_graph *g = x->graph;
+	struct orr_draft *draft = &x->draft;
 
-	if (code)
-		return code;
-	x->draft.units = g->units;
-	x->draft.overhead_ns = g->overhead_ns;
-	x->draft.samples = g->samples;
-	x->draft.profiled = g->profiled;
-	if ((g->data && !(x->draft.data = strdup(g->data))) ||
-	    !(x->draft.reads = calloc(1, sizeof(*x->draft.reads))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
-	x->draft.reads[0] = (struct orr_read){-1, -1, true};
-	for (int i = 0; i < g->n_encoders && !code; i++) {
-		if ((code = orr_draft_add_encoder(&x->draft, g->encoders[i], err)) ||
-		    (code = orr_draft_add_block(&x->draft, g->encoders[i], -1, err)))
-			return code;
-		x->draft.blocks[i].encoder = i;
+	draft->units = g->units;
+	draft->overhead_ns = g->overhead_ns;
+	draft->samples = g->samples;
+	draft->profiled = g->profiled;
+	if ((g->data && !(draft->data = strdup(g->data))) ||
+	    !(draft->reads = calloc(1, sizeof(*draft->reads)))) {
+		orr_rewriting_no_memory(x);
+		return;
 	}
-	return 0;
-}
+	draft->reads[0] = (struct orr_read){-1, -1, true};
+	for (int i = 0; i < g->n_encoders; i++) {
+		struct orr_draft_block *block;
 
-static void rewriting_fini(struct orr_rewriting *x)
-{
-	for (int k = 0; x->spreads && k < x->graph->n_operators; k++) {
-		for (struct orr_sharded *s = x->spreads[k].next, *next; s; s = next) {
-			next = s->next;
-			free(s->made);
-			free(s);
-		}
-		free(x->spreads[k].made);
+		orr_draft_add_encoder(draft, g->encoders[i]);
+		if ((block = orr_draft_add_block(draft, g->encoders[i], -1)))
+			block->encoder = i;
 	}
-	free(x->spreads);
-	free(x->choices);
-	orr_draft_fini(&x->draft);
 }
 
 struct orr_graph *orr_graph_unsplit(struct orr_graph *split)
@@ -493,16 +470,15 @@ int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *spl
 		    struct orr_error *err)
 {
 	struct orr_rewriting x = {.graph = g, .owner = -1};
+	size_t n = (size_t)g->n_operators;
 	bool any = false;
-	int code;
+	int code = orr_draft_init(&x.draft, g->name, err);
 
-	x.choices = calloc((size_t)g->n_operators, sizeof(*x.choices));
-	x.spreads = calloc((size_t)g->n_operators, sizeof(*x.spreads));
-	if (!x.choices || !x.spreads) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
-		goto out;
-	}
-	if ((code = orr_splits_choose(x.choices, g, splits, err)))
+	x.choices = orr_arrays_add(&x.all, n, sizeof(*x.choices));
+	x.spreads = orr_arrays_add(&x.all, n, sizeof(*x.spreads));
+	if (!code && x.all.failed)
+		code = orr_rewriting_no_memory(&x);
+	if (code || (code = orr_splits_choose(x.choices, g, splits, err)))
 		goto out;
 	for (int k = 0; k < g->n_operators; k++)
 		any = any || x.choices[k].t > 1;
@@ -510,15 +486,15 @@ int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *spl
 		*out = g;
 		goto out;
 	}
-	if ((code = check(g, x.choices, err)) || (code = draft_begin(&x, g, err)))
+	if ((code = check(g, x.choices, err)))
 		goto out;
-	for (int k = 0; k < g->n_operators && !code; k++)
-		code = split_operator(&x, k, err);
-	if (!code)
-		code = finish(out, &x, g, err);
-	if (!code)
+	draft_begin(&x);
+	for (int k = 0; k < g->n_operators && !x.draft.code; k++)
+		split_operator(&x, k);
+	if (!(code = x.draft.code) && !(code = finish(out, &x, g)))
 		orr_graph_set_precision(*out, g->precision);
 out:
-	rewriting_fini(&x);
+	orr_arrays_free(&x.all);
+	orr_draft_fini(&x.draft);
 	return code;
 }
