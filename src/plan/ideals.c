@@ -104,28 +104,26 @@ static int try_units(struct orr_ideals *x, const struct orr_units *u, int most, 
 		     bool *fits, struct orr_error *err)
 {
 	struct listing l = {.x = x, .u = u, .most = most, .n_table = 4 * most + 7};
-	int rows = flatten && u->n + 1 > most ? u->n + 1 : most, code = 0;
+	int rows = flatten && u->n + 1 > most ? u->n + 1 : most, code;
+	struct orr_arrays all = {0};
 
 	x->n_units = u->n;
 	x->n_words = u->n / 64 + 1;
 	free(x->bits);
 	x->bits = calloc(((size_t)rows + 2) * (size_t)x->n_words, sizeof(*x->bits));
-	l.needs = calloc((size_t)u->n * (size_t)x->n_words + 1, sizeof(*l.needs));
-	l.table = calloc((size_t)l.n_table, sizeof(*l.table));
-	if (!x->bits || !l.needs || !l.table) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", rows);
-		goto out;
-	}
+	l.needs = orr_arrays_add(&all, (size_t)u->n * (size_t)x->n_words + 1, sizeof(*l.needs));
+	l.table = orr_arrays_add(&all, (size_t)l.n_table, sizeof(*l.table));
+	all.failed = all.failed || !x->bits;
+	if ((code = orr_arrays_check(&all, "plan", err)))
+		return code;
 	note_needs(&l);
 	*fits = true;
 	if (flatten)
 		list_prefixes(x, u);
 	else
 		*fits = list_ideals(&l);
-out:
-	free(l.needs);
-	free(l.table);
-	return code;
+	orr_arrays_free(&all);
+	return 0;
 }
 
 static int weigh_ideals(struct orr_ideals *x, const struct orr_units *u, struct orr_error *err)
@@ -133,12 +131,14 @@ static int weigh_ideals(struct orr_ideals *x, const struct orr_units *u, struct 
 	size_t n = (size_t)x->n;
 	int code;
 
-	x->compute_ns = orr_arrays_add(&x->weights, n, sizeof(int64_t));
-	x->update_ns = orr_arrays_add(&x->weights, n, sizeof(int64_t));
-	x->parameter_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
-	x->trained_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
-	x->stash_bytes = orr_arrays_add(&x->weights, n, sizeof(int64_t));
-	if ((code = orr_arrays_check(&x->weights, "plan", err)))
+	x->neighbours = orr_arrays_add(&x->all, (size_t)x->n_units * (size_t)x->n_words + 1,
+				       sizeof(*x->neighbours));
+	x->compute_ns = orr_arrays_add(&x->all, n, sizeof(int64_t));
+	x->update_ns = orr_arrays_add(&x->all, n, sizeof(int64_t));
+	x->parameter_bytes = orr_arrays_add(&x->all, n, sizeof(int64_t));
+	x->trained_bytes = orr_arrays_add(&x->all, n, sizeof(int64_t));
+	x->stash_bytes = orr_arrays_add(&x->all, n, sizeof(int64_t));
+	if ((code = orr_arrays_check(&x->all, "plan", err)))
 		return code;
 	for (int a = 0; a < x->n; a++)
 		for (int i = 0; i < u->g->n_operators; i++) {
@@ -154,13 +154,10 @@ static int weigh_ideals(struct orr_ideals *x, const struct orr_units *u, struct 
 	return 0;
 }
 
-static int note_neighbours(struct orr_ideals *x, const struct orr_units *u, struct orr_error *err)
+static void note_neighbours(struct orr_ideals *x, const struct orr_units *u)
 {
 	size_t row = (size_t)x->n_words;
 
-	x->neighbours = calloc((size_t)x->n_units * row + 1, sizeof(*x->neighbours));
-	if (!x->neighbours)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", x->n_units);
 	for (int i = 0; i < u->g->n_operators; i++)
 		for (int k = 0; x->unit_of[i] >= 0 && k < u->g->operators[i].n_inputs; k++) {
 			int to = x->unit_of[i], from = x->unit_of[u->g->operators[i].inputs[k]];
@@ -170,7 +167,6 @@ static int note_neighbours(struct orr_ideals *x, const struct orr_units *u, stru
 			orr_bits_add(x->neighbours + (size_t)to * row, from);
 			orr_bits_add(x->neighbours + (size_t)from * row, to);
 		}
-	return 0;
 }
 
 bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *room)
@@ -270,13 +266,12 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 	struct orr_units u = {0};
 	int code;
 
-	if (!x || !(x->unit_of = calloc((size_t)g->n_operators + 1, sizeof(*x->unit_of)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators",
-				g->n_operators);
-		goto out;
-	}
+	if (!x)
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory");
+	x->unit_of = orr_arrays_add(&x->all, (size_t)g->n_operators + 1, sizeof(*x->unit_of));
 	*out = NULL;
-	if ((code = orr_units_init(&u, g, machine, samples, n_microbatches, err)) ||
+	if ((code = orr_arrays_check(&x->all, "plan", err)) ||
+	    (code = orr_units_init(&u, g, machine, samples, n_microbatches, err)) ||
 	    (code = stage_of ? reduce_inside(x, &u, most, stage_of, err)
 			     : reduce(x, &u, most, err)) ||
 	    !x->n)
@@ -296,8 +291,9 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 		x->unit_of[i] = u.leader[i] < 0 ? -1 : u.number[orr_units_leader(&u, i)];
 	}
 	x->overhead_ns = g->overhead_ns + orr_machine_overhead(machine);
-	if ((code = weigh_ideals(x, &u, err)) || (code = note_neighbours(x, &u, err)))
+	if ((code = weigh_ideals(x, &u, err)))
 		goto out;
+	note_neighbours(x, &u);
 	*out = x;
 	x = NULL;
 out:
@@ -310,9 +306,7 @@ void orr_ideals_destroy(struct orr_ideals *x)
 {
 	if (!x)
 		return;
-	free(x->unit_of);
 	free(x->bits);
-	free(x->neighbours);
-	orr_arrays_free(&x->weights);
+	orr_arrays_free(&x->all);
 	free(x);
 }

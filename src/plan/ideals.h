@@ -30,7 +30,7 @@ struct orr_ideals {
 	int64_t overhead_ns; /* of each job */
 	int64_t largest_ns;  /* the operator that computes longest */
 	int64_t *compute_ns, *update_ns, *parameter_bytes, *trained_bytes, *stash_bytes;
-	struct orr_arrays weights; /* these */
+	struct orr_arrays all; /* but bits */
 };
 
 /* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition.

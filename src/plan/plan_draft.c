@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arrays.h"
 #include "pipeline/cut.h"
 #include "orrery/graph.h"
 #include "hierarchy.h"
@@ -14,10 +13,7 @@
 
 void orr_plan_draft_fini(struct orr_plan_draft *d)
 {
-	free(d->stage_of);
-	free(d->replicas);
-	free(d->worker);
-	free(d->workers);
+	orr_arrays_free(&d->all);
 	*d = (struct orr_plan_draft){0};
 }
 
@@ -68,15 +64,17 @@ void orr_plan_drafts_fini(struct orr_plan_drafts *x)
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
 			struct orr_error *err)
 {
-	size_t n = (size_t)n_stages;
+	int code;
 
 	*d = (struct orr_plan_draft){.n_stages = n_stages};
-	d->stage_of = calloc((size_t)g->n_operators + 1, sizeof(int));
-	d->replicas = calloc(n, sizeof(int));
-	if (d->stage_of && d->replicas)
-		return 0;
-	orr_plan_draft_fini(d);
-	return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
+	code = orr_plan_draft_add(d, &d->stage_of, g->n_operators + 1, err);
+	return code ? code : orr_plan_draft_add(d, &d->replicas, n_stages, err);
+}
+
+int orr_plan_draft_add(struct orr_plan_draft *d, int **array, int n, struct orr_error *err)
+{
+	*array = orr_arrays_add(&d->all, (size_t)n, sizeof(**array));
+	return orr_arrays_check(&d->all, "plan", err);
 }
 
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
@@ -85,10 +83,8 @@ int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 {
 	int code = orr_plan_draft_init(d, g, h->n_stages, err), k = 0;
 
-	if (!code && !(d->workers = calloc((size_t)h->n_workers, sizeof(int)))) {
-		orr_plan_draft_fini(d);
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", h->n_workers);
-	}
+	if (!code)
+		code = orr_plan_draft_add(d, &d->workers, h->n_workers, err);
 	for (int s = 0; !code && s < h->n_stages; s++) {
 		d->replicas[s] = h->stages[s].workers;
 		for (int i = 0; i < h->stages[s].workers; i++) {
@@ -157,10 +153,8 @@ int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
 
 	if (code || !machine->cluster)
 		goto out;
-	if (!(d->workers = calloc(n, sizeof(*d->workers)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu stages", n);
+	if ((code = orr_plan_draft_add(d, &d->workers, d->n_stages, err)))
 		goto out;
-	}
 	for (size_t w = 0; w < n_workers; w++)
 		speed[w] = orr_machine_speed(machine, (int)w);
 	for (int i = 0; i < g->n_operators; i++) {

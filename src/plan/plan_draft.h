@@ -2,6 +2,7 @@
 /* Stages on workers that were found one way or another. Private to the planner. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 struct orr_graph;
@@ -22,6 +23,7 @@ struct orr_plan_draft {
 	int *worker;  /* [n_stages] of stages in pieces; NULL: each has its own */
 	int *workers; /* of every stage's replicas, stage after stage; NULL: numbered along the
 			 stages */
+	struct orr_arrays all; /* these */
 };
 
 /* Refuse a graph of which some operators alone are measured, and jobs that a plan cannot have. */
@@ -30,6 +32,8 @@ int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);
 
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
 			struct orr_error *err);
+/* One of its arrays, of n zeros. */
+int orr_plan_draft_add(struct orr_plan_draft *d, int **array, int n, struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
 
 /* The last drafts that were simulated: ways of cutting often find the same. */

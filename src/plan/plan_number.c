@@ -29,8 +29,8 @@ static int renumber(struct orr_plan_draft *d, int *old, const struct orr_plan *p
 			old[d->stage_of[i]] = plan->pipeline->stage_of[i];
 	for (int s = 0; s < d->n_stages; s++)
 		n_replicas += plan->replicas[s];
-	if (!(d->workers = calloc((size_t)n_replicas, sizeof(*d->workers))))
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", n_replicas);
+	if ((code = orr_plan_draft_add(d, &d->workers, n_replicas, err)))
+		return code;
 	for (int s = 0; s < d->n_stages; s++) {
 		d->replicas[s] = plan->replicas[old[s]];
 		for (int i = 0; i < d->replicas[s]; i++)
@@ -69,17 +69,13 @@ static void swap(struct orr_plan *plan, struct orr_plan *now)
 
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err)
 {
-	int n_stages = plan->pipeline->n_stages, code;
-	int *old = calloc((size_t)n_stages, sizeof(*old));
-	struct orr_plan_draft d = {0};
+	int n_stages = plan->pipeline->n_stages, *old, code;
+	struct orr_plan_draft d;
 	struct orr_plan *now = NULL;
 	bool moved = false;
 
-	if (!old) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
-		goto out;
-	}
 	if ((code = orr_plan_draft_init(&d, plan->graph, n_stages, err)) ||
+	    (code = orr_plan_draft_add(&d, &old, n_stages, err)) ||
 	    (orr_graph_has_pins(plan->graph) && !plan->options.unpin) ||
 	    (code = renumber(&d, old, plan, err)))
 		goto out;
@@ -95,6 +91,5 @@ int orr_plan_number(struct orr_plan *plan, struct orr_error *err)
 out:
 	orr_plan_destroy(now);
 	orr_plan_draft_fini(&d);
-	free(old);
 	return code;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "orrery/machine.h"
 
 #define MOST_ORDERS 24 /* of which all are tried */
@@ -106,18 +107,17 @@ int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine
 {
 	size_t n = (size_t)machine->n_workers;
 	struct finder f = {.machine = machine, .found = found};
+	struct orr_arrays all = {0};
 	int code;
 
 	*found = (struct orr_plan_orders){0};
-	f.taken = calloc(n, sizeof(*f.taken));
-	f.order = calloc(n, sizeof(*f.order));
-	if (!f.taken || !f.order)
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu workers", n);
-	else if (!(code = extend(&f, 0, err)) && f.too_many)
+	f.taken = orr_arrays_add(&all, n, sizeof(*f.taken));
+	f.order = orr_arrays_add(&all, n, sizeof(*f.order));
+	if (!(code = orr_arrays_check(&all, "plan", err)) && !(code = extend(&f, 0, err)) &&
+	    f.too_many)
 		code = add_some(&f, err);
 	found->all = !f.too_many;
-	free(f.taken);
-	free(f.order);
+	orr_arrays_free(&all);
 	if (code)
 		orr_plan_orders_fini(found);
 	return code;

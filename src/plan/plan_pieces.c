@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arrays.h"
 #include "order/allocate.h"
 #include "order/place.h"
 #include "orrery/graph.h"
@@ -185,9 +184,7 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
 	p->n_workers = machine->n_workers;
 	if (p->n_stages <= p->n_workers) /* no pieces: as a chain and side by side, in order */
 		goto out;
-	if (!(d->worker = calloc((size_t)p->n_stages, sizeof(*d->worker))))
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", p->n_stages);
-	else
+	if (!(code = orr_plan_draft_add(d, &d->worker, p->n_stages, err)))
 		code = orr_place_evenly(d->worker, p, MOST_STEPS, err);
 out:
 	if (code)
@@ -209,18 +206,16 @@ static int count_links(struct pieces *x, const struct orr_plan_options *o,
 
 	if (!(machine->bandwidth_bytes_per_s > 0))
 		return 0;
-	if (!(other = calloc((size_t)x->n_layers + 1, sizeof(*other))))
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d operators", x->n_layers);
-	if ((code = orr_spread_improve(&spread, x->worker, &best_ns, err)) ||
+	other = orr_arrays_add(&x->all, (size_t)x->n_layers + 1, sizeof(*other));
+	if ((code = orr_arrays_check(&x->all, "plan", err)) ||
+	    (code = orr_spread_improve(&spread, x->worker, &best_ns, err)) ||
 	    (code = orr_allocate_contiguous(&found, other, &layers, machine->n_workers,
 					    o->memory_bytes, err)) ||
 	    found.period_ns < 0 || (code = orr_spread_improve(&spread, other, &other_ns, err)))
-		goto out;
+		return code;
 	if (other_ns < best_ns)
 		memcpy(x->worker, other, (size_t)x->n_layers * sizeof(*other));
-out:
-	free(other);
-	return code;
+	return 0;
 }
 
 /* The placement whose busiest worker does least; *found false: none fits. */
@@ -229,26 +224,22 @@ static int find_busy(struct pieces *x, const struct orr_plan_options *o,
 		     struct orr_error *err)
 {
 	size_t n_workers = (size_t)machine->n_workers;
-	int64_t *sums = calloc(2 * n_workers, sizeof(*sums));
+	int64_t *sums = orr_arrays_add(&x->all, 2 * n_workers, sizeof(*sums));
 	const struct orr_layers layers = {x->n_layers, x->work_ns, x->bytes, machine};
 	struct orr_allocation best;
 	int code;
 
-	if (!sums)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %zu workers", n_workers);
-	if ((code = orr_allocate_any(&best, x->worker, &layers, machine->n_workers, o->memory_bytes,
+	if ((code = orr_arrays_check(&x->all, "plan", err)) ||
+	    (code = orr_allocate_any(&best, x->worker, &layers, machine->n_workers, o->memory_bytes,
 				     MOST_STEPS, err)))
-		goto out;
+		return code;
 	/* a memory limit is one of in_flight microbatches here, and another one elsewhere */
 	*bound_s = (double)(best.proven && !o->memory_bytes ? best.period_ns : best.bound_ns) / 1e9;
 	*found = best.period_ns >= 0;
-	if (*found) {
-		join(x, machine, best.period_ns, sums, sums + n_workers);
-		code = count_links(x, o, machine, err);
-	}
-out:
-	free(sums);
-	return code;
+	if (!*found)
+		return 0;
+	join(x, machine, best.period_ns, sums, sums + n_workers);
+	return count_links(x, o, machine, err);
 }
 
 static int find_small(struct pieces *x, const struct orr_machine *machine, struct orr_error *err)
@@ -273,12 +264,9 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 			      : find_small(&x, machine, err)) ||
 	    !found)
 		goto out;
-	if ((code = orr_plan_draft_init(d, g, x.n_layers, err)))
+	if ((code = orr_plan_draft_init(d, g, x.n_layers, err)) ||
+	    (code = orr_plan_draft_add(d, &d->worker, x.n_layers + 1, err)))
 		goto out;
-	if (!(d->worker = calloc((size_t)x.n_layers + 1, sizeof(*d->worker)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", x.n_layers);
-		goto out;
-	}
 	d->n_stages = cut_runs(&x, d->stage_of, d->worker);
 	for (int s = 0; s < d->n_stages; s++)
 		d->replicas[s] = 1;

@@ -105,17 +105,16 @@ static int order(struct orr_plan *plan, bool tight, struct orr_table **table, in
 		 struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
+	size_t n_stages = (size_t)p->n_stages,
+	       n_turns = n_stages * (size_t)p->n_microbatches + (size_t)p->n_workers;
 	struct orr_pipeline *chain = NULL;
+	struct orr_arrays all = {0};
 	struct orr_assignment x = {.workers = plan->workers,
 				   .first = plan->first,
 				   .replicas = plan->replicas,
-				   .turns = calloc((size_t)p->n_stages * (size_t)p->n_microbatches +
-							   (size_t)p->n_workers,
-						   sizeof(int)),
-				   .cap = calloc((size_t)p->n_stages, sizeof(int))};
-	int code = x.cap && x.turns ? 0
-				    : orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages",
-					       p->n_stages);
+				   .turns = orr_arrays_add(&all, n_turns, sizeof(int)),
+				   .cap = orr_arrays_add(&all, n_stages, sizeof(int))};
+	int code = orr_arrays_check(&all, "plan", err);
 
 	if (code ||
 	    (plan->world == ORR_WORLD_CHAIN && (code = orr_pipeline_flatten(&chain, p, err))))
@@ -138,8 +137,7 @@ static int order(struct orr_plan *plan, bool tight, struct orr_table **table, in
 	code = orr_assignment_order(table, &x, chain ? chain : p, makespan_ns, err);
 out:
 	orr_pipeline_destroy(chain);
-	free(x.cap);
-	free(x.turns);
+	orr_arrays_free(&all);
 	return code;
 }
 

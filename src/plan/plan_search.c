@@ -256,19 +256,14 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 	struct orr_pipeline *p = NULL;
 	struct orr_table *table = NULL;
 	struct orr_plan_draft d = {0};
-	int n_stages, *from = NULL, code;
+	int n_stages, *from, code;
 
 	if ((code = list_stages(&d, plan, &n_stages, err)))
 		goto out;
 	orr_plan_draft_place_free(&d, plan->graph);
-	free(d.worker);
-	d.worker = calloc((size_t)n_stages, sizeof(*d.worker));
-	from = calloc((size_t)n_stages, sizeof(*from));
-	if (!d.worker || !from) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", n_stages);
-		goto out;
-	}
-	if ((code = orr_plan_pipeline(&p, plan->graph, d.stage_of, n_stages, &plan->options, err)))
+	if ((code = orr_plan_draft_add(&d, &d.worker, n_stages, err)) ||
+	    (code = orr_plan_draft_add(&d, &from, n_stages, err)) ||
+	    (code = orr_plan_pipeline(&p, plan->graph, d.stage_of, n_stages, &plan->options, err)))
 		goto out;
 	places.p = p;
 	if (find_replicas(plan) < 0) {
@@ -293,7 +288,6 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 	plan->sought.n_placements = found.n_tried;
 	plan->sought.all_placements = found.all;
 out:
-	free(from);
 	orr_plan_draft_fini(&d);
 	orr_table_destroy(table);
 	orr_pipeline_destroy(p);
