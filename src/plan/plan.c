@@ -51,6 +51,7 @@ struct choosing {
 	struct orr_plan *least; /* where none fits, the one that needs least */
 	struct orr_plan_drafts drafts; /* those that were simulated */
 	bool found, fits;              /* a draft, of those considered last, and in the memory */
+	int code;                      /* of the first failure, after which nothing is tried */
 	struct orr_error *err;
 };
 
@@ -83,21 +84,21 @@ static bool any_fits(const struct choosing *c)
 
 static bool is_enough(const struct choosing *c)
 {
-	return any_fits(c) && c->o->enough && c->o->enough();
+	return c->code || (any_fits(c) && c->o->enough && c->o->enough());
 }
 
 /* Simulate the draft in the worlds that it has; *fits is set where it fits in any. */
-static int realise(struct choosing *c, const struct orr_plan_draft *d, bool *fits)
+static void realise(struct choosing *c, const struct orr_plan_draft *d, bool *fits)
 {
 	int first = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_CHAIN,
-	    last = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_DAG, code;
+	    last = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_DAG;
 
 	for (int world = first; world <= last; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
 		bool better;
 
-		if ((code = orr_plan_realise(&plan, c->g, c->o, d, world, c->tight, c->err)))
-			return code;
+		if ((c->code = orr_plan_realise(&plan, c->g, c->o, d, world, c->tight, c->err)))
+			return;
 		if (plan->worlds[world].fits) {
 			*fits = true;
 			better = !*best || is_better(plan, *best);
@@ -113,26 +114,24 @@ static int realise(struct choosing *c, const struct orr_plan_draft *d, bool *fit
 		}
 		orr_plan_destroy(plan);
 	}
-	return 0;
 }
 
 /* c->fits is set where it fits; d is spent. */
-static int consider(struct choosing *c, struct orr_plan_draft *d)
+static void consider(struct choosing *c, struct orr_plan_draft *d)
 {
 	struct orr_plan_tried *x;
 	bool known;
-	int code;
 
 	if (is_enough(c)) {
 		orr_plan_draft_fini(d);
 		c->fits = true;
-		return 0;
+		return;
 	}
 	orr_plan_draft_place_free(d, c->g);
 	x = orr_plan_drafts_add(&c->drafts, d, c->tight, c->g->n_operators, &known);
-	code = known ? 0 : realise(c, &x->draft, &x->fits);
+	if (!known)
+		realise(c, &x->draft, &x->fits);
 	c->fits = c->fits || x->fits;
-	return code;
 }
 
 static bool is_limited(const struct choosing *c)
@@ -142,8 +141,8 @@ static bool is_limited(const struct choosing *c)
 }
 
 /* One cut of the dynamic program within this memory. */
-static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
-			int most)
+static void consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
+			 int most)
 {
 	struct orr_hierarchy_options options = {.levels = c->levels,
 						.machine = &c->machine,
@@ -160,10 +159,9 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 	bool all = !is_limited(c) && !connected && !memory_bytes && !c->x->coarse &&
 		   !c->x->flattened && c->straight == c->o->straight;
 	double fastest = 0;
-	int code = 0;
 
 	c->found = false;
-	for (int i = 0; i < larger(c->orders.n, 1) && !code && !is_enough(c); i++) {
+	for (int i = 0; i < larger(c->orders.n, 1) && !is_enough(c); i++) {
 		struct orr_hierarchy *h = NULL;
 		struct orr_plan_draft d = {0};
 
@@ -171,169 +169,170 @@ static int consider_cut(struct choosing *c, bool connected, int64_t memory_bytes
 			options.order = c->orders.list + (size_t)i * (size_t)c->machine.n_workers;
 			all = all && c->orders.all;
 		}
-		if ((code = orr_hierarchy_create(&h, c->tensors, &options, c->err)) || !h)
+		if ((c->code = orr_hierarchy_create(&h, c->tensors, &options, c->err)) || !h)
 			continue;
 		c->found = true;
 		all = all && h->proven;
 		fastest = !i || h->slowest_s < fastest ? h->slowest_s : fastest;
-		if (!(code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, options.order,
-						 c->err)))
-			code = consider(c, &d);
+		if (!(c->code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, options.order,
+						    c->err)))
+			consider(c, &d);
 		orr_plan_draft_fini(&d);
 		orr_hierarchy_destroy(h);
 	}
 	if (c->found && all && !is_enough(c))
 		c->fastest_s = fastest;
-	return code;
 }
 
 /* With a memory limit, ask for stages that can hold more and more microbatches until one fits;
  * if memory is tight, retry with fewer and fewer microbatches in flight. */
-static int consider_cuts(struct choosing *c, bool connected)
+static void consider_cuts(struct choosing *c, bool connected)
 {
-	int n_workers = orr_levels_workers(&c->levels), code = 0;
+	int n_workers = orr_levels_workers(&c->levels);
 	int64_t memory = c->o->memory_bytes;
 
 	c->fits = false;
 	c->found = true;
 	if (c->tight) {
-		code = consider_cut(c, connected, memory, 1, 1);
+		consider_cut(c, connected, memory, 1, 1);
 		c->fits = !c->found; /* nothing holds more where nothing holds one */
 	}
-	for (int most = n_workers; c->tight && most > 1 && !c->fits && !code; most /= 2)
-		code = consider_cut(c, connected, memory, 1, most);
-	for (int flight = 1; !c->tight && flight <= 2 * n_workers && !c->fits && c->found && !code;
-	     flight *= 2)
-		code = consider_cut(c, connected, memory, flight, 0);
-	return code;
+	for (int most = n_workers; c->tight && most > 1 && !c->fits && !c->code; most /= 2)
+		consider_cut(c, connected, memory, 1, most);
+	for (int flight = 1;
+	     !c->tight && flight <= 2 * n_workers && !c->fits && c->found && !c->code; flight *= 2)
+		consider_cut(c, connected, memory, flight, 0);
 }
 
 /* Fewer stages: on a half, a third, .. of the workers, or with at least so many replicas of each.
  */
-static int consider_share(struct choosing *c, int share, bool replicas)
+static void consider_share(struct choosing *c, int share, bool replicas)
 {
 	const struct orr_levels *all = &c->o->levels;
-	int code;
 
 	for (int l = 0; l < all->n && !replicas; l++)
 		c->levels.workers[l] = all->workers[l] > share ? all->workers[l] / share : 1;
 	c->least_replicas = replicas ? share : 1;
-	code = consider_cuts(c, false);
+	consider_cuts(c, false);
 	c->levels = *all;
 	c->least_replicas = 1;
-	return code;
 }
 
 /* The fastest slowest stage is not the shortest step: a step also fills and drains its stages. Few
  * workers go first: of two steps that are equal the first is kept. */
-static int consider_fewer_stages(struct choosing *c)
+static void consider_fewer_stages(struct choosing *c)
 {
 	const struct orr_levels *all = &c->o->levels;
-	int most = 1, code = 0;
+	int most = 1;
 
 	for (int l = 0; l < all->n; l++)
 		most = (int)larger(most, all->workers[l]);
 	for (int replicas = 0; replicas < (c->straight ? 1 : 2); replicas++)
-		for (int share = 2; share <= most && !code; share++)
+		for (int share = 2; share <= most && !c->code; share++)
 			if (most / share < most / (share - 1))
-				code = consider_share(c, share, replicas);
-	return code;
+				consider_share(c, share, replicas);
 }
 
 #define NARROWINGS 8
 
 /* None fits: the nearest, for the message. */
-static int consider_least(struct choosing *c)
+static void consider_least(struct choosing *c)
 {
-	int code = consider_cut(c, false, 0, 1, 1);
-	int64_t low = c->o->memory_bytes, high = c->least ? memory_of(c->least) : low;
+	int64_t low = c->o->memory_bytes, high;
 
+	consider_cut(c, false, 0, 1, 1);
+	high = c->least ? memory_of(c->least) : low;
 	/* workers that differ have limits of their own */
-	for (int i = 0; i < NARROWINGS && !code && high - low > 1 && !c->orders.n; i++) {
+	for (int i = 0; i < NARROWINGS && !c->code && high - low > 1 && !c->orders.n; i++) {
 		int64_t middle = low + (high - low) / 2;
 
-		code = consider_cut(c, false, middle, 1, 1);
+		consider_cut(c, false, middle, 1, 1);
 		if (c->found)
 			high = middle;
 		else
 			low = middle;
 	}
-	return code;
 }
 
-static int consider_branches(struct choosing *c)
+static void consider_branches(struct choosing *c)
 {
 	struct orr_plan_draft d = {0};
-	int n = (int)smaller(c->machine.n_workers, orr_graph_n_computed(c->g)), code = 0;
+	int n = (int)smaller(c->machine.n_workers, orr_graph_n_computed(c->g));
 
 	/* one that cannot be cut so is no candidate */
 	if (!orr_plan_draft_cut(&d, c->g, &c->machine, c->o->samples, n, NULL) &&
-	    !(code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, c->err)))
-		code = consider(c, &d);
+	    !(c->code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, c->err)))
+		consider(c, &d);
 	orr_plan_draft_fini(&d);
-	return code;
 }
 
 /* As with the cuts: stages that can hold more and more microbatches, until one fits. */
-static int consider_pieces(struct choosing *c)
+static void consider_pieces(struct choosing *c)
 {
-	int n_workers = orr_levels_workers(&c->o->levels), code = 0;
+	int n_workers = orr_levels_workers(&c->o->levels);
 	struct orr_plan_draft d;
 
 	if (!c->o->pieces || c->g->n_operators > MOST_PIECES)
-		return 0;
+		return;
 	c->fits = false;
-	for (int flight = 1; flight <= 2 * n_workers && !c->fits && !code; flight *= 2) {
-		code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, flight,
-					     &c->pieces_bound_s, c->err);
-		if (code || !d.n_stages)
+	for (int flight = 1; flight <= 2 * n_workers && !c->fits && !c->code; flight *= 2) {
+		c->code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, flight,
+						&c->pieces_bound_s, c->err);
+		if (c->code || !d.n_stages)
 			break;
-		code = consider(c, &d);
+		consider(c, &d);
 	}
-	if (c->tight && !any_fits(c) && !code && /* whatever the time, in the least memory */
-	    !(code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, 0, NULL, c->err)))
-		code = consider(c, &d);
-	return code;
+	if (c->tight && !any_fits(c) && !c->code && /* whatever the time, in the least memory */
+	    !(c->code = orr_plan_draft_pieces(&d, c->g, c->o, &c->machine, 0, NULL, c->err)))
+		consider(c, &d);
 }
 
-static int consider_all(struct choosing *c)
+/* In the stages where the file says to cut. */
+static void consider_pins(struct choosing *c, struct orr_plan_draft *d)
+{
+	if (!d->worker)
+		c->code = orr_plan_draft_spread(d, c->g, &c->machine, c->o->samples, c->err);
+	if (!c->code)
+		consider(c, d);
+	orr_plan_draft_fini(d);
+}
+
+static void consider_all(struct choosing *c)
 {
 	struct orr_plan_draft d = {0};
-	int code = orr_plan_draft_pins(&d, c->g, c->o, &c->machine, c->err);
 
+	c->code = orr_plan_draft_pins(&d, c->g, c->o, &c->machine, c->err);
 	c->pinned = d.n_stages > 0;
-	if (code || c->pinned) { /* the file says where to cut */
-		if (!code && !d.worker)
-			code = orr_plan_draft_spread(&d, c->g, &c->machine, c->o->samples, c->err);
-		if (!code)
-			code = consider(c, &d);
-		orr_plan_draft_fini(&d);
-		return code;
-	}
+	if (c->pinned)
+		consider_pins(c, &d);
+	if (c->code || c->pinned)
+		return;
 	/* replicas shorten the slowest stage, and may lengthen the step */
-	for (int straight = c->o->straight; straight <= (c->o->straight || c->o->by_makespan);
-	     straight++) {
+	for (int straight = c->o->straight;
+	     straight <= (c->o->straight || c->o->by_makespan) && !c->code; straight++) {
 		c->straight = straight;
-		if ((code = consider_cuts(c, false)) || (code = consider_cuts(c, true)) ||
-		    (c->o->by_makespan && (code = consider_fewer_stages(c))))
-			return code;
+		consider_cuts(c, false);
+		consider_cuts(c, true);
+		if (c->o->by_makespan)
+			consider_fewer_stages(c);
 	}
 	c->straight = c->o->straight;
-	if (is_enough(c))
-		return 0;
-	code = consider_branches(c);
-	return code || is_enough(c) ? code : consider_pieces(c);
+	if (!is_enough(c))
+		consider_branches(c);
+	if (!is_enough(c))
+		consider_pieces(c);
 }
 
 /* With a memory limit, also with fewer microbatches in flight. */
 static int consider_both(struct choosing *c, bool explain)
 {
-	int code = consider_all(c);
-
+	consider_all(c);
 	c->tight = true;
-	if (!code && c->o->memory_bytes && !(code = consider_all(c)) && !any_fits(c) && explain)
-		code = consider_least(c);
-	return code;
+	if (!c->code && c->o->memory_bytes)
+		consider_all(c);
+	if (!c->code && c->o->memory_bytes && !any_fits(c) && explain)
+		consider_least(c);
+	return c->code;
 }
 
 /* How many the search can work with: it looks at every pair and, where workers differ, at every
@@ -359,8 +358,6 @@ static struct orr_plan *best_cut(const struct choosing *c)
  * found and far from their cuts, as long as that is better. */
 static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors **tensors)
 {
-	int code = 0;
-
 	for (int i = 0, failed = 0;
 	     i < MOST_REFINEMENTS && failed < 2 && (*x)->coarse && !c->pinned && !is_enough(c);
 	     i++) {
@@ -370,12 +367,12 @@ static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors 
 		struct orr_tensors *t = NULL;
 
 		if (!best ||
-		    (code = orr_ideals_create(&finer, c->g, &c->machine, c->o->samples,
-					      c->o->n_microbatches, most, best->pipeline->stage_of,
-					      c->err)) ||
+		    (c->code = orr_ideals_create(&finer, c->g, &c->machine, c->o->samples,
+						 c->o->n_microbatches, most,
+						 best->pipeline->stage_of, c->err)) ||
 		    !finer)
 			break;
-		if ((code = orr_tensors_create(&t, finer, c->g, c->o->samples, c->err))) {
+		if ((c->code = orr_tensors_create(&t, finer, c->g, c->o->samples, c->err))) {
 			orr_ideals_destroy(finer);
 			break;
 		}
@@ -383,11 +380,10 @@ static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors 
 		orr_ideals_destroy(*x);
 		c->x = *x = finer;
 		c->tensors = *tensors = t;
-		if ((code = consider_cuts(c, false)))
-			break;
+		consider_cuts(c, false);
 		failed = best_cut(c) == best ? failed + 1 : 0;
 	}
-	return code;
+	return c->code;
 }
 
 /* No plan is faster than an even share of the work; without replicas, than its largest operator. */
