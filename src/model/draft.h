@@ -77,6 +77,12 @@ int orr_draft_unfold(struct orr_draft *draft);
  * Takes its contents, which is empty afterwards but must still be finished with. */
 int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft);
 
+/* Skip the mark of byte order, which some editors write; refuse what is no UTF-8. name stands in
+ * the message. */
+int orr_text_check(const char **text, const char *name, struct orr_error *err);
+/* A text may hold line breaks where a message quotes it: put it on one line. Returns code. */
+int orr_text_fail(int code, struct orr_error *err);
+
 /* The readers. text ends with a zero. */
 void orr_dot_read(struct orr_draft *draft, const char *text);
 bool orr_pipedream_is(const char *text);

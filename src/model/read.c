@@ -7,7 +7,6 @@
 
 #include "base/input_file.h"
 #include "base/utf8.h"
-#include "text.h"
 
 /* What only a file has: a folder, and a path which need not be text. */
 static int note_path(struct orr_graph *g, const char *path, struct orr_error *err)
@@ -81,6 +80,31 @@ int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error 
 	else
 		*out = g;
 	return code;
+}
+
+int orr_text_fail(int code, struct orr_error *err)
+{
+	struct orr_error raw = *err;
+
+	if (code)
+		(void)orr_utf8_print(err->msg, sizeof(err->msg), raw.msg);
+	return code;
+}
+
+int orr_text_check(const char **at, const char *name, struct orr_error *err)
+{
+	static const char mark[] = "\xef\xbb\xbf"; /* of byte order, which some editors write */
+	const char *text = *at += strncmp(*at, mark, strlen(mark)) ? 0 : strlen(mark);
+	size_t length = strlen(text), bad = orr_utf8_check(text, length);
+	int line = 1;
+
+	if (bad == length)
+		return 0;
+	for (size_t i = 0; i < bad; i++)
+		line += text[i] == '\n';
+	return orr_fail(err, ORR_E_INPUT,
+			"%s:%d: a byte (%#x) that is no UTF-8: save the file as UTF-8", name, line,
+			(unsigned char)text[bad]);
 }
 
 int orr_graph_parse(struct orr_graph **out, const char *name, const char *text,

@@ -9,7 +9,6 @@
 
 #include "model/dot.h"
 #include "model/dot_tree.h"
-#include "model/text.h"
 #include "cluster.h"
 #include "base/grow.h"
 #include "base/input_file.h"

@@ -7,7 +7,6 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
-#include "refine.h"
 #include "units.h"
 
 #define MANY 4000 /* units, which joining one pair after the other takes too long for */

@@ -13,7 +13,6 @@
 #include "pipeline/parameter_cost.h"
 #include "orrery/pipeline.h"
 #include "plan_draft.h"
-#include "plan_orders.h"
 #include "base/quantity.h"
 #include "orrery/schedule.h"
 #include "orrery/timeline.h"

@@ -26,6 +26,16 @@ struct orr_plan_draft {
 	struct orr_arrays all; /* these */
 };
 
+/* Orders in which the stages of a cut may take workers that differ. */
+struct orr_plan_orders {
+	int n, *list; /* owned: [n * n_workers] */
+	bool all;     /* every other order is one of these but for workers that are alike */
+};
+
+int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine *machine,
+			 struct orr_error *err);
+void orr_plan_orders_fini(struct orr_plan_orders *orders);
+
 /* Refuse a graph of which some operators alone are measured, and jobs that a plan cannot have. */
 int orr_plan_check_costs(const struct orr_graph *g, struct orr_error *err);
 int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);

@@ -1,4 +1,4 @@
-#include "plan_orders.h"
+#include "plan_draft.h"
 
 #include <stdlib.h>
 #include <string.h>

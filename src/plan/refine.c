@@ -1,4 +1,4 @@
-#include "refine.h"
+#include "units.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,7 +6,6 @@
 #include "base/arrays.h"
 #include "base/max.h"
 #include "orrery/graph.h"
-#include "units.h"
 
 struct orr_refining {
 	struct orr_units *units;

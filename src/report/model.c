@@ -1,4 +1,4 @@
-#include "model.h"
+#include "report.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

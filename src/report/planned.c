@@ -1,4 +1,4 @@
-#include "planned.h"
+#include "report.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

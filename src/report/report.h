@@ -1,5 +1,5 @@
 #pragma once
-/* Reports of a timeline: text for people, and the JSON object of `simulate --json`. */
+/* What show, simulate and plan say: text for people, and the JSON object of --json. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +9,9 @@
 ORR_BEGIN
 
 struct orr_figures;
+struct orr_graph;
+struct orr_plan;
+struct orr_split_plan;
 struct orr_timeline;
 
 /* A table of the figures with their units, one row per worker, and the list of stages; at its end
@@ -26,5 +29,22 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
  * there is no memory. */
 json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *f, int batch,
 			int64_t samples, bool embed, struct orr_error *err);
+
+/* A model before it is scheduled. Sums over all operators and over each encoder, and a row an
+ * operator. */
+int orr_graph_report_write(FILE *file, const struct orr_graph *g, struct orr_error *err);
+/* New reference; NULL with err filled. */
+json_t *orr_graph_report_json(const struct orr_graph *g, struct orr_error *err);
+
+/* A plan. Stages, step and bounds, what was tried, advice. split: of a plan of groups, else NULL.
+ * name_options puts options in the place of the quantities of a line (orrery/orrery.h), in place:
+ * the line gets no longer. Times in the graph's unit. Fails for want of memory; whether the file
+ * took everything is the caller's to ask. */
+int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_split_plan *split,
+		      char *(*name_options)(char *line), struct orr_error *err);
+/* orr_plan_json() or, with a split, orr_split_plan_json(), and the keys not_tested (untested.h) and
+ * advice, lines as in the text. New reference; NULL with err filled when there is no memory. */
+json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_plan *split,
+			 bool embed, char *(*name_options)(char *line), struct orr_error *err);
 
 ORR_END

@@ -7,7 +7,7 @@
 #include "options.h"
 #include "orrery/graph.h"
 #include "report/html.h"
-#include "report/planned.h"
+#include "report/report.h"
 #include "output.h"
 #include "pipeline/partition.h"
 #include "orrery/plan.h"

@@ -9,7 +9,7 @@
 #include "base/input_file.h"
 #include "base/utf8.h"
 #include "orrery/graph.h"
-#include "report/model.h"
+#include "report/report.h"
 #include "plan/plan_file.h"
 #include "rewrite/rewrite.h"
 
