@@ -21,6 +21,7 @@
 #define N_SEEDS 12         /* searches of each, */
 #define FEW_SEEDS 2        /* or, where there are few jobs, which have few orders: */
 #define FEW_JOBS 30
+#define N_STARTS 4      /* placements to start from */
 #define MOST_KICKS 1000 /* from the best placement to one nearby */
 
 struct candidate {
@@ -46,6 +47,7 @@ struct searching {
 	int64_t *best_n, *n;              /* [n_jobs] its order, and room for another */
 	int *now, *named, *placed, *kept; /* [n_stages] room */
 	bool found;
+	int code; /* of the first failure: nothing is tried after it */
 	struct orr_error *err;
 	struct orr_arrays all;
 };
@@ -88,8 +90,8 @@ static bool is_seen(struct searching *x, const int *named)
 }
 
 /* x->n: the order that a search of this effort finds. *makespan_ns INT64_MAX: nothing fits. */
-static int look(struct searching *x, const int *worker, int64_t effort, int64_t seed,
-		int64_t *makespan_ns, int64_t *bound_ns)
+static void look(struct searching *x, const int *worker, int64_t effort, int64_t seed,
+		 int64_t *makespan_ns, int64_t *bound_ns)
 {
 	struct orr_search_options options = {.memory_bytes = x->places->memory_bytes,
 					     .placement = ORR_PLACEMENT_GIVEN,
@@ -101,7 +103,7 @@ static int look(struct searching *x, const int *worker, int64_t effort, int64_t 
 
 	*makespan_ns = code ? INT64_MAX : result.makespan_ns;
 	*bound_ns = code ? INT64_MAX : result.bound_ns;
-	return code == ORR_E_INPUT ? 0 : code; /* it does not fit */
+	x->code = code == ORR_E_INPUT ? 0 : code; /* it does not fit */
 }
 
 static void take(struct searching *x, const int *worker, int64_t makespan_ns)
@@ -163,30 +165,27 @@ static int64_t load_ns(const struct searching *x, const int *worker)
 	return most;
 }
 
-/* Try a placement that is new. *value: its makespan as a search starts, or INT64_MAX. */
-static int visit(struct searching *x, const int *worker, int64_t *value)
+/* Try a placement that is new: its makespan as a search starts, or INT64_MAX. */
+static int64_t visit(struct searching *x, const int *worker)
 {
-	int64_t bound_ns, least_ns;
-	int code;
+	int64_t value, bound_ns, least_ns;
 
-	*value = INT64_MAX;
 	name(x, x->named, worker);
-	if (x->n_left <= 0 || is_seen(x, x->named))
-		return 0;
+	if (x->n_left <= 0 || x->code || is_seen(x, x->named))
+		return INT64_MAX;
 	x->n_left--;
 	least_ns = load_ns(x, x->named);
 	if (least_ns >= x->best_ns)
-		return 0;
-	if ((code = look(x, x->named, 0, 1, value, &bound_ns)))
-		return code;
-	if (*value == INT64_MAX) /* what was not found may be there */
+		return INT64_MAX;
+	look(x, x->named, 0, 1, &value, &bound_ns);
+	if (value == INT64_MAX) /* what was not found may be there */
 		bound_ns = least_ns;
 	x->least_bound_ns = smaller(x->least_bound_ns, bound_ns);
-	if (*value == INT64_MAX || bound_ns >= x->best_ns)
-		return 0;
-	take(x, x->named, *value);
-	add_to_pool(x, x->named, *value, bound_ns);
-	return 0;
+	if (value == INT64_MAX || bound_ns >= x->best_ns)
+		return value;
+	take(x, x->named, value);
+	add_to_pool(x, x->named, value, bound_ns);
+	return value;
 }
 
 /* ---- all of them ---- */
@@ -227,17 +226,12 @@ static bool next_place(const struct searching *x, int *worker)
 	return false;
 }
 
-static int try_all(struct searching *x)
+static void try_all(struct searching *x)
 {
-	int64_t value;
-	int code;
-
 	memset(x->now, 0, (size_t)x->n_stages * sizeof(*x->now));
-	do {
-		if ((code = visit(x, x->now, &value)))
-			return code;
-	} while (next_place(x, x->now));
-	return 0;
+	do
+		(void)visit(x, x->now);
+	while (!x->code && next_place(x, x->now));
 }
 
 /* ---- some of them ---- */
@@ -258,100 +252,86 @@ static void change(const struct searching *x, int *worker, int i)
 	worker[b] = w;
 }
 
-/* Take every change that helps, until none does. x->now has the value; it is better then. */
-static int descend(struct searching *x, int64_t *value)
+/* Take every change of x->now that helps, until none does. */
+static void descend(struct searching *x)
 {
 	int n = x->n_stages * (x->n_workers + x->n_stages), *worker = x->now;
 	size_t size = (size_t)x->n_stages * sizeof(*worker);
-	int64_t changed;
-	int code;
+	int64_t value = visit(x, worker), changed;
 
 	for (int i = 0, at = (int)draw(x, n); i < n && x->n_left > 0; i++) {
 		memcpy(x->kept, worker, size);
 		change(x, worker, at);
 		at = at + 1 < n ? at + 1 : 0;
-		if ((code = visit(x, worker, &changed)))
-			return code;
-		if (changed < *value) {
-			*value = changed;
+		changed = visit(x, worker);
+		if (changed < value) {
+			value = changed;
 			i = -1;
 		} else {
 			memcpy(worker, x->kept, size);
 		}
 	}
-	return 0;
 }
 
-/* Number i of the placements to start from; false: there are no more. */
-static int start_at(struct searching *x, int i, bool *any)
+/* Number i of the placements to start from. */
+static void start_at(struct searching *x, int i)
 {
-	*any = i < 4;
 	if (i == 0 && x->places->from)
 		memcpy(x->now, x->places->from, (size_t)x->n_stages * sizeof(*x->now));
 	else if (i < 3)
 		orr_place_in_turn(x->now, x->p, i == 2);
-	return i == 3 ? orr_place_evenly(x->now, x->p, ORR_PLACE_STEPS, x->err) : 0;
+	else
+		x->code = orr_place_evenly(x->now, x->p, ORR_PLACE_STEPS, x->err);
 }
 
-static int try_some(struct searching *x)
+static void try_some(struct searching *x)
 {
-	int code = 0;
-	bool any = true;
-
-	for (int i = 0; any && !code && x->n_left > 0; i++) {
-		int64_t value;
-
-		if ((code = start_at(x, i, &any)) || !any || (code = visit(x, x->now, &value)))
-			break;
-		code = descend(x, &value);
+	for (int i = 0; i < N_STARTS && !x->code && x->n_left > 0; i++) {
+		start_at(x, i);
+		descend(x);
 	}
-	for (int i = 0; i < MOST_KICKS && !code && x->n_left > 0 && x->found; i++) {
-		int64_t value = INT64_MAX;
-
+	for (int i = 0; i < MOST_KICKS && !x->code && x->n_left > 0 && x->found; i++) {
 		memcpy(x->now, x->pool[draw(x, 3)].worker, (size_t)x->n_stages * sizeof(*x->now));
 		for (int k = 0; k < 3; k++)
 			change(x, x->now, (int)draw(x, x->n_stages * (x->n_workers + x->n_stages)));
-		if (!(code = visit(x, x->now, &value)))
-			code = descend(x, &value);
+		descend(x);
 	}
-	return code;
 }
 
 /* ---- the best of them ---- */
 
 /* Search the order of the first n of the pool, each time from another seed; those that change are
  * sorted in again. */
-static int improve(struct searching *x, int n, int round)
+static void improve(struct searching *x, int n, int round)
 {
 	int64_t seed = (x->places->seed - 1) * N_SEEDS + round + 1, value, bound_ns;
-	int code;
 
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && !x->code; i++) {
 		struct candidate *c = &x->pool[i];
 
 		if (c->makespan_ns == INT64_MAX || c->bound_ns >= x->best_ns)
 			continue;
-		if ((code = look(x, c->worker, 1, seed, &value, &bound_ns)))
-			return code;
+		look(x, c->worker, 1, seed, &value, &bound_ns);
 		take(x, c->worker, value);
 		c->makespan_ns = smaller(c->makespan_ns, value);
 		rise(x, i);
 	}
-	return 0;
 }
 
 static int search(struct searching *x, struct orr_places_found *found)
 {
-	int n_places = count_places(x), n = JOBS_OF_POOL / x->n_jobs, code;
+	int n_places = count_places(x), n = JOBS_OF_POOL / x->n_jobs;
 
 	n = (int)smaller(larger(n, POOL_AT_LEAST), POOL);
 	found->all = n_places <= MOST_PLACES && n_places <= x->most;
-	if ((code = found->all ? try_all(x) : try_some(x)))
-		return code;
+	if (found->all)
+		try_all(x);
+	else
+		try_some(x);
 	found->n_tried = x->most - x->n_left;
-	for (int round = 0; round < (x->n_jobs > FEW_JOBS ? N_SEEDS : FEW_SEEDS) && !code; round++)
-		code = improve(x, round == 0 ? n : round < 4 ? n / 2 : n / 12 + 1, round);
-	return code;
+	for (int round = 0; round < (x->n_jobs > FEW_JOBS ? N_SEEDS : FEW_SEEDS); round++)
+		improve(x, round == 0 ? n : round < 4 ? n / 2 : n / 12 + 1, round);
+	return x->code;
 }
 
 /* ---- a bound on all placements ---- */

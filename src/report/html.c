@@ -21,6 +21,8 @@ struct html {
 	const struct orr_timeline *timeline;
 	const struct orr_idle *idle;
 	bool first; /* of a list */
+	int code;   /* of the first failure, and its message */
+	struct orr_error *err;
 };
 
 /* ---- JSON in HTML ---- */
@@ -39,26 +41,23 @@ static int write_escaped(const char *text, size_t size, void *user)
 }
 
 /* Numbers as they are meant, as --json has them: 0.1. */
-static int write_json(FILE *file, const json_t *json, struct orr_error *err)
+static void write_json(struct html *html, const json_t *json)
 {
-	if (json_dump_callback(json, write_escaped, file,
+	if (!html->code &&
+	    json_dump_callback(json, write_escaped, html->file,
 			       JSON_REAL_PRECISION(15) | JSON_COMPACT | JSON_ENCODE_ANY))
-		return orr_fail(err, ORR_E_NOMEM, "html: no memory for the data");
-	return 0;
+		html->code = orr_fail(html->err, ORR_E_NOMEM, "html: no memory for the data");
 }
 
 /* Takes the reference. */
-static int write_key(FILE *file, const char *key, json_t *value, struct orr_error *err)
+static void write_key(struct html *html, const char *key, json_t *value)
 {
-	int code;
-
-	if (!value)
-		return orr_fail(err, ORR_E_NOMEM, "html: no memory for %s", key);
-	(void)fprintf(file, "\"%s\":", key);
-	code = write_json(file, value, err);
-	(void)fputs(",\n", file);
+	if (!value && !html->code)
+		html->code = orr_fail(html->err, ORR_E_NOMEM, "html: no memory for %s", key);
+	(void)fprintf(html->file, "\"%s\":", key);
+	write_json(html, value);
+	(void)fputs(",\n", html->file);
 	json_decref(value);
-	return code;
 }
 
 /* ---- a timeline ---- */
@@ -221,26 +220,25 @@ static void write_point(void *user, int64_t time_ns, int stashes, int64_t bytes)
 }
 
 /* [time, stashes, bytes] of every worker. */
-static int write_memory(struct html *html, struct orr_error *err)
+static void write_memory(struct html *html)
 {
-	int code = 0;
-
 	(void)fputs("\"stash\":[", html->file);
-	for (int w = 0; w < html->idle->n_workers && !code; w++) {
+	for (int w = 0; w < html->idle->n_workers && !html->code; w++) {
 		(void)fputs(w ? "],\n[" : "[", html->file);
 		html->first = true;
-		code = orr_timeline_stash(html->timeline, w, write_point, html, err);
+		html->code = orr_timeline_stash(html->timeline, w, write_point, html, html->err);
 	}
 	(void)fputs("]],\n", html->file);
-	return code;
 }
 
 /* [worker, start, end, number of the job on it], of a transfer [worker, start, end, null, kind]. */
-static int write_path(struct html *html, struct orr_error *err)
+static void write_path(struct html *html)
 {
 	struct orr_path_part *parts = NULL;
-	int n = 0, code = orr_idle_path(&parts, &n, html->idle, err);
+	int n = 0;
 
+	if (!html->code)
+		html->code = orr_idle_path(&parts, &n, html->idle, html->err);
 	(void)fputs("\"path\":[", html->file);
 	html->first = true;
 	for (int i = 0; i < n; i++) {
@@ -262,7 +260,6 @@ static int write_path(struct html *html, struct orr_error *err)
 	}
 	(void)fputs("]", html->file);
 	free(parts);
-	return code;
 }
 
 /* [stage, the one that reads it, bytes]. */
@@ -286,55 +283,47 @@ static json_t *weights_json(const struct orr_pipeline *p)
 	return weights;
 }
 
-static int write_timeline(struct html *html, const char *name, struct orr_error *err)
+static void write_timeline(struct html *html, const char *name)
 {
 	const struct orr_timeline *t = html->timeline;
+	const struct orr_pipeline *p = t->jobs->pipeline;
 	struct orr_idle *idle = NULL;
-	int code = orr_idle_create(&idle, t, err);
 
-	if (code)
-		return code;
+	if ((html->code = orr_idle_create(&idle, t, html->err)))
+		return;
 	html->idle = idle;
 	(void)fprintf(html->file, "{\"makespan\":%lld,\n", (long long)since(html, idle->end_ns));
-	if (!(code = write_key(html->file, "name", json_string(name), err)) &&
-	    !(code = write_key(html->file, "units", json_boolean(t->jobs->pipeline->units), err)) &&
-	    !(code = write_key(html->file, "schedule", json_string(t->jobs->schedule), err)) &&
-	    !(code = write_key(html->file, "workers", workers_json(t), err)) &&
-	    !(code = write_key(html->file, "limits", limits_json(t), err)) &&
-	    !(code = write_key(html->file, "stages", orr_stages_json(t->jobs, err), err)) &&
-	    !(code = write_key(html->file, "edges", edges_json(t->jobs->pipeline), err)) &&
-	    !(code = write_key(html->file, "weights", weights_json(t->jobs->pipeline), err)) &&
-	    !(code = write_key(html->file, "causes", causes_json(idle), err))) {
-		write_items(html);
-		if (!(code = write_memory(html, err)))
-			code = write_path(html, err);
-	}
+	write_key(html, "name", json_string(name));
+	write_key(html, "units", json_boolean(p->units));
+	write_key(html, "schedule", json_string(t->jobs->schedule));
+	write_key(html, "workers", workers_json(t));
+	write_key(html, "limits", limits_json(t));
+	write_key(html, "stages", orr_stages_json(t->jobs, html->err));
+	write_key(html, "edges", edges_json(p));
+	write_key(html, "weights", weights_json(p));
+	write_key(html, "causes", causes_json(idle));
+	write_items(html);
+	write_memory(html);
+	write_path(html);
 	(void)fputs("}", html->file);
 	orr_idle_destroy(idle);
-	return code;
 }
 
 /* ---- the page ---- */
 
-static int write_data(FILE *file, const struct orr_page *page, struct orr_error *err)
+static void write_data(struct html *html, const struct orr_page *page)
 {
-	struct html html = {.file = file};
-	int code;
-
-	(void)fputs("{", file);
-	if ((code = write_key(file, "command", json_string(page->command), err)) ||
-	    (code = write_key(file, "report", json_incref(page->report), err)) ||
-	    (code = write_key(file, "losses",
-			      page->losses ? json_incref(page->losses) : json_array(), err)))
-		return code;
-	(void)fputs("\"timelines\":[", file);
-	for (int i = 0; i < page->n_timelines && !code; i++) {
-		(void)fputs(i ? ",\n" : "", file);
-		html.timeline = page->timelines[i];
-		code = write_timeline(&html, page->names[i], err);
+	(void)fputs("{", html->file);
+	write_key(html, "command", json_string(page->command));
+	write_key(html, "report", json_incref(page->report));
+	write_key(html, "losses", page->losses ? json_incref(page->losses) : json_array());
+	(void)fputs("\"timelines\":[", html->file);
+	for (int i = 0; i < page->n_timelines && !html->code; i++) {
+		(void)fputs(i ? ",\n" : "", html->file);
+		html->timeline = page->timelines[i];
+		write_timeline(html, page->names[i]);
 	}
-	(void)fputs("]}", file);
-	return code;
+	(void)fputs("]}", html->file);
 }
 
 bool orr_html_has_engine(void)
@@ -355,16 +344,16 @@ int orr_html_write(FILE *file, const struct orr_page *page, struct orr_error *er
 {
 	bool computes = page->study && orr_html_has_engine();
 	const char *rest = computes ? orr_engine_html : orr_page_html;
-	int code;
+	struct html html = {.file = file, .err = err};
 
 	rest = write_up_to(file, rest, MARK);
-	if ((code = write_data(file, page, err)))
-		return code;
+	write_data(&html, page);
 	if (computes) {
 		rest = write_up_to(file, rest, "{{study}}");
-		if ((code = write_json(file, page->study, err)))
-			return code;
+		write_json(&html, page->study);
 	}
+	if (html.code)
+		return html.code;
 	(void)fputs(rest, file);
 	return orr_layout_finish(file, "html", err);
 }
