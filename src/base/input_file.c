@@ -39,14 +39,13 @@ int orr_read_at(int fd, void *to, size_t n, int64_t at)
 	return 0;
 }
 
-int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure,
+int orr_input_open(int *out, int64_t *n_bytes, const char *path, const char *cure,
 		   struct orr_error *err)
 {
 	struct stat about;
-	int code;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), code;
 
-	*fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (*fd < 0 || fstat(*fd, &about))
+	if (fd < 0 || fstat(fd, &about))
 		code = orr_fail(err, ORR_E_INPUT, "%s: cannot open it: %s: name %s", path,
 				strerror(errno), cure);
 	else if (S_ISDIR(about.st_mode))
@@ -56,13 +55,15 @@ int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure
 				"%s: no file but a FIFO or a device, which may never end: write it "
 				"to a file, and name that",
 				path);
-	else if (!(code = orr_input_name(path, err))) {
+	else if (!(code = orr_input_name(path, err)) && out) {
+		*out = fd;
 		*n_bytes = about.st_size;
 		return 0;
 	}
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
+	if (fd >= 0)
+		(void)close(fd);
+	if (out)
+		*out = -1;
 	return code;
 }
 

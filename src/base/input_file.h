@@ -16,7 +16,8 @@ ORR_BEGIN
 void orr_input_watch(int (*seen)(const char *path, struct orr_error *err));
 int orr_input_name(const char *path, struct orr_error *err);
 
-/* A plain file, and its size; *fd is the caller's. cure: the end of "PATH: no such file: name ..".
+/* A plain file, and its size; *fd is the caller's. NULL and NULL: it is only looked at. cure: the
+ * end of "PATH: no such file: name ..".
  */
 int orr_input_open(int *fd, int64_t *n_bytes, const char *path, const char *cure,
 		   struct orr_error *err);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/input_file.h"
 #include "orrery/schedule.h"
@@ -104,12 +103,10 @@ int orr_plugin_load(void **module, struct orr_schedule *schedule, const char *pa
 {
 	const struct orr_plugin *plugin;
 	char *file = NULL;
-	int64_t n_bytes;
-	int fd, code = orr_input_open(&fd, &n_bytes, path, "a plug-in, FILE.so", err);
+	int code = orr_input_open(NULL, NULL, path, "a plug-in, FILE.so", err);
 
 	if (code)
 		return code;
-	(void)close(fd);
 	/* a name without a slash would be looked for among the system's libraries */
 	if (asprintf(&file, "%s%s", strchr(path, '/') ? "" : "./", path) < 0)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to load it", path);

@@ -13,15 +13,15 @@ int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const
 		       int64_t samples, struct orr_error *err)
 {
 	size_t n_edges = 0;
+	int code;
 
 	for (int i = 0; i < g->n_operators; i++)
 		n_edges += (size_t)g->operators[i].n_inputs;
-	x->first = calloc((size_t)n + 3, sizeof(*x->first));
-	x->readers = calloc(n_edges + 1, sizeof(*x->readers));
-	x->sent = calloc(n_edges + 1, sizeof(*x->sent));
-	if (!x->first || !x->readers || !x->sent)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for the edges of %d operators",
-				g->n_operators);
+	x->first = orr_arrays_add(&x->all, (size_t)n + 3, sizeof(*x->first));
+	x->readers = orr_arrays_add(&x->all, n_edges + 1, sizeof(*x->readers));
+	x->sent = orr_arrays_add(&x->all, n_edges + 1, sizeof(*x->sent));
+	if ((code = orr_arrays_check(&x->all, "plan", err)))
+		return code;
 	/* counted two further on, summed up, and moved on as they are filled in */
 	for (int fill = 0; fill < 2; fill++) {
 		for (int i = 0; i < g->n_operators; i++)
@@ -40,14 +40,6 @@ int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const
 			x->first[i + 2] += x->first[i + 1];
 	}
 	return 0;
-}
-
-void orr_sent_list_fini(struct orr_sent_list *x)
-{
-	free(x->first);
-	free(x->readers);
-	free(x->sent);
-	*x = (struct orr_sent_list){0};
 }
 
 /* What is read of each operator, and where: of its own unit, nothing is sent. */
@@ -203,7 +195,7 @@ int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x,
 	t = NULL;
 out:
 	free(number);
-	orr_sent_list_fini(&r.list);
+	orr_arrays_free(&r.list.all);
 	orr_tensors_destroy(t);
 	return code;
 }

@@ -4,6 +4,7 @@
  * once. Its gradient, if it has one, comes back the same way. Data crosses no cut. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/arrays.h"
 #include "orrery/orrery.h"
 
 struct orr_graph;
@@ -15,12 +16,12 @@ struct orr_sent; /* pipeline/charge.h: there, and back; per microbatch */
 struct orr_sent_list {
 	int *first, *readers;
 	struct orr_sent *sent;
+	struct orr_arrays all; /* owned: these */
 };
 
 /* number: of each of g's operators, or -1: left out. */
 int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const int *number, int n,
 		       int64_t samples, struct orr_error *err);
-void orr_sent_list_fini(struct orr_sent_list *x); /* all zeros is fine */
 
 struct orr_tensors {
 	const struct orr_ideals *ideals; /* borrowed */

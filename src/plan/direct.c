@@ -299,19 +299,19 @@ int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage 
 	const struct orr_ideals *x = problem->tensors->ideals;
 	struct search s = {
 		.problem = problem, .x = x, .slowest_s = *slowest_s, .best = -1, .err = err};
-	int code = 0;
+	struct orr_arrays all = {0};
+	int code;
 
 	*n = 0;
 	*proven = !(problem->bytes_per_s > 0);
 	if (*proven)
 		return 0;
-	s.beyond_s = calloc((size_t)x->n * (size_t)(problem->n_workers + 1), sizeof(*s.beyond_s));
-	s.counts = calloc((size_t)problem->tensors->n + 1, sizeof(*s.counts));
-	s.of_ideal = malloc((size_t)x->n * sizeof(*s.of_ideal));
-	if (!s.beyond_s || !s.counts || !s.of_ideal) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
-		goto out;
-	}
+	s.beyond_s = orr_arrays_add(&all, (size_t)x->n * (size_t)(problem->n_workers + 1),
+				    sizeof(*s.beyond_s));
+	s.counts = orr_arrays_add(&all, (size_t)problem->tensors->n + 1, sizeof(*s.counts));
+	s.of_ideal = orr_arrays_add(&all, (size_t)x->n, sizeof(*s.of_ideal));
+	if ((code = orr_arrays_check(&all, "plan", err)))
+		return code;
 	memset(s.of_ideal, 0xff, (size_t)x->n * sizeof(*s.of_ideal)); /* -1 */
 	bound(&s);
 	find_what_counts(&s);
@@ -321,9 +321,7 @@ int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage 
 	*slowest_s = s.slowest_s;
 	code = write_stages(&s, stages, n);
 out:
-	free(s.beyond_s);
-	free(s.counts);
-	free(s.of_ideal);
+	orr_arrays_free(&all);
 	free(s.labels);
 	free(s.makers);
 	return code;

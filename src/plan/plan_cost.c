@@ -256,7 +256,7 @@ static int cost_added(struct orr_plan *plan, const struct orr_machine *machine,
 	for (int w = 0; w < p->n_workers; w++)
 		plan->slowest.added_s = fmax(plan->slowest.added_s, added_s[w]);
 out:
-	orr_sent_list_fini(&sent);
+	orr_arrays_free(&sent.all);
 	orr_arrays_free(&all);
 	return code;
 }

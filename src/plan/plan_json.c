@@ -184,9 +184,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	orr_parameter_cost_json(&json, &plan->options.numerics);
 	if (embed)
 		orr_json_set(&json, "text", orr_graph_text_json(plan->graph, err));
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
-	return json;
+	return orr_json_check(json, "plan: no memory for its JSON", err);
 }
 
 /* ---- reading ---- */

@@ -34,7 +34,7 @@ struct pieces {
 static void pieces_fini(struct pieces *x)
 {
 	orr_arrays_free(&x->all);
-	orr_sent_list_fini(&x->sent);
+	orr_arrays_free(&x->sent.all);
 }
 
 static int pieces_init(struct pieces *x, const struct orr_graph *g,

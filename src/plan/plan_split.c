@@ -252,9 +252,7 @@ json_t *orr_split_plan_json(const struct orr_split_plan *plan, bool embed, struc
 		set_split(&json, plan);
 	if (plan->graph && embed)
 		orr_json_set(&json, "text", orr_graph_text_json(plan->graph->whole, err));
-	if (!json)
-		(void)orr_fail(err, ORR_E_NOMEM, "plan: no memory for its JSON");
-	return json;
+	return orr_json_check(json, "plan: no memory for its JSON", err);
 }
 
 /* ---- all of them ---- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "orrery/open.h"
 #include "orrery/figures.h"
@@ -344,17 +345,16 @@ static int find_missing(const struct front *f, int64_t limit, int64_t *missing,
 	const struct orr_pipeline *p = f->entry->pipeline;
 	const struct orr_search_options options = {.stashes = f->bytes ? 0 : limit,
 						   .memory_bytes = f->bytes ? limit : 0};
+	size_t n_jobs = (size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
 	struct orr_search_result result = {0};
-	int *worker = calloc((size_t)p->n_stages, sizeof(*worker)), code;
-	int64_t *n =
-		calloc((size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES, sizeof(*n));
+	struct orr_arrays all = {0};
+	int *worker = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*worker));
+	int64_t *n = orr_arrays_add(&all, n_jobs, sizeof(*n));
+	int code = orr_arrays_check(&all, "front", err);
 
-	if (!worker || !n)
-		code = orr_fail(err, ORR_E_NOMEM, "front: no memory");
-	else
+	if (!code)
 		code = orr_search(worker, n, &result, p, &options, err);
-	free(worker);
-	free(n);
+	orr_arrays_free(&all);
 	*missing = result.missing;
 	return code == ORR_E_INPUT ? 0 : code;
 }

@@ -69,13 +69,9 @@ static void fill_not_tested(char cell[CELL], const struct orr_comparison *c,
 static void fill_stash(char cell[CELL], const struct orr_comparison *c,
 		       const struct orr_contender *x)
 {
-	size_t used = (size_t)snprintf(cell, CELL, "%d", x->peak_stash);
-
-	if (c->several_cuts)
-		used += (size_t)snprintf(cell + used, CELL - used, "/%d", x->n_stages);
-	if (c->bytes)
-		(void)snprintf(cell + used, CELL - used, " (%s)",
-			       orr_size_text(x->peak_stash_bytes));
+	(void)snprintf(cell, CELL, "%d%s%s", x->peak_stash,
+		       c->several_cuts ? orr_text("/%d", x->n_stages) : "",
+		       c->bytes ? orr_text(" (%s)", orr_size_text(x->peak_stash_bytes)) : "");
 }
 
 static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,

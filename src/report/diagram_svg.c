@@ -367,19 +367,16 @@ static void write_peaks(const struct svg *svg)
 {
 	double font = svg->memory_pitch < 11 ? 9 : 12;
 	int step = label_step(svg->memory_pitch, font);
-	char text[64];
 
 	fprintf(svg->file, "<g font-size=\"%.0f\">\n", font);
 	for (int w = 0; w < svg->layout->n_workers; w += step) {
 		const struct orr_worker_figures *worker = &svg->figures->worker[w];
 
-		(void)snprintf(text, sizeof(text), "%d", worker->peak_stash);
-		if (svg->bytes)
-			(void)orr_size_print(text, sizeof(text), worker->peak_stash_bytes);
 		fprintf(svg->file, "<text x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT + svg->width + 6,
 			svg->memory_top + w * svg->memory_pitch + svg->memory_height / 2 +
 				font * 0.35,
-			text);
+			svg->bytes ? orr_size_text(worker->peak_stash_bytes)
+				   : orr_text("%d", worker->peak_stash));
 	}
 	fputs("</g>\n", svg->file);
 }
@@ -420,7 +417,6 @@ static void write_legend(const struct svg *svg)
 	const char *fills[] = {hues[0].fill[0], hues[0].fill[1], "url(#w0)", UPDATE_FILL};
 	double x = LEFT, y = bottom(svg) + 6;
 	int n = svg->layout->last_b + 1 < N_HUES ? svg->layout->last_b + 1 : N_HUES;
-	char text[16];
 
 	for (int kind = 0; kind < ORR_N_KINDS; kind++)
 		if (svg->layout->n_kind[kind]) {
@@ -437,9 +433,8 @@ static void write_legend(const struct svg *svg)
 			   svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
 	for (int hue = 0; hue < n; hue++) {
 		write_swatch(svg, x + 22 * hue, y, hues[hue].fill[0], hues[hue].fill[1]);
-		(void)snprintf(text, sizeof(text), "%d", hue);
 		orr_svg_write_text(svg->file, x + 22 * hue + 11, y + 11,
-				   "font-size=\"11\" text-anchor=\"middle\"", text);
+				   "font-size=\"11\" text-anchor=\"middle\"", orr_text("%d", hue));
 	}
 }
 

@@ -1,4 +1,5 @@
 #include "base/max.h"
+#include "base/quantity.h"
 #include "orrery/jobs.h"
 #include "pipeline/machine_text.h"
 #include "orrery/timeline.h"
@@ -192,10 +193,9 @@ static void write_legend(struct canvas *c)
 	static const char *const label_names[] = {"stage 2, microbatch 0", "microbatch",
 						  "last digit of the microbatch"};
 	int at = 0;
-	char text[32], key[3] = "0?";
+	char key[3] = "0?";
 
-	(void)snprintf(text, sizeof(text), "in %s", c->layout->unit);
-	write_item(c, &at, "time", STYLE_IDLE, text);
+	write_item(c, &at, "time", STYLE_IDLE, orr_text("in %s", c->layout->unit));
 	for (int kind = 0; kind < ORR_N_KINDS; kind++) {
 		int style = kind == ORR_KIND_UPDATE ? STYLE_UPDATE : 1 + kind;
 

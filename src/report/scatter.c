@@ -301,16 +301,14 @@ static void write_line(const struct scatter *scatter, const struct label *label)
 
 static void write_label(const struct scatter *scatter, const struct label *label)
 {
-	char line[256];
 	int n = 0;
 
 	for (const char *at = label->text; *at; at += *at == '\n') {
 		size_t length = strcspn(at, "\n");
 
-		(void)snprintf(line, sizeof(line), "%.*s", (int)length, at);
 		orr_svg_write_text(scatter->file, label->box.x, label->box.y + n++ * LINE + FONT,
 				   label->on_front ? "class=\"label front\"" : "class=\"label\"",
-				   line);
+				   orr_text("%.*s", (int)length, at));
 		at += length;
 	}
 }

@@ -42,16 +42,12 @@ static int read_model(struct orr_graph **graph, const char *source, struct orr_e
 static int check_data(const struct orr_graph *g, struct orr_error *err)
 {
 	struct stat about;
-	int64_t n_bytes;
-	int fd, code;
+	int code;
 
 	if (!g->data || stat(g->data, &about) || S_ISREG(about.st_mode))
 		return 0;
-	if ((code = orr_graph_check_data(g, err)) ||
-	    (code = orr_input_open(&fd, &n_bytes, g->data, "", err)))
-		return code;
-	(void)close(fd);
-	return 0;
+	code = orr_graph_check_data(g, err);
+	return code ? code : orr_input_open(NULL, NULL, g->data, "", err);
 }
 
 /* A terminal would obey the control characters that a label may hold; a file keeps them. */

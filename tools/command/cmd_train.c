@@ -50,12 +50,7 @@ struct training {
 /* What is no file is refused before a run begins, which takes seconds. */
 static int check_weights(const char *path, struct orr_error *err)
 {
-	int64_t n_bytes;
-	int fd, code = 0;
-
-	if (path && !(code = orr_input_open(&fd, &n_bytes, path, "a file of safetensors", err)))
-		(void)close(fd);
-	return code;
+	return path ? orr_input_open(NULL, NULL, path, "a file of safetensors", err) : 0;
 }
 
 /* What can be said before any file is read. */

@@ -13,6 +13,7 @@
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "base/json.h"
+#include "base/quantity.h"
 #include "output_file.h"
 #include "orrery/pipeline.h"
 #include "orrery/try.h"
@@ -143,7 +144,6 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 	static const char why[] = "which transfer goes first where several are asked for at once";
 	struct orr_table *table = NULL;
 	struct orr_omissions losses;
-	char text[512];
 	bool same = true;
 	int code;
 
@@ -162,9 +162,8 @@ int export_check_timeline(const char *csv, bool strict, const struct orr_timelin
 				"--strict-csv: %.60s would not say %s, which changes the timeline: "
 				"`simulate -o FILE.json` says it",
 				csv, why);
-	(void)snprintf(text, sizeof(text), "%.300s does not say %s%s", csv, why,
-		       t->jobs->groups ? "" : ": `simulate -o FILE.json` does");
-	command_say(text);
+	command_say(orr_text("%.300s does not say %s%s", csv, why,
+			     t->jobs->groups ? "" : ": `simulate -o FILE.json` does"));
 	return 0;
 }
 

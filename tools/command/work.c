@@ -1,8 +1,8 @@
 #include "work.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/quantity.h"
 #include "command.h"
 #include "plugin.h"
 #include "progress.h"
@@ -44,17 +44,15 @@ void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
 			enum orr_precision precision)
 {
 	struct orr_profiled wanted = orr_profiled_of(hardware, precision);
-	char seen[16], name[16], text[512];
+	char seen[16], name[16];
 
 	if (!g->profiled.hardware ||
 	    (g->profiled.hardware == wanted.hardware && g->profiled.precision == wanted.precision))
 		return;
 	orr_profiled_print(seen, sizeof(seen), &g->profiled);
 	orr_profiled_print(name, sizeof(name), &wanted);
-	(void)snprintf(text, sizeof(text),
-		       "%s: its costs were profiled for %s, and not for %s: profile it again with "
-		       "--device %.*s --precision %s",
-		       g->name, seen, name, (int)strcspn(name, ","), name,
-		       orr_precision_name(wanted.precision));
-	command_say(text);
+	command_say(orr_text("%s: its costs were profiled for %s, and not for %s: profile it again "
+			     "with --device %.*s --precision %s",
+			     g->name, seen, name, (int)strcspn(name, ","), name,
+			     orr_precision_name(wanted.precision)));
 }
