@@ -4,6 +4,7 @@
  * the end. Values are taken. */
 #include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
 
@@ -45,6 +46,13 @@ static inline json_t *orr_json_check(json_t *json, const char *message, struct o
 static inline json_t *orr_json_number(double value)
 {
 	return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* Is it a whole number from low to high? */
+static inline bool orr_json_counts(const json_t *value, json_int_t low, json_int_t high)
+{
+	return json_is_integer(value) && json_integer_value(value) >= low &&
+	       json_integer_value(value) <= high;
 }
 
 /* Seconds, or units in a study. */

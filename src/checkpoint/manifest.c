@@ -55,19 +55,16 @@ static int write_json(const struct orr_folder *folder, const json_t *manifest,
 		      struct orr_error *err)
 {
 	char *text = json_dumps(manifest, JSON_INDENT(2)), checksum[ORR_CHECKSUM];
-	struct orr_sink *sink = NULL;
+	struct orr_sink sink;
 	int64_t n_bytes;
 	int code;
 
 	if (!text)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to write it", folder->path);
-	if ((code = orr_sink_create(&sink, folder, MANIFEST, err)) ||
-	    (code = orr_sink_write(sink, text, strlen(text), err)) ||
-	    (code = orr_sink_write(sink, "\n", 1, err)))
-		goto out;
-	code = orr_sink_finish(sink, &n_bytes, checksum, err);
-out:
-	orr_sink_destroy(sink);
+	orr_sink_begin(&sink, folder, MANIFEST, err);
+	orr_sink_write(&sink, text, strlen(text));
+	orr_sink_write(&sink, "\n", 1);
+	code = orr_sink_end(&sink, &n_bytes, checksum);
 	free(text);
 	return code;
 }

@@ -102,33 +102,27 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 			  const struct orr_named_tensor *tensors, int n, const char *note,
 			  int64_t *n_bytes, char checksum[ORR_CHECKSUM], struct orr_error *err)
 {
-	struct orr_sink *sink = NULL;
 	size_t length = 0;
 	char *text = begin(&length, tensors, n, note);
-	int code;
+	struct orr_sink sink;
+	int code = text ? check_finite(folder->path, tensors, n, err)
+			: orr_fail(err, ORR_E_UNSUPPORTED,
+				   "%s/%s: the names of %d tensors do not fit its header, or are "
+				   "no UTF-8",
+				   folder->path, name, n);
 
-	if (!text) {
-		code = orr_fail(
-			err, ORR_E_UNSUPPORTED,
-			"%s/%s: the names of %d tensors do not fit its header, or are no UTF-8",
-			folder->path, name, n);
-		goto out;
-	}
-	if ((code = check_finite(folder->path, tensors, n, err)) ||
-	    (code = orr_sink_create(&sink, folder, name, err)) ||
-	    (code = orr_sink_write(sink, text, length, err)))
-		goto out;
-	for (int i = 0; i < n; i++) {
-		size_t bytes = (size_t)orr_named_tensor_floats(&tensors[i]) * sizeof(float);
-		const float *values;
+	if (!code) {
+		orr_sink_begin(&sink, folder, name, err);
+		orr_sink_write(&sink, text, length);
+		for (int i = 0; i < n && !sink.code; i++) {
+			size_t bytes = (size_t)orr_named_tensor_floats(&tensors[i]) * sizeof(float);
+			const float *values;
 
-		if ((code = get_values(folder->path, tensors, i, &values, err)) ||
-		    (code = orr_sink_write(sink, values, bytes, err)))
-			goto out;
+			sink.code = get_values(folder->path, tensors, i, &values, err);
+			orr_sink_write(&sink, values, bytes);
+		}
+		code = orr_sink_end(&sink, n_bytes, checksum);
 	}
-	code = orr_sink_finish(sink, n_bytes, checksum, err);
-out:
-	orr_sink_destroy(sink);
 	free(text);
 	return code;
 }

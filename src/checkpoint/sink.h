@@ -5,13 +5,19 @@
 #include "orrery/orrery.h"
 #include "folder.h"
 
-struct orr_sink; /* a file that is being written */
+/* A file that is being written. */
+struct orr_sink {
+	int fd;
+	char *path; /* owned; for messages */
+	XXH3_state_t *digest;
+	int64_t n_bytes;
+	int code;              /* of the first failure: nothing is written after it, */
+	struct orr_error *err; /* and its message */
+};
 
 /* A new file in a folder, where there must be none of that name. */
-int orr_sink_create(struct orr_sink **out, const struct orr_folder *folder, const char *name,
+void orr_sink_begin(struct orr_sink *sink, const struct orr_folder *folder, const char *name,
 		    struct orr_error *err);
-int orr_sink_write(struct orr_sink *sink, const void *bytes, size_t n, struct orr_error *err);
-/* What was written is on the disk; tells its size and checksum. Destroy it all the same. */
-int orr_sink_finish(struct orr_sink *sink, int64_t *n_bytes, char checksum[ORR_CHECKSUM],
-		    struct orr_error *err);
-void orr_sink_destroy(struct orr_sink *sink); /* NULL is fine */
+void orr_sink_write(struct orr_sink *sink, const void *bytes, size_t n);
+/* What was written is on the disk; tells its size and checksum, or the failure. */
+int orr_sink_end(struct orr_sink *sink, int64_t *n_bytes, char checksum[ORR_CHECKSUM]);

@@ -290,8 +290,7 @@ static int read_stages(struct orr_plan_file *file, struct orr_error *err)
 		const json_t *cap = json_object_get(stage, "in_flight"),
 			     *again = json_object_get(stage, "recompute");
 
-		if (cap && (!json_is_integer(cap) || json_integer_value(cap) < 1 ||
-			    json_integer_value(cap) > INT32_MAX))
+		if (cap && !orr_json_counts(cap, 1, INT32_MAX))
 			return refuse(file, err, "in_flight: a number from 1 on");
 		if (again && !json_is_boolean(again))
 			return refuse(file, err, "recompute: true or false");
@@ -318,16 +317,14 @@ static int read_stream(struct orr_plan_file *file, const json_t *stream, struct 
 	const char *sync = json_string_value(json_object_get(stream, "sync"));
 	struct orr_table *t = file->table;
 
-	if (!json_is_integer(period) || json_integer_value(period) < 1 ||
-	    json_integer_value(period) > MOST_N)
+	if (!orr_json_counts(period, 1, MOST_N))
 		return refuse(file, err, "stream, period: a number from 1 on");
 	for (int j = 0; j < orr_table_n_jobs(t); j++)
 		if (t->priority[j] < -MOST_N || t->priority[j] > MOST_N)
 			return refuse(file, err, "stream: n no more than 2^60");
 	if (t->weights)
 		return refuse(file, err, "stream: parameters are where they are computed with");
-	if (!json_is_integer(accumulate) || json_integer_value(accumulate) < 1 ||
-	    json_integer_value(accumulate) > 1 << 20)
+	if (!orr_json_counts(accumulate, 1, 1 << 20))
 		return refuse(file, err, "stream, accumulate: a number from 1 on");
 	if (!sync || orr_sync_parse(&file->stream.sync, sync, NULL))
 		return refuse(file, err, "stream, sync: stashing, vertical or none");
@@ -342,7 +339,7 @@ static int read_bound(struct orr_plan_file *file, const json_t *bound, struct or
 	const char *of = json_string_value(json_object_get(bound, "of"));
 	const json_t *ns = json_object_get(bound, "ns");
 
-	if (!of || strlen(of) != 16 || !json_is_integer(ns) || json_integer_value(ns) < 1)
+	if (!of || strlen(of) != 16 || !orr_json_counts(ns, 1, INT64_MAX))
 		return refuse(file, err, "bound: ns, a number from 1 on, and of");
 	if (file->table->period)
 		return refuse(file, err, "bound: not beside stream");

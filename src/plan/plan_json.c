@@ -298,15 +298,13 @@ static int read_levels(struct orr_plan_file *file, const json_t *json, struct or
 static int read_split(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
 {
 	const json_t *split = json_object_get(json, "split"), *n = json_object_get(json, "workers");
-	json_int_t n_workers = json_integer_value(n);
 
 	file->n_workers = file->table->n_workers;
 	if (!split)
 		return 0;
-	if (!json_is_string(split) || !json_is_integer(n) || n_workers < file->table->n_workers ||
-	    n_workers > 1000000)
+	if (!json_is_string(split) || !orr_json_counts(n, file->table->n_workers, 1000000))
 		return refuse(file, err, "split: no text, or fewer workers than groups");
-	file->n_workers = (int)n_workers;
+	file->n_workers = (int)json_integer_value(n);
 	file->splits = strdup(json_string_value(split));
 	return file->splits ? 0
 			    : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
@@ -325,8 +323,7 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 		return refuse(file, err, "latency: no seconds");
 	if (flops && (!json_is_number(flops) || !(flops_per_s >= 1 && flops_per_s <= 1e24)))
 		return refuse(file, err, "flops: no FLOP per second");
-	if (batch &&
-	    (!json_is_integer(batch) || n < 1 || n > 1 << 30 || (n + m - 1) / m != file->samples))
+	if (batch && (!orr_json_counts(batch, 1, 1 << 30) || (n + m - 1) / m != file->samples))
 		return refuse(file, err, "batch: not that of its samples and microbatches");
 	file->latency_ns = llround(latency_s * 1e9);
 	file->flops_per_s = flops_per_s;
@@ -368,19 +365,16 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 
 	file->stages = json_incref(json_object_get(json, "stages"));
 	file->microbatch_costs = json_incref(json_object_get(json, "microbatch_costs"));
-	if (!json_is_array(file->stages) || !json_array_size(file->stages) ||
-	    json_array_size(file->stages) > 1000000)
+	if (!json_array_size(file->stages) || json_array_size(file->stages) > 1000000)
 		return refuse(file, err, "no stages in it");
-	if (!json_is_array(workers) || !json_array_size(workers) ||
-	    json_array_size(workers) > 1000000)
+	if (!json_array_size(workers) || json_array_size(workers) > 1000000)
 		return refuse(file, err, "no workers in it");
 	if (!graph || !fingerprint || strlen(fingerprint) != 16)
 		return refuse(file, err, "it does not say which graph it is for");
 	if (microbatches < 1 ||
 	    microbatches > INT32_MAX / 3 / (json_int_t)json_array_size(file->stages))
 		return refuse(file, err, "microbatches out of range");
-	if (!json_is_integer(samples) || json_integer_value(samples) < 1 ||
-	    json_integer_value(samples) > INT32_MAX)
+	if (!orr_json_counts(samples, 1, INT32_MAX))
 		return refuse(file, err, "samples: no number of samples of a microbatch");
 	if (!json_is_number(bandwidth) || json_number_value(bandwidth) < 0)
 		return refuse(file, err, "bandwidth: no bytes per second (0: free links)");

@@ -50,7 +50,7 @@ static bool read_row(const json_t *list, int i, int n, int64_t *numbers)
 		const json_t *cell = json_array_get(row, (size_t)k);
 
 		numbers[k] = json_integer_value(cell);
-		if (!json_is_integer(cell) || numbers[k] < 0 || numbers[k] > INT64_C(1) << 60)
+		if (!orr_json_counts(cell, 0, INT64_C(1) << 60))
 			return false;
 	}
 	return true;
