@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/element.h"
 #include "base/tensor_header.h"
 #include "codelets/operator.h"
 #include "orrery/run.h"
 #include "orrery/graph.h"
 #include "base/input_file.h"
+#include "base/quantity.h"
 #include "safetensors.h"
 
 #define NAME 512     /* room for a tensor's name */
@@ -96,13 +98,11 @@ static void add_name(struct names *names, const char *name)
 			       name);
 }
 
-static void end_names(struct names *names)
+static const char *names_text(const struct names *names)
 {
-	size_t n = strlen(names->text);
+	int more = names->n - MOST_NAMES;
 
-	if (names->n > MOST_NAMES)
-		(void)snprintf(names->text + n, sizeof(names->text) - n, " and %d more",
-			       names->n - MOST_NAMES);
+	return more > 0 ? orr_text("%s and %d more", names->text, more) : names->text;
 }
 
 static int check_model(const struct orr_tensor_file *w, const struct orr_graph *g,
@@ -164,18 +164,17 @@ static int compare(const struct orr_tensor_file *w, const struct orr_graph *g, b
 	for (int i = 0; i < w->header.n; i++)
 		if (!is_known(g, w->header.entries[i].name))
 			add_name(&left, w->header.entries[i].name);
-	end_names(&missing);
-	end_names(&left);
 	if (size)
 		*text = '\0';
 	if (partly && missing.n)
 		(void)snprintf(text, size,
 			       "%s: lacks %d of the model's tensors (%s), which begin as they "
 			       "would without it%s",
-			       w->path, missing.n, missing.text, left.n ? "; " : "");
+			       w->path, missing.n, names_text(&missing), left.n ? "; " : "");
 	if (partly && left.n)
 		(void)snprintf(text + strlen(text), size - strlen(text), "%s%s%d left over (%s)",
-			       missing.n ? "" : w->path, missing.n ? "" : ": ", left.n, left.text);
+			       missing.n ? "" : w->path, missing.n ? "" : ": ", left.n,
+			       names_text(&left));
 	if (partly || (!missing.n && !left.n))
 		return 0;
 	if (missing.n)
@@ -186,7 +185,7 @@ static int compare(const struct orr_tensor_file *w, const struct orr_graph *g, b
 	return orr_fail(err, ORR_E_INPUT,
 			"%.100s: %d left over that the model has not (%s): give [init-partly] to "
 			"leave them",
-			w->path, left.n, left.text);
+			w->path, left.n, names_text(&left));
 }
 
 int orr_weights_open(struct orr_tensor_file *w, const char *path, const struct orr_graph *g,
@@ -218,14 +217,13 @@ static int check_finite(const struct orr_tensor_file *w, const struct orr_tensor
 static int read_floats(const struct orr_tensor_file *w, const struct orr_tensor_entry *entry,
 		       int64_t first, int64_t n, float *to, struct orr_error *err)
 {
-	int64_t bytes = orr_element_bytes(entry->element), *columns;
-	char *piece = malloc((size_t)(PIECE * bytes));
-	int code = 0;
+	struct orr_arrays all = {0};
+	int64_t bytes = orr_element_bytes(entry->element),
+		*columns = orr_arrays_add(&all, PIECE, sizeof(*columns));
+	char *piece = orr_arrays_add(&all, PIECE, (size_t)bytes);
+	int code = orr_arrays_check(&all, w->path, err);
 
-	columns = malloc(PIECE * sizeof(*columns));
-	if (!piece || !columns)
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
-	for (int64_t c = 0; c < PIECE && columns; c++)
+	for (int64_t c = 0; c < PIECE && !code; c++)
 		columns[c] = c;
 	for (int64_t at = 0; at < n && !code; at += PIECE) {
 		int64_t m = n - at < PIECE ? n - at : PIECE;
@@ -237,8 +235,7 @@ static int read_floats(const struct orr_tensor_file *w, const struct orr_tensor_
 		}
 		orr_element_gather(entry->element, piece, NULL, columns, m, to + at);
 	}
-	free(piece);
-	free(columns);
+	orr_arrays_free(&all);
 	return code;
 }
 

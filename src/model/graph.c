@@ -128,23 +128,6 @@ const char *orr_operator_parameter_role(const struct orr_operator *o, int i)
 	return names[o->instance->parameters[i].role];
 }
 
-void orr_operator_fini(struct orr_operator *o)
-{
-	free(o->name);
-	free(o->label);
-	free(o->share);
-	free(o->gang);
-	free(o->with);
-	free(o->columns);
-	free(o->tensor);
-	if (o->instance)
-		free(o->instance->inputs);
-	free(o->instance);
-	free(o->inputs);
-	free(o->reads);
-	*o = (struct orr_operator){0};
-}
-
 void orr_graph_destroy(struct orr_graph *g)
 {
 	if (!g)

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "base/quantity.h"
 
 #define SUM_MOST (INT64_C(1) << 60) /* of anything over a graph: leaves room for microbatches */
@@ -258,11 +259,11 @@ static int check_ends(const struct orr_graph *g, const int *n_readers, struct or
 
 int orr_graph_infer(struct orr_graph *g, struct orr_error *err)
 {
-	int *n_readers = calloc((size_t)g->n_operators, sizeof(*n_readers));
-	const char **names = calloc((size_t)g->n_operators, sizeof(*names));
-	int code = n_readers && names
-			   ? 0
-			   : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its shapes", g->name);
+	size_t n = (size_t)g->n_operators;
+	struct orr_arrays all = {0};
+	int *n_readers = orr_arrays_add(&all, n, sizeof(*n_readers));
+	const char **names = orr_arrays_add(&all, n, sizeof(*names));
+	int code = orr_arrays_check(&all, g->name, err);
 
 	for (int i = 0; i < g->n_operators && !code; i++)
 		for (int k = 0; k < g->operators[i].n_inputs; k++)
@@ -273,7 +274,6 @@ int orr_graph_infer(struct orr_graph *g, struct orr_error *err)
 		code = infer(g, &g->operators[i], names, err);
 	if (!code)
 		code = orr_graph_check_sums(g, err);
-	free(names);
-	free(n_readers);
+	orr_arrays_free(&all);
 	return code;
 }

@@ -23,6 +23,7 @@ struct item {
 
 struct reading {
 	const char *name;
+	int code; /* of the first refusal: nothing is read after it */
 	struct orr_error *err;
 	struct item *items;      /* owned; in the order of the file */
 	struct orr_keyed *keyed; /* owned; the items by (b,s,d) */
@@ -34,38 +35,36 @@ struct reading {
 
 /* ---- cells ---- */
 
-static int add_item(struct reading *r, const struct item *item)
+static void add_item(struct reading *r, struct item item)
 {
-	if (!orr_grow(&r->items, r->n, &r->room, sizeof(*r->items)))
-		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name,
-				r->n + 1);
-	if (r->first[item->action.kind] < 0)
-		r->first[item->action.kind] = r->n;
-	r->items[r->n++] = *item;
-	return 0;
+	if (!orr_grow(&r->items, r->n, &r->room, sizeof(*r->items))) {
+		r->code = orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name,
+				   r->n + 1);
+		return;
+	}
+	if (r->first[item.action.kind] < 0)
+		r->first[item.action.kind] = r->n;
+	r->items[r->n++] = item;
 }
 
-static int read_cell(struct reading *r, int row, int column, const char *cell, size_t length)
+static void read_cell(struct reading *r, int row, int column, const char *cell, size_t length)
 {
 	struct orr_action actions[ORR_MOST_TOGETHER];
 	char why[256], shown[ORR_UTF8_CELL];
-	int n, code;
+	int n;
 
 	while (length && (*cell == ' ' || *cell == '\t'))
 		cell++, length--;
 	while (length && (cell[length - 1] == ' ' || cell[length - 1] == '\t'))
 		length--;
 	if (!length)
-		return 0;
+		return;
 	if (!(n = orr_action_parse(actions, cell, length, why, sizeof(why))))
-		return orr_fail(r->err, ORR_E_INPUT, "%s:%d:%d: '%s': %s", r->name, row, column,
-				orr_utf8_print_cell(shown, cell, length), why);
-	for (int i = 0; i < n; i++)
-		if (actions[i].kind != ORR_ACTION_OTHER &&
-		    (code = add_item(r,
-				     &(struct item){actions[i], ORR_PASS_F, row, column, 2 * i})))
-			return code;
-	return 0;
+		r->code = orr_fail(r->err, ORR_E_INPUT, "%s:%d:%d: '%s': %s", r->name, row, column,
+				   orr_utf8_print_cell(shown, cell, length), why);
+	for (int i = 0; i < n && !r->code; i++)
+		if (actions[i].kind != ORR_ACTION_OTHER)
+			add_item(r, (struct item){actions[i], ORR_PASS_F, row, column, 2 * i});
 }
 
 static bool is_blank(const char *text, const char *end)
@@ -76,28 +75,20 @@ static bool is_blank(const char *text, const char *end)
 	return true;
 }
 
-static int read_row(struct reading *r, int row, const char *text, const char *end)
+static void read_row(struct reading *r, int row, const char *text, const char *end)
 {
-	int column = 1, code;
-
-	for (;;) {
+	for (int column = 1; text && !r->code; column++) {
 		const char *comma = memchr(text, ',', (size_t)(end - text));
 		const char *stop = comma ? comma : end;
 
-		if ((code = read_cell(r, row, column, text, (size_t)(stop - text))))
-			return code;
-		if (!comma)
-			return 0;
-		text = comma + 1;
-		column++;
+		read_cell(r, row, column, text, (size_t)(stop - text));
+		text = comma ? comma + 1 : NULL;
 	}
 }
 
 static int read_rows(struct reading *r, const char *text, const char *end)
 {
-	int code;
-
-	while (!is_blank(text, end)) {
+	while (!r->code && !is_blank(text, end)) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
 		const char *stop = newline ? newline : end;
 		const char *last = stop > text && stop[-1] == '\r' ? stop - 1 : stop;
@@ -108,16 +99,15 @@ static int read_rows(struct reading *r, const char *text, const char *end)
 					"%s:%d: a row without cells: write commas for a "
 					"worker that has nothing to do",
 					r->name, r->n_rows);
-		if ((code = read_row(r, r->n_rows, text, last)))
-			return code;
+		read_row(r, r->n_rows, text, last);
 		text = newline ? newline + 1 : end;
 	}
-	if (!r->n)
+	if (!r->code && !r->n)
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s: no job in it: write a row a worker, with cells such as "
 				"0F0,0F1,0B0,0B1",
 				r->name);
-	return 0;
+	return r->code;
 }
 
 /* ---- jobs ---- */
@@ -126,7 +116,7 @@ static int read_rows(struct reading *r, const char *text, const char *end)
 static int name_passes(struct reading *r)
 {
 	const int *first = r->first;
-	int n = r->n, code;
+	int n = r->n;
 
 	if (first[ORR_ACTION_I] >= 0 && first[ORR_ACTION_BW] >= 0) {
 		const struct item *old = &r->items[first[ORR_ACTION_BW]];
@@ -144,7 +134,7 @@ static int name_passes(struct reading *r)
 		first[ORR_ACTION_BW] >= 0 || (first[ORR_ACTION_W] >= 0 && first[ORR_ACTION_I] < 0);
 	r->split = first[ORR_ACTION_I] >= 0 || first[ORR_ACTION_W] >= 0 ||
 		   (first[ORR_ACTION_BW] >= 0 && first[ORR_ACTION_B] >= 0);
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && !r->code; i++) {
 		enum orr_action_kind kind = r->items[i].action.kind;
 		bool whole = kind == (r->older ? ORR_ACTION_BW : ORR_ACTION_B);
 
@@ -156,11 +146,10 @@ static int name_passes(struct reading *r)
 
 			weight.d = ORR_PASS_W;
 			weight.part++;
-			if ((code = add_item(r, &weight)))
-				return code;
+			add_item(r, weight);
 		}
 	}
-	return 0;
+	return r->code;
 }
 
 static int sort_jobs(struct reading *r)
