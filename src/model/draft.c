@@ -7,6 +7,7 @@
 
 #include "base/grow.h"
 #include "base/quantity.h"
+#include "operator.h"
 
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
@@ -34,23 +35,6 @@ int orr_draft_keep(struct orr_draft *draft, int code)
 		draft->err = NULL;
 	}
 	return draft->code;
-}
-
-void orr_operator_fini(struct orr_operator *o)
-{
-	free(o->name);
-	free(o->label);
-	free(o->share);
-	free(o->gang);
-	free(o->with);
-	free(o->columns);
-	free(o->tensor);
-	if (o->instance)
-		free(o->instance->inputs);
-	free(o->instance);
-	free(o->inputs);
-	free(o->reads);
-	*o = (struct orr_operator){0};
 }
 
 void orr_draft_fini(struct orr_draft *draft)

@@ -95,8 +95,6 @@ int orr_graph_infer(struct orr_graph *g, struct orr_error *err);
 /* Every operator's `tied`. Refuses names that one operator has alone, and operators that cannot
  * have one set of parameters. */
 int orr_graph_tie(struct orr_graph *g, struct orr_error *err);
-/* Free what o owns. */
-void orr_operator_fini(struct orr_operator *o);
 /* Refuse costs whose sum over the graph could overflow later. */
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err);
 

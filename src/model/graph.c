@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "codelets/operator.h"
-#include "draft.h"
+#include "operator.h"
 
 bool orr_operator_is_input(const struct orr_operator *o)
 {
@@ -126,6 +126,23 @@ const char *orr_operator_parameter_role(const struct orr_operator *o, int i)
 					    [ORR_ROLE_AVERAGED] = "averaged"};
 
 	return names[o->instance->parameters[i].role];
+}
+
+void orr_operator_fini(struct orr_operator *o)
+{
+	free(o->name);
+	free(o->label);
+	free(o->share);
+	free(o->gang);
+	free(o->with);
+	free(o->columns);
+	free(o->tensor);
+	if (o->instance)
+		free(o->instance->inputs);
+	free(o->instance);
+	free(o->inputs);
+	free(o->reads);
+	*o = (struct orr_operator){0};
 }
 
 void orr_graph_destroy(struct orr_graph *g)
