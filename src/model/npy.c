@@ -14,6 +14,8 @@
 
 struct text {
 	const char *at, *end;
+	const char *path;      /* for messages */
+	struct orr_error *err; /* theirs */
 };
 
 bool orr_npy_is(const char *text, int64_t n_bytes)
@@ -21,14 +23,14 @@ bool orr_npy_is(const char *text, int64_t n_bytes)
 	return n_bytes >= MAGIC_BYTES && !memcmp(text, MAGIC, MAGIC_BYTES);
 }
 
-static int fail_with(const char *path, const char *what, const char *cure, struct orr_error *err)
+static int fail_with(const struct text *t, const char *what, const char *cure)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: no whole .npy file: %s; %s", path, what, cure);
+	return orr_fail(t->err, ORR_E_INPUT, "%s: no whole .npy file: %s; %s", t->path, what, cure);
 }
 
-static int fail(const char *path, const char *what, struct orr_error *err)
+static int fail(const struct text *t, const char *what)
 {
-	return fail_with(path, what, "save it again", err);
+	return fail_with(t, what, "save it again");
 }
 
 static void skip_blanks(struct text *t)
@@ -114,57 +116,51 @@ static int element_of(const char *type)
 /* Its keys, as bits. */
 enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
 
-static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *element, int *keys,
-		     const char *path, struct orr_error *err)
+static int read_pair(struct orr_tensor_entry *entry, struct text *t, int *element, int *keys)
 {
 	char key[16], type[16];
 	int bit;
 
 	if (!take_string(t, key, sizeof(key)) || !take(t, ":"))
-		return fail(path, "its header is no dictionary", err);
+		return fail(t, "its header is no dictionary");
 	bit = !strcmp(key, "descr")           ? DESCR
 	      : !strcmp(key, "fortran_order") ? ORDER
 	      : !strcmp(key, "shape")         ? SHAPE
 					      : 0;
 	if (!bit)
-		return fail(path, "its header has another key than descr, fortran_order and shape",
-			    err);
+		return fail(t, "its header has another key than descr, fortran_order and shape");
 	if (*keys & bit)
-		return fail(path, "its header is not of descr, fortran_order and shape", err);
+		return fail(t, "its header is not of descr, fortran_order and shape");
 	*keys |= bit;
 	if (bit == SHAPE)
-		return take_shape(t, entry)
-			       ? 0
-			       : fail(path, "its shape is none of up to 8 dimensions", err);
-	if (bit == ORDER) {
-		if (take(t, "False"))
-			return 0;
-		return fail_with(path, "it lies column by column (fortran_order)",
-				 "save numpy.ascontiguousarray() of it", err);
-	}
+		return take_shape(t, entry) ? 0
+					    : fail(t, "its shape is none of up to 8 dimensions");
+	if (bit == ORDER)
+		return take(t, "False") ? 0
+					: fail_with(t, "it lies column by column (fortran_order)",
+						    "save numpy.ascontiguousarray() of it");
 	if (!take_string(t, type, sizeof(type)) || (*element = element_of(type)) < 0)
-		return fail_with(path,
+		return fail_with(t,
 				 "its type (descr) is none of f2, f4, f8, i1 to i8, u1 to u8 and "
 				 "b1, little-endian",
-				 "save .astype('<f4') of it", err);
+				 "save .astype('<f4') of it");
 	return 0;
 }
 
-static int read_dictionary(struct orr_tensor_entry *entry, struct text t, const char *path,
-			   struct orr_error *err)
+static int read_dictionary(struct orr_tensor_entry *entry, struct text *t)
 {
 	int element = -1, keys = 0, code;
 
-	if (!take(&t, "{"))
-		return fail(path, "its header is no dictionary", err);
-	while (!take(&t, "}")) {
-		if ((code = read_pair(entry, &t, &element, &keys, path, err)))
+	if (!take(t, "{"))
+		return fail(t, "its header is no dictionary");
+	while (!take(t, "}")) {
+		if ((code = read_pair(entry, t, &element, &keys)))
 			return code;
-		if (!take_comma(&t, '}'))
-			return fail(path, "its header is no dictionary", err);
+		if (!take_comma(t, '}'))
+			return fail(t, "its header is no dictionary");
 	}
 	if (keys != ALL)
-		return fail(path, "its header is not of descr, fortran_order and shape", err);
+		return fail(t, "its header is not of descr, fortran_order and shape");
 	entry->element = (enum orr_element)element;
 	return 0;
 }
@@ -184,26 +180,28 @@ int orr_npy_read(struct orr_tensor_header *header, int64_t *data_at, const char 
 		 const char *text, int64_t n_bytes, struct orr_error *err)
 {
 	int64_t before = MAGIC_BYTES + 2, length = 0;
+	struct text t = {.path = path, .err = err};
 	struct orr_tensor_entry *entry;
 	int code;
 
 	if (n_bytes < before + 4 || !orr_npy_is(text, n_bytes))
-		return fail(path, "it does not begin as one does", err);
+		return fail(&t, "it does not begin as one does");
 	/* version 1.0 has two bytes of length, 2.0 and 3.0 four */
 	for (int i = text[MAGIC_BYTES] == 1 ? 1 : 3; i >= 0; i--)
 		length = length << 8 | (unsigned char)text[before + i];
 	before += text[MAGIC_BYTES] == 1 ? 2 : 4;
 	if (length > n_bytes - before)
-		return fail(path, "its header is longer than it is", err);
+		return fail(&t, "its header is longer than it is");
 	*data_at = before + length;
 	if (!(entry = calloc(1, sizeof(*entry))))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
 	*header = (struct orr_tensor_header){.n = 1, .entries = entry};
-	if ((code = read_dictionary(entry, (struct text){text + before, text + *data_at}, path,
-				    err)))
+	t.at = text + before;
+	t.end = text + *data_at;
+	if ((code = read_dictionary(entry, &t)))
 		return code;
 	if (array_bytes(entry) != n_bytes - *data_at)
-		return fail(path, "its array is not as long as its shape and type say", err);
+		return fail(&t, "its array is not as long as its shape and type say");
 	entry->end = n_bytes - *data_at;
 	return 0;
 }

@@ -530,7 +530,8 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 {
 	const struct orr_figures *f = least->tried.figures;
 	struct orr_plan_options more = *o;
-	char need[32], limit[32], lack[32], fits[32], cost[96], cure[64] = "";
+	char limit[32], fits[32], cost[96];
+	const char *cure = "";
 	int worst = orr_figures_fullest(f);
 
 	if (o->cluster)
@@ -542,20 +543,17 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 		if (orr_levels_workers(&more.levels) > 256)
 			break;
 		if (!search(&plan, NULL, g, &more, NULL))
-			(void)snprintf(cure, sizeof(cure), ", or %d workers",
-				       orr_levels_workers(&more.levels));
+			cure = orr_text(", or %d workers", orr_levels_workers(&more.levels));
 		orr_plan_destroy(plan);
 	}
-	orr_size_print(need, sizeof(need), f->worker[worst].memory_bytes);
-	orr_size_exact(limit, sizeof(limit), o->memory_bytes);
-	orr_size_print(lack, sizeof(lack), f->worker[worst].memory_bytes - o->memory_bytes);
 	return orr_fail(err, ORR_E_INPUT,
 			"%s: no plan fits [memory] %s: the one that needs least wants %s on worker "
-			"%d, %s more, for parameters (%s) and %d stash%s: what fits is [memory] "
-			"%s%s",
-			g->name, limit, need, worst, lack,
+			"%d, %s more, for parameters (%s) and %s: what fits is [memory] %s%s",
+			g->name, orr_size_exact(limit, sizeof(limit), o->memory_bytes),
+			orr_size_text(f->worker[worst].memory_bytes), worst,
+			orr_size_text(f->worker[worst].memory_bytes - o->memory_bytes),
 			orr_parameter_cost_print(cost, sizeof(cost), &o->numerics),
-			f->worker[worst].peak_stash, f->worker[worst].peak_stash == 1 ? "" : "es",
+			orr_count_text(f->worker[worst].peak_stash, "stash"),
 			orr_size_exact(fits, sizeof(fits), f->worker[worst].memory_bytes), cure);
 }
 

@@ -1,6 +1,5 @@
 #include "omissions.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "orrery/jobs.h"
@@ -8,14 +7,9 @@
 #include "base/quantity.h"
 #include "stages.h"
 
-__attribute__((format(printf, 2, 3))) static void add(struct orr_omissions *losses,
-						      const char *format, ...)
+static void add(struct orr_omissions *losses, const char *text)
 {
-	va_list arguments;
-
-	va_start(arguments, format);
-	(void)vsnprintf(losses->text[losses->n++], ORR_OMISSION_TEXT, format, arguments);
-	va_end(arguments);
+	(void)snprintf(losses->text[losses->n++], ORR_OMISSION_TEXT, "%s", text);
 }
 
 /* An edge from every stage to the next, and no other. */
@@ -81,19 +75,21 @@ void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *job
 	if (!is_chain(jobs->pipeline))
 		add(losses, "the graph of the stages, which PyTorch takes for a chain");
 	if (recomputing)
-		add(losses, "recomputation of %s", orr_count_text(recomputing, "stage"));
+		add(losses, orr_text("recomputation of %s", orr_count_text(recomputing, "stage")));
 	if (jobs->async)
 		add(losses, "that it never flushes, and its updates");
 	if (replicated)
-		add(losses, "that %s %s several workers, where PyTorch wants one",
-		    orr_count_text(replicated, "stage"), replicated == 1 ? "has" : "have");
+		add(losses, orr_text("that %s %s several workers, where PyTorch wants one",
+				     orr_count_text(replicated, "stage"),
+				     replicated == 1 ? "has" : "have"));
 	if (ganged)
-		add(losses, "%s on several workers at once, each in the row of the first",
-		    orr_count_text(ganged, "stage"));
+		add(losses, orr_text("%s on several workers at once, each in the row of the first",
+				     orr_count_text(ganged, "stage")));
 	if (apart)
-		add(losses, "who owns the parameters of %s", orr_count_text(apart, "stage"));
+		add(losses,
+		    orr_text("who owns the parameters of %s", orr_count_text(apart, "stage")));
 	if (capped)
-		add(losses, "the cap of %s", orr_count_text(capped, "stage"));
+		add(losses, orr_text("the cap of %s", orr_count_text(capped, "stage")));
 	if (jobs->order == ORR_ORDER_GREEDY)
 		add(losses, "that its order is greedy: it is fixed as it came out");
 }
