@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/omissions.h"
+#include "report/stages.h"
 #include "pipelines.h"
 #include "suite.h"
 

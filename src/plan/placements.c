@@ -1,6 +1,6 @@
 /* A placement is looked at in three ways, each dearer than the one before: by a bound, by the
  * orders that a search starts from, and by the search itself, for those that did well. */
-#include "placements.h"
+#include "plan_draft.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/hash.h"
 #include "order/place.h"
+#include "orrery/pipeline.h"
 #include "orrery/search.h"
 
 #define MOST_PLACES 3000 /* are tried, every one of them, where there are no more */

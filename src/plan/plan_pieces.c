@@ -14,7 +14,6 @@
 #include "orrery/plan.h"
 #include "pipeline/charge.h"
 #include "pipeline/numbering.h"
-#include "spread.h"
 #include "crossing.h"
 
 #define MOST_STEPS 2000000 /* of branch and bound: a second at most */

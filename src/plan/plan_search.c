@@ -17,7 +17,6 @@
 #include "orrery/search.h"
 #include "orrery/timeline.h"
 #include "pipeline/numbering.h"
-#include "placements.h"
 #include "plan_draft.h"
 
 #define EFFORT 8          /* million jobs timed, as the schedule auto does, */

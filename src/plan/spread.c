@@ -1,6 +1,6 @@
 /* Annealing: operators move to the worker of a neighbour or to any other, and swap. What counts is
  * the busiest worker or link and, a little, all of them: most moves change no maximum. */
-#include "spread.h"
+#include "crossing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include "base/arrays.h"
 #include "base/random.h"
+#include "orrery/machine.h"
 #include "pipeline/charge.h"
-#include "crossing.h"
 
 #define ROUNDS 4            /* of cooling down, each from the best placement so far */
 #define MOVES 300000        /* in each of them, */

@@ -8,7 +8,6 @@
 #include "base/max.h"
 #include "base/quantity.h"
 #include "parts.h"
-#include "svg.h"
 #include "orrery/timeline.h"
 #include "pipeline/machine_text.h"
 

@@ -52,3 +52,13 @@ const char *orr_layout_worker(const struct orr_timeline *t, int w);
 
 /* The end of every writer: flush, and say so if the file did not take everything. */
 int orr_layout_finish(FILE *file, const char *what, struct orr_error *err);
+
+/* (svg.c) What drawings as SVG have in common. */
+#define ROW_FILL "#f5f5f6"
+#define GRID "#dcdce0"
+#define INK "#222"
+#define QUIET "#666"
+
+void orr_svg_write_escaped(FILE *file, const char *text);
+/* style: attributes of the text element; text is escaped. */
+void orr_svg_write_text(FILE *file, double x, double y, const char *style, const char *text);

@@ -1,11 +1,10 @@
-#include "omissions.h"
+#include "stages.h"
 
 #include <stdio.h>
 
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "base/quantity.h"
-#include "stages.h"
 
 static void add(struct orr_omissions *losses, const char *text)
 {

@@ -8,7 +8,6 @@
 
 #include "layout.h"
 #include "base/quantity.h"
-#include "svg.h"
 
 #define WIDTH 940
 #define HEIGHT 600

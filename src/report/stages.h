@@ -35,4 +35,15 @@ const char *orr_stages_unit(const struct orr_pipeline *p);
 /* Workers: "3", "4-7" or "0,4,8"; truncated to size. Returns buffer. */
 const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n);
 
+/* (omissions.c) What a schedule's CSV cannot say of the jobs that it is written from: it has rows
+ * of stage, pass and microbatch, and nothing else. */
+#define ORR_MOST_OMISSIONS 8
+#define ORR_OMISSION_TEXT 112
+struct orr_omissions {
+	int n;
+	char text[ORR_MOST_OMISSIONS][ORR_OMISSION_TEXT]; /* "recomputation of 3 stages" */
+};
+
+void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *jobs);
+
 ORR_END

@@ -8,7 +8,6 @@
 
 #include "command.h"
 #include "open/exchange.h"
-#include "report/omissions.h"
 #include "schedule/table.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
