@@ -67,8 +67,12 @@ int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int
 	int code;
 
 	*d = (struct orr_plan_draft){.n_stages = n_stages};
-	code = orr_plan_draft_add(d, &d->stage_of, g->n_operators + 1, err);
-	return code ? code : orr_plan_draft_add(d, &d->replicas, n_stages, err);
+	if ((code = orr_plan_draft_add(d, &d->stage_of, g->n_operators + 1, err)) ||
+	    (code = orr_plan_draft_add(d, &d->replicas, n_stages, err)))
+		return code;
+	for (int s = 0; s < n_stages; s++)
+		d->replicas[s] = 1;
+	return 0;
 }
 
 int orr_plan_draft_add(struct orr_plan_draft *d, int **array, int n, struct orr_error *err)
@@ -124,8 +128,6 @@ int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g,
 {
 	int n_chosen = n_stages, code = orr_plan_draft_init(d, g, n_stages, err);
 
-	for (int s = 0; !code && s < n_stages; s++)
-		d->replicas[s] = 1;
 	return code ? code : orr_cut(g, machine, samples, n_stages, d->stage_of, &n_chosen, err);
 }
 

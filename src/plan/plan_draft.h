@@ -62,6 +62,7 @@ int orr_places_search(int *worker, int64_t *n, struct orr_places_found *found,
 int orr_plan_check_costs(const struct orr_graph *g, struct orr_error *err);
 int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);
 
+/* With one worker a stage. */
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
 			struct orr_error *err);
 /* One of its arrays, of n zeros. */

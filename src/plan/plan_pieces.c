@@ -178,8 +178,6 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
 		goto out;
 	for (int i = 0; i < g->n_operators; i++)
 		d->stage_of[i] = p->stage_of[i];
-	for (int s = 0; s < p->n_stages; s++)
-		d->replicas[s] = 1;
 	p->n_workers = machine->n_workers;
 	if (p->n_stages <= p->n_workers) /* no pieces: as a chain and side by side, in order */
 		goto out;
@@ -267,8 +265,6 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 	    (code = orr_plan_draft_add(d, &d->worker, x.n_layers + 1, err)))
 		goto out;
 	d->n_stages = cut_runs(&x, d->stage_of, d->worker);
-	for (int s = 0; s < d->n_stages; s++)
-		d->replicas[s] = 1;
 out:
 	if (code)
 		orr_plan_draft_fini(d);

@@ -167,8 +167,6 @@ static int list_stages(struct orr_plan_draft *d, const struct orr_plan *plan, in
 	n = 0;
 	for (int i = 0; i < g->n_operators; i++)
 		d->stage_of[i] = orr_operator_is_input(&g->operators[i]) ? -1 : n++;
-	for (int s = 0; s < n; s++)
-		d->replicas[s] = 1;
 out:
 	*n_stages = d->n_stages;
 	return code;
