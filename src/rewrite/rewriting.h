@@ -32,9 +32,8 @@ struct orr_rewriting {
 	struct orr_sharded *spreads;      /* [n_operators] of the outputs; made NULL: not yet */
 	int reader;                       /* that asks for what it reads */
 	int owner; /* whose stage the operators are in that move an output; -1: of whose it is */
-	struct orr_draft
-		draft;         /* after; it keeps the first failure, of which no call below tells */
-	struct orr_arrays all; /* of choices and spreads */
+	struct orr_draft draft; /* after; the calls below keep their first failure in it */
+	struct orr_arrays all;  /* of choices and spreads */
 };
 
 /* Part i of t of something `whole` long: [orr_part_first(.., i), orr_part_first(.., i + 1)). */
