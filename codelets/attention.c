@@ -7,7 +7,6 @@
 #include "matmul.h"
 #include "device.h"
 #include "loops.h"
-#include "rows.h"
 
 /* A tile of scores: queries x keys, which stays in the cache of a core. */
 #define TILE_Q 128

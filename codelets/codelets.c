@@ -205,10 +205,10 @@ static void start_backward(struct orr_device *device, void *pass_)
 					  own->out, own->again, stash, own->scratch);
 	}
 	for (int e = 0; e < n_out; e++)
-		if (orr_program_out_gradient_floats(arg->program, e, 1))
+		if (arg->program->out[e].gradients)
 			own->in[e] = floats(pass->buffers[i++]);
 	for (int e = 0; e < n_in; e++)
-		if (orr_program_in_gradient_floats(arg->program, e, 1))
+		if (arg->program->in[e].gradients)
 			own->out[e] = floats(pass->buffers[i++]);
 	gradient = arg->has_gradient ? floats(pass->buffers[i]) : NULL;
 	orr_program_backward(arg->program, device, arg->part, arg->n, arg->loss_scale, parameters,
@@ -221,9 +221,9 @@ static int n_gradients_of(const struct orr_program *p)
 	int n = 0;
 
 	for (int e = 0; e < p->n_out; e++)
-		n += orr_program_out_gradient_floats(p, e, 1) > 0;
+		n += p->out[e].gradients > 0;
 	for (int e = 0; e < p->n_in; e++)
-		n += orr_program_in_gradient_floats(p, e, 1) > 0;
+		n += p->in[e].gradients > 0;
 	return n;
 }
 

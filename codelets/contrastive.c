@@ -5,7 +5,7 @@
 
 #include "elements.h"
 #include "kernels.h"
-#include "rows.h"
+#include "loops.h"
 #include "vector.h"
 
 /* In single precision, as scores are. */

@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct orr_device;
 struct orr_metrics; /* kernels.h */
 
@@ -45,7 +41,3 @@ struct orr_contrastive_kernels {
 		      float *slope, struct orr_metrics *metrics);
 };
 extern const struct orr_contrastive_kernels orr_contrastive_cpu, orr_contrastive_cuda;
-
-#ifdef __cplusplus
-}
-#endif

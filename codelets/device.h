@@ -8,10 +8,6 @@
 #include "optimizer.h"
 #include "orrery/orrery.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct orr_kernels;
 
 /* Which samples are computed next, for what depends on them: random numbers, statistics. */
@@ -119,7 +115,3 @@ ORR_ELEMENT int64_t orr_rounded_columns(int64_t columns)
 {
 	return (columns + 7) / 8 * 8;
 }
-
-#ifdef __cplusplus
-}
-#endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernels.h"
-#include "rows.h"
+#include "loops.h"
 #include "sequence.h"
 
 static const struct orr_routed *routed(const float *route)

@@ -5,10 +5,6 @@
 #include <stdint.h>
 #include "sizes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct orr_device;
 struct orr_metrics; /* kernels.h */
 
@@ -39,7 +35,3 @@ struct orr_expert_kernels {
 			struct orr_metrics *metrics);
 };
 extern const struct orr_expert_kernels orr_experts_cpu, orr_experts_cuda;
-
-#ifdef __cplusplus
-}
-#endif

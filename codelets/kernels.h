@@ -9,10 +9,6 @@
 #include "formulas.h"
 #include "sizes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct orr_classes; /* shapes.h */
 struct orr_device;  /* device.h */
 struct orr_norm_groups;
@@ -194,7 +190,3 @@ struct orr_loss_kernels {
 				    float *slope, struct orr_metrics *metrics);
 };
 extern const struct orr_loss_kernels orr_losses_cpu, orr_losses_cuda;
-
-#ifdef __cplusplus
-}
-#endif

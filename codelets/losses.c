@@ -5,7 +5,6 @@
 
 #include "elements.h"
 #include "device.h"
-#include "rows.h"
 #include "loops.h"
 #include "shapes.h"
 #include "vector.h"

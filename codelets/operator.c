@@ -117,64 +117,62 @@ void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor param
 	is->parameters[is->n_parameters++] = parameter;
 }
 
-bool orr_refuse(char *text, size_t size, const char *format, ...)
+bool orr_refuse(struct orr_refusal *why, const char *format, ...)
 {
 	va_list values;
 
 	va_start(values, format);
-	(void)vsnprintf(text, size, format, values);
+	(void)vsnprintf(why->text, sizeof(why->text), format, values);
 	va_end(values);
 	return false;
 }
 
-bool orr_instance_counts(const struct orr_instance *is, double operations, char *text, size_t size)
+bool orr_instance_counts(const struct orr_instance *is, double operations, struct orr_refusal *why)
 {
 	return operations <= 0x1p60 ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "%s: more operations than can be counted: make what it reads smaller",
 			  is->op->name);
 }
 
-bool orr_instance_same_width(const struct orr_instance *is, int i, int j, const char *const *inputs,
-			     char *text, size_t size)
+bool orr_instance_same_width(const struct orr_instance *is, int i, int j, struct orr_refusal *why)
 {
 	const struct orr_shape *a = &is->inputs[i], *b = &is->inputs[j];
 
 	return a->columns == b->columns ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "%s reads equal widths, and %.60s has %lld columns and %.60s %lld: make "
 			  "them equal",
-			  is->op->name, inputs[i], (long long)a->columns, inputs[j],
+			  is->op->name, why->inputs[i], (long long)a->columns, why->inputs[j],
 			  (long long)b->columns);
 }
 
 bool orr_instance_same_shape(const struct orr_instance *is, int i, int j, const char *what,
-			     const char *const *inputs, char *text, size_t size)
+			     struct orr_refusal *why)
 {
 	const struct orr_shape *a = &is->inputs[i], *b = &is->inputs[j];
 
 	return (a->rows == b->rows && a->columns == b->columns) ||
-	       orr_refuse(
-		       text, size,
-		       "%s reads %sequal shapes, and %.60s is %lld x %lld and %.60s %lld x %lld: "
-		       "make them equal",
-		       is->op->name, what, inputs[i], (long long)a->rows, (long long)a->columns,
-		       inputs[j], (long long)b->rows, (long long)b->columns);
+	       orr_refuse(why,
+			  "%s reads %sequal shapes, and %.60s is %lld x %lld and %.60s %lld x "
+			  "%lld: make them equal",
+			  is->op->name, what, why->inputs[i], (long long)a->rows,
+			  (long long)a->columns, why->inputs[j], (long long)b->rows,
+			  (long long)b->columns);
 }
 
-static bool is_alike(const struct orr_instance *is, const char *const *inputs, char *text,
-		     size_t size)
+static bool is_alike(const struct orr_instance *is, struct orr_refusal *why)
 {
 	bool alike = true;
 
 	for (int i = 1; i < is->n_inputs && alike; i++)
 		alike = is->inputs[0].rows == is->inputs[i].rows
-				? orr_instance_same_width(is, 0, i, inputs, text, size)
-				: orr_instance_same_shape(is, 0, i, "", inputs, text, size);
+				? orr_instance_same_width(is, 0, i, why)
+				: orr_instance_same_shape(is, 0, i, "", why);
 	return alike;
 }
 
-bool orr_instance_infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+bool orr_instance_infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_op *op = is->op;
 
@@ -187,7 +185,7 @@ bool orr_instance_infer(struct orr_instance *is, const char *const *inputs, char
 		is->backward_flops = op->flops[1] * floats;
 		is->weight_flops = op->flops[2] * floats;
 	}
-	if (op->alike && !is_alike(is, inputs, text, size))
+	if (op->alike && !is_alike(is, why))
 		return false;
-	return !op->infer || op->infer(is, inputs, text, size);
+	return !op->infer || op->infer(is, why);
 }

@@ -147,6 +147,12 @@ enum orr_sharding {
 #define ORR_DIVISION_COPIED (-1) /* of a parameter: each has all of it, and they are tied */
 #define ORR_DIVISION_FIRST (-2)  /* the first has it */
 
+/* Why an operator is refused. */
+struct orr_refusal {
+	const char *const *inputs; /* the names of what it reads */
+	char text[320];
+};
+
 /* One way to split an operator among workers. Of lists the last said counts for what comes after.
  */
 struct orr_division {
@@ -206,8 +212,8 @@ struct orr_op {
 	bool slope_saved; /* it saves the derivative by its first input */
 	/* (optional) Correct and complete what orr_instance_infer() fills in by the above: output,
 	 * parameters, saved, flops. false: refused, by orr_refuse(), which says what is wrong and
-	 * the cure; inputs[]: the names of what it reads. */
-	bool (*infer)(struct orr_instance *is, const char *const *inputs, char *text, size_t size);
+	 * the cure. */
+	bool (*infer)(struct orr_instance *is, struct orr_refusal *why);
 
 	/* A call's passes; NULL where there is nothing to do. F writes the output and `saved`;
 	 * backward writes the gradient of every input that has a place for it, and that of the
@@ -268,8 +274,7 @@ struct orr_instance *orr_instance_create(const struct orr_op *op);
 bool orr_instance_copy(struct orr_instance *to, const struct orr_instance *from);
 
 /* Fills in all that follows from its values and inputs; false: refused, as text says. */
-bool orr_instance_infer(struct orr_instance *is, const char *const *inputs, char *text,
-			size_t size);
+bool orr_instance_infer(struct orr_instance *is, struct orr_refusal *why);
 
 /* How many inputs a descriptor reads; most 0: no limit. */
 #define ORR_READS(least, most) .least_inputs = (least), .most_inputs = (most)
@@ -287,12 +292,11 @@ extern const struct orr_division orr_divisions_rows[2];
 struct orr_parameter_tensor orr_parameter_vector(const char *name, int64_t count, double value);
 void orr_instance_add(struct orr_instance *is, struct orr_parameter_tensor parameter);
 /* Have inputs i and j one width, or one shape? what: "keys and values of ", or nothing. */
-bool orr_instance_same_width(const struct orr_instance *is, int i, int j, const char *const *inputs,
-			     char *text, size_t size);
+bool orr_instance_same_width(const struct orr_instance *is, int i, int j, struct orr_refusal *why);
 bool orr_instance_same_shape(const struct orr_instance *is, int i, int j, const char *what,
-			     const char *const *inputs, char *text, size_t size);
+			     struct orr_refusal *why);
 /* Can its operations be counted? They are told as a double, which does not overflow. */
-bool orr_instance_counts(const struct orr_instance *is, double operations, char *text, size_t size);
+bool orr_instance_counts(const struct orr_instance *is, double operations, struct orr_refusal *why);
 /* Writes the message; returns false. */
-__attribute__((format(printf, 3, 4))) bool orr_refuse(char *text, size_t size, const char *format,
+__attribute__((format(printf, 2, 3))) bool orr_refuse(struct orr_refusal *why, const char *format,
 						      ...);

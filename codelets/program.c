@@ -151,26 +151,6 @@ void orr_program_round(const struct orr_program *p, struct orr_device *device,
 		device->kernels->linear->round(device, pieces, n);
 }
 
-int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n)
-{
-	return n * p->in[i].columns;
-}
-
-int64_t orr_program_out_floats(const struct orr_program *p, int i, int64_t n)
-{
-	return n * p->out[i].columns;
-}
-
-int64_t orr_program_in_gradient_floats(const struct orr_program *p, int i, int64_t n)
-{
-	return n * p->in[i].gradients;
-}
-
-int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int64_t n)
-{
-	return n * p->out[i].gradients;
-}
-
 static void copy_all(const struct orr_pass_buffers *f, const struct orr_move *moves, int n_moves)
 {
 	const struct orr_kernels *kernels = f->device->kernels;
@@ -242,11 +222,6 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 bool orr_program_gathers(const struct orr_program *p)
 {
 	return p->gathered_columns > 0;
-}
-
-int64_t orr_program_gathered_floats(const struct orr_program *p, int64_t n)
-{
-	return n * p->gathered_columns;
 }
 
 /* One tensor of the minibatch. */

@@ -52,12 +52,6 @@ int64_t orr_program_stash_floats(const struct orr_program *p, int64_t n, bool sp
 int64_t orr_program_left_floats(const struct orr_program *p, int64_t n, bool packed);
 int64_t orr_program_scratch_floats(const struct orr_program *p, int64_t n); /* for any pass */
 int64_t orr_program_forward_floats(const struct orr_program *p, int64_t n); /* for F alone */
-/* Edges into and out of the stage, in the pipeline's order. */
-int64_t orr_program_in_floats(const struct orr_program *p, int i, int64_t n);
-int64_t orr_program_out_floats(const struct orr_program *p, int i, int64_t n);
-/* Of the gradients that come back over them; 0: none. */
-int64_t orr_program_in_gradient_floats(const struct orr_program *p, int i, int64_t n);
-int64_t orr_program_out_gradient_floats(const struct orr_program *p, int i, int64_t n);
 /* Columns of the data that the stage reads, over all its inputs, in order; gathered into one block
  * as they are (the program applies the inputs' scale): n rows of the first input, then n rows of
  * the second, ... */
@@ -97,10 +91,9 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 
 /* Does an operator read a whole minibatch? Then F needs all of its in-edges, of n_parts
  * microbatches, edge by edge; their samples are even, the first ones taking one more where they do
- * not divide. They are gathered, sample by sample, to device->microbatch.gathered, gathered_floats
- * of them, for block.n_minibatch samples. The workspace must do for as many. */
+ * not divide. They are gathered, sample by sample, to device->microbatch.gathered, gathered_columns
+ * a sample, for block.n_minibatch samples. The workspace must do for as many. */
 bool orr_program_gathers(const struct orr_program *p);
-int64_t orr_program_gathered_floats(const struct orr_program *p, int64_t n);
 void orr_program_gather(const struct orr_program *p, struct orr_device *device, int n_parts,
 			const float *const *parts);
 

@@ -82,7 +82,7 @@ struct orr_backward_step {
 	bool accumulate;
 };
 
-/* Floats per sample over an edge, and those of the gradients that come back. */
+/* Floats per sample over an edge, and those of the gradients that come back; 0: none do. */
 struct orr_program_edge {
 	int64_t columns, gradients;
 };

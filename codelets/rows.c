@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "loops.h"
 
 #include "elements.h"
 #include "vector.h"

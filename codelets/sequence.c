@@ -5,7 +5,6 @@
 
 #include "device.h"
 #include "loops.h"
-#include "rows.h"
 #include "vector.h"
 
 static void move(struct orr_device *d, const struct orr_box *b, const float *x, float *y)

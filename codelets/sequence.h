@@ -6,10 +6,6 @@
 #include <stdint.h>
 #include "sizes.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct orr_device;
 
 /* Each of n rows. */
@@ -76,7 +72,3 @@ struct orr_attention_kernels {
 		      const float *sums, const float *dy, float *dq, float *dk, float *dv);
 };
 extern const struct orr_attention_kernels orr_attention_cpu, orr_attention_cuda;
-
-#ifdef __cplusplus
-}
-#endif

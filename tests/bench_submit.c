@@ -15,7 +15,6 @@
 #include "orrery/run.h"
 #include "orrery/figures.h"
 #include "runtime/run/parts.h"
-#include "runtime/run/step.h"
 
 #define N_STAGES 64
 #define N_MICROBATCHES 512

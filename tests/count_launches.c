@@ -104,14 +104,14 @@ static void make(struct buffers *b, struct figures *f, const struct orr_program 
 		columns += p->inputs[i].width;
 	b->data = floats(n * columns);
 	for (int e = 0; e < p->n_in; e++) {
-		b->in[e] = floats(orr_program_in_floats(p, e, n));
-		b->to[e] = floats(orr_program_in_gradient_floats(p, e, n));
-		f->edges += orr_program_in_floats(p, e, n);
-		f->gradients += orr_program_in_gradient_floats(p, e, n);
+		b->in[e] = floats(n * p->in[e].columns);
+		b->to[e] = floats(n * p->in[e].gradients);
+		f->edges += n * p->in[e].columns;
+		f->gradients += n * p->in[e].gradients;
 	}
 	for (int e = 0; e < p->n_out; e++) {
-		b->out[e] = floats(orr_program_out_floats(p, e, n));
-		b->from[e] = floats(orr_program_out_gradient_floats(p, e, n));
+		b->out[e] = floats(n * p->out[e].columns);
+		b->from[e] = floats(n * p->out[e].gradients);
 	}
 	f->stash += orr_program_stash_floats(p, n, false);
 	d->workspace = floats((int64_t)(orr_program_workspace_bytes(p, d, n) / sizeof(float)));

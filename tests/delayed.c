@@ -117,7 +117,7 @@ static double forward(struct delayed *t, int s, int64_t b)
 		in[i] = t->edges[stage->in[i]];
 	for (int i = 0; i < stage->n_out; i++)
 		out[i] = t->edges[stage->out[i]] =
-			floats(orr_program_out_floats(own->program, i, t->options->samples));
+			floats(t->options->samples * own->program->out[i].columns);
 	orr_program_forward(own->program, &t->device, t->options->samples,
 			    own->versions[forward_version(t, s, b)], data, in, out, own->stash,
 			    own->scratch, metrics);
@@ -145,8 +145,8 @@ static void backward(struct delayed *t, int s, int64_t b)
 		from[i] = t->edges[stage->out[i]];
 	for (int i = 0; i < stage->n_in; i++)
 		if (!t->p->edges[stage->in[i]].detached)
-			to[i] = t->edges[stage->in[i]] = floats(orr_program_in_gradient_floats(
-				own->program, i, t->options->samples));
+			to[i] = t->edges[stage->in[i]] =
+				floats(t->options->samples * own->program->in[i].gradients);
 	orr_program_backward(own->program, &t->device, ORR_PART_BOTH, t->options->samples,
 			     1.0f / (float)(t->options->samples * t->options->accumulate),
 			     own->versions[backward_version(t, s, b)], own->stash, NULL, false,

@@ -45,14 +45,14 @@ static void infer(struct small_model *m, int k)
 {
 	struct orr_operator *o = &m->operators[k];
 	const char *names[4] = {""};
-	char text[320];
+	struct orr_refusal why = {.inputs = names};
 
 	o->instance->n_inputs = o->n_inputs;
 	for (int i = 0; i < o->n_inputs; i++) {
 		o->instance->inputs[i] = m->operators[o->inputs[i]].instance->output;
 		names[i] = m->operators[o->inputs[i]].name;
 	}
-	(void)orr_instance_infer(o->instance, names, text, sizeof(text));
+	(void)orr_instance_infer(o->instance, &why);
 	o->width = orr_shape_floats(o->instance->output);
 	o->rows = o->instance->output.rows;
 	o->n_parameters = orr_instance_parameter_floats(o->instance);

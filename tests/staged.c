@@ -101,7 +101,7 @@ static float *gather_minibatch(struct staged *t, int s)
 		parts[i] = t->edges[i % m * t->p->n_edges + stage->in[i / m]];
 	t->device.microbatch.first = t->b * t->n;
 	t->device.microbatch.n_minibatch = t->options->n;
-	t->device.microbatch.gathered = poison(orr_program_gathered_floats(program, t->options->n));
+	t->device.microbatch.gathered = poison(t->options->n * program->gathered_columns);
 	orr_program_gather(program, &t->device, m, parts);
 	return t->device.microbatch.gathered;
 }
@@ -151,8 +151,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	for (int i = 0; i < stage->n_in; i++)
 		in[i] = *edge_of(t, stage->in[i]);
 	for (int i = 0; i < stage->n_out; i++)
-		out[i] = *edge_of(t, stage->out[i]) =
-			poison(orr_program_out_floats(own->program, i, t->n));
+		out[i] = *edge_of(t, stage->out[i]) = poison(t->n * own->program->out[i].columns);
 	stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
 	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out, stash,
 			    scratch, own->metrics);
@@ -160,8 +159,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	t->device.microbatch.gathered = NULL;
 	staged_free(gathered);
 	for (int i = 0; i < stage->n_out; i++)
-		check_written(out[i], orr_program_out_floats(own->program, i, t->n), "activations",
-			      s);
+		check_written(out[i], t->n * own->program->out[i].columns, "activations", s);
 	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
 	if (recomputes(t, s)) {
 		inputs = poison(orr_program_input_floats(own->program, t->n));
@@ -245,7 +243,7 @@ static void backward(struct staged *t, int s, int b)
 	for (int i = 0; i < stage->n_out; i++)
 		from[i] = *edge_of(t, stage->out[i]);
 	for (int i = 0; i < stage->n_in; i++) {
-		int64_t floats = orr_program_in_gradient_floats(own->program, i, t->n);
+		int64_t floats = t->n * own->program->in[i].gradients;
 
 		if (floats)
 			to[i] = *edge_of(t, stage->in[i]) = poison(floats);
@@ -257,8 +255,7 @@ static void backward(struct staged *t, int s, int b)
 		left = poison(orr_program_left_floats(own->program, t->n, packs(t, s, b)));
 	weights(t, s, b, left ? ORR_PART_INPUT : ORR_PART_BOTH, from, to, left);
 	for (int i = 0; i < stage->n_in; i++)
-		check_written(to[i], orr_program_in_gradient_floats(own->program, i, t->n),
-			      "gradients", s);
+		check_written(to[i], t->n * own->program->in[i].gradients, "gradients", s);
 	free_edges(t, stage->out, stage->n_out, false);
 	if (left) {
 		check_written(left, orr_program_left_floats(own->program, t->n, packs(t, s, b)),

@@ -16,7 +16,7 @@
 #include "orrery/timeline.h"
 #include "by_start.h"
 #include "training.h"
-#include "runtime/peers/fits.h"
+#include "runtime/peers/cross.h"
 #include "runtime/run/parts.h"
 #include "runtime/tasks/fits_host.h"
 #include "suite.h"

@@ -11,7 +11,6 @@
 #include "codelets/device.h"
 #include "codelets/loops.h"
 #include "codelets/program.h"
-#include "codelets/rows.h"
 #include "codelets/shapes.h"
 
 static struct orr_device cpu;

@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct orr_nccl;
 
 /* Is there NCCL in this build? Without it every call fails. */
@@ -48,7 +44,3 @@ const char *orr_nccl_start(struct orr_nccl *group, int i, enum orr_nccl_what wha
 const char *orr_nccl_failure(struct orr_nccl *group);
 /* Members here that wait for others end, and every later call fails. Any thread, once. */
 void orr_nccl_abort(struct orr_nccl *group);
-
-#ifdef __cplusplus
-}
-#endif

@@ -3,10 +3,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Devices that can run the kernels here. 0: why, of size bytes, says in a few words what is
  * missing; may be NULL. */
 int orr_cuda_devices(char *why, size_t size);
@@ -27,7 +23,3 @@ void orr_cuda_give_back(void *stream);
 /* What this thread asks of CUDA is for this device; else it would be for the first one, which may
  * be another process's. */
 void orr_cuda_use(int device);
-
-#ifdef __cplusplus
-}
-#endif

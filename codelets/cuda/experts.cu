@@ -1,7 +1,6 @@
 /* Rows that go to experts and come back; ../experts.h. */
 #include "../experts.h"
 #include "rows.h"
-#include "places.h"
 
 static const struct orr_routed *routed(const float *route)
 {

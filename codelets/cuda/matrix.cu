@@ -1,5 +1,4 @@
 /* Matrices in tiles of 32 columns and 8 rows: rounded, added up. */
-#include "places.h"
 #include "sums.h"
 
 /* What is rounded in one launch, in memory of its own for kernels. */

@@ -1,5 +1,5 @@
 /* What operators of sequences compute place by place; sums have the order of the CPU's. */
-#include "places.h"
+#include "launch.h"
 #include "../sequence.h"
 
 /* V floats at once. */

@@ -4,10 +4,6 @@
 #include <stddef.h>
 #include "../device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 extern const struct orr_kernels orr_kernels_cuda;
 
 /* To be called where the CUDA device is current; stream is a cudaStream_t of it. The workspace is
@@ -15,7 +11,3 @@ extern const struct orr_kernels orr_kernels_cuda;
 int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision, void *stream,
 			 char *why, size_t size);
 void orr_cuda_stream_fini(struct orr_device *device);
-
-#ifdef __cplusplus
-}
-#endif

@@ -1,7 +1,7 @@
 /* add: the sum of all inputs, from the first to the last. */
 #include "list.h"
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	is->forward_flops = (is->n_inputs - 1) * orr_shape_floats(is->output);
 	return true;

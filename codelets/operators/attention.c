@@ -32,58 +32,56 @@ static struct orr_attention sizes(const struct orr_instance *is, const struct or
 				      .rounded = d->precision == ORR_PRECISION_BF16};
 }
 
-static bool is_split(const struct orr_instance *is, const char *const *inputs, char *text,
-		     size_t size)
+static bool is_split(const struct orr_instance *is, struct orr_refusal *why)
 {
 	int64_t heads = (int64_t)is->values[HEADS], kv_heads = kv_heads_of(is);
 	int64_t columns = is->inputs[Q].columns, width = columns / heads;
 
 	if (columns % heads)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "attention splits columns into %lld heads, and %.60s has %lld "
 				  "columns: give heads= a divisor of them",
-				  (long long)heads, inputs[Q], (long long)columns);
+				  (long long)heads, why->inputs[Q], (long long)columns);
 	if (width > ORR_MOST_HEAD_WIDTH)
-		return orr_refuse(
-			text, size,
-			"attention has heads of at most %d columns, and %.60s has %lld in "
-			"each of %lld: give it more heads=",
-			ORR_MOST_HEAD_WIDTH, inputs[Q], (long long)width, (long long)heads);
+		return orr_refuse(why,
+				  "attention has heads of at most %d columns, and %.60s has %lld "
+				  "in each of %lld: give it more heads=",
+				  ORR_MOST_HEAD_WIDTH, why->inputs[Q], (long long)width,
+				  (long long)heads);
 	if (heads % kv_heads)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "kv_heads=%lld: attention's %lld heads share keys and values in "
 				  "groups of equal size: give a divisor of heads=",
 				  (long long)kv_heads, (long long)heads);
 	return is->inputs[K].columns == kv_heads * width ||
-	       orr_refuse(text, size,
-			  "attention reads %lld x %lld columns of keys, and %.60s has %lld: "
-			  "as many heads (kv_heads=) as %.60s, or fewer, of its width",
-			  (long long)kv_heads, (long long)width, inputs[K],
-			  (long long)is->inputs[K].columns, inputs[Q]);
+	       orr_refuse(why,
+			  "attention reads %lld x %lld columns of keys, and %.60s has %lld: as "
+			  "many heads (kv_heads=) as %.60s, or fewer, of its width",
+			  (long long)kv_heads, (long long)width, why->inputs[K],
+			  (long long)is->inputs[K].columns, why->inputs[Q]);
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *k = &is->inputs[K];
 	int64_t products;
 
-	if (!orr_instance_counts(is,
-				 10.0 * (double)k->rows * (double)orr_shape_floats(is->inputs[Q]),
-				 text, size))
+	if (!orr_instance_counts(
+		    is, 10.0 * (double)k->rows * (double)orr_shape_floats(is->inputs[Q]), why))
 		return false;
 	products = 2 * is->inputs[Q].rows * k->rows * is->inputs[Q].columns;
 	is->saved = is->inputs[Q].rows * (int64_t)is->values[HEADS];
 	is->forward_flops = 2 * products / (is->values[CAUSAL] > 0 ? 2 : 1);
 	is->backward_flops = is->forward_flops / 2 * 5; /* scores again, and four gradients */
-	if (!is_split(is, inputs, text, size))
+	if (!is_split(is, why))
 		return false;
-	if (!orr_instance_same_shape(is, K, V, "keys and values of ", inputs, text, size))
+	if (!orr_instance_same_shape(is, K, V, "keys and values of ", why))
 		return false;
 	return is->n_inputs <= LENGTHS || orr_shape_floats(is->inputs[LENGTHS]) == 1 ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "attention's fourth input is the number of keys, and %.60s has %lld "
 			  "columns: give it one",
-			  inputs[LENGTHS], (long long)orr_shape_floats(is->inputs[LENGTHS]));
+			  why->inputs[LENGTHS], (long long)orr_shape_floats(is->inputs[LENGTHS]));
 }
 
 static int64_t n_ids(const struct orr_instance *is, int i)

@@ -21,7 +21,7 @@ static struct orr_parameter_tensor running(const struct orr_instance *is, const 
 	return parameter;
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	int64_t columns = is->inputs[0].columns;
 

@@ -8,7 +8,7 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	bool rows = is->values[AXIS] > 0;
 
@@ -17,12 +17,12 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 		const struct orr_shape *x = &is->inputs[i], *first = &is->inputs[0];
 
 		if (rows ? x->columns != first->columns : x->rows != first->rows)
-			return orr_refuse(text, size,
+			return orr_refuse(why,
 					  "concat reads equal %s, and %.60s has %lld and %.60s "
 					  "%lld: make them equal",
-					  rows ? "columns" : "rows", inputs[0],
+					  rows ? "columns" : "rows", why->inputs[0],
 					  (long long)(rows ? first->columns : first->rows),
-					  inputs[i], (long long)(rows ? x->columns : x->rows));
+					  why->inputs[i], (long long)(rows ? x->columns : x->rows));
 		if (rows)
 			is->output.rows += x->rows;
 		else

@@ -19,18 +19,17 @@ static const struct orr_attribute attributes[] = {
 
 /* Products are of every sample with all those of a minibatch, whose size a file does not say: their
  * operations are those of a minibatch of one. */
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	int64_t columns = is->inputs[0].columns;
 
 	is->saved = 2 * columns + 1;
 	orr_instance_add(is, orr_parameter_vector("temperature", 1, -log(is->values[TEMPERATURE])));
 	return is->inputs[0].rows == 1 ||
-	       orr_refuse(
-		       text, size,
-		       "contrastive reads 1 row a sample, and %.60s has %lld: take their mean, the "
-		       "first or the last (op=mean, op=first, op=last)",
-		       inputs[0], (long long)is->inputs[0].rows);
+	       orr_refuse(why,
+			  "contrastive reads 1 row a sample, and %.60s has %lld: take their mean, "
+			  "the first or the last (op=mean, op=first, op=last)",
+			  why->inputs[0], (long long)is->inputs[0].rows);
 }
 
 /* What a call keeps while it runs, behind what the products want. */

@@ -45,27 +45,26 @@ static struct shape shape_of(const struct orr_instance *is)
 	return s;
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const double *v = is->values;
 	int64_t channels = is->inputs[0].columns, features = (int64_t)v[FEATURES];
 	int64_t groups = (int64_t)v[GROUPS], kernel = (int64_t)v[KERNEL];
 	struct shape s = shape_of(is);
 
-	if (!orr_image_check(is, &s.window, inputs[0], text, size))
+	if (!orr_image_check(is, &s.window, why))
 		return false;
 	if (channels % groups || features % groups)
-		return orr_refuse(
-			text, size,
-			"conv2d: groups=%lld must divide the %lld channels of %.60s and the "
-			"%lld features",
-			(long long)groups, (long long)channels, inputs[0], (long long)features);
+		return orr_refuse(why,
+				  "conv2d: groups=%lld must divide the %lld channels of %.60s and "
+				  "the %lld features",
+				  (long long)groups, (long long)channels, why->inputs[0],
+				  (long long)features);
 	if (2.0 * (double)s.places * (double)s.seen * (double)features > MOST_OPERATIONS)
-		return orr_refuse(
-			text, size,
-			"conv2d: more operations than can be counted: make kernel=%lld or "
-			"features=%lld smaller",
-			(long long)kernel, (long long)features);
+		return orr_refuse(why,
+				  "conv2d: more operations than can be counted: make kernel=%lld "
+				  "or features=%lld smaller",
+				  (long long)kernel, (long long)features);
 	is->output = (struct orr_shape){s.places, features};
 	orr_instance_add(is, (struct orr_parameter_tensor){
 				     .name = "weight",

@@ -50,7 +50,7 @@ static const struct orr_division divisions[] = {
 	 .first = "first"},
 };
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *ids = &is->inputs[0];
 	struct orr_bag b = sizes(is, 1);
@@ -63,17 +63,17 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 							   .dims = {b.vocabulary, b.features}});
 	is->forward_flops = is->weight_flops = orr_shape_floats(*ids) * b.features;
 	if (b.of && b.first + b.vocabulary > b.of)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "%s has rows for ids from %lld on, %lld of them, and there are "
 				  "%lld in all: correct first=, vocabulary= or of=",
 				  is->op->name, (long long)b.first, (long long)b.vocabulary,
 				  (long long)b.of);
 	return (b.padding ? ids->rows == 1 : ids->columns == 1) ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "%s reads %s, and %.60s has %lld rows of %lld columns: split the input's "
 			  "columns into rows by rows=",
-			  is->op->name, b.padding ? "ids in one row" : "one id a row", inputs[0],
-			  (long long)ids->rows, (long long)ids->columns);
+			  is->op->name, b.padding ? "ids in one row" : "one id a row",
+			  why->inputs[0], (long long)ids->rows, (long long)ids->columns);
 }
 
 static int64_t n_ids(const struct orr_instance *is, int i)

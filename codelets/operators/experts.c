@@ -67,13 +67,13 @@ static struct orr_routing queues_of(const struct orr_instance *is, int64_t n, in
 	return r;
 }
 
-static bool groups_fit(const struct orr_instance *is, int64_t rows, const char *of, char *text,
-		       size_t size)
+static bool groups_fit(const struct orr_instance *is, int64_t rows, const char *of,
+		       struct orr_refusal *why)
 {
 	int64_t groups = (int64_t)is->values[GROUPS];
 
 	return rows % groups == 0 ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "%s has %lld groups, and %.60s has %lld rows: groups= must divide them",
 			  is->op->name, (long long)groups, of, (long long)rows);
 }
@@ -85,21 +85,21 @@ static struct orr_routing routing_of(const struct orr_instance *is, int64_t n)
 	return queues_of(is, n, (int64_t)is->values[TOP]);
 }
 
-static bool infer_route(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer_route(struct orr_instance *is, struct orr_refusal *why)
 {
 	struct orr_routing r = routing_of(is, 1);
 
 	is->output = (struct orr_shape){r.rows, r.top * CHOICE};
-	if (!groups_fit(is, r.rows, inputs[0], text, size))
+	if (!groups_fit(is, r.rows, why->inputs[0], why))
 		return false;
 	if (r.top > r.experts)
-		return orr_refuse(text, size, "route cannot choose %lld of %lld experts: top=%lld",
+		return orr_refuse(why, "route cannot choose %lld of %lld experts: top=%lld",
 				  (long long)r.top, (long long)r.experts, (long long)r.experts);
 	return is->inputs[0].columns == r.experts ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "route reads a score for each of %lld experts, and %.60s has %lld "
 			  "columns: make them equal",
-			  (long long)r.experts, inputs[0], (long long)is->inputs[0].columns);
+			  (long long)r.experts, why->inputs[0], (long long)is->inputs[0].columns);
 }
 
 static void route_forward(const struct orr_call *c)
@@ -120,15 +120,14 @@ static void route_backward(const struct orr_call *c)
 /* ---- dispatch ---- */
 
 /* Of what reads a route, as input i. */
-static bool is_route(const struct orr_instance *is, int i, int64_t rows, const char *const *inputs,
-		     char *text, size_t size)
+static bool is_route(const struct orr_instance *is, int i, int64_t rows, struct orr_refusal *why)
 {
 	const struct orr_shape *route = &is->inputs[i];
 
 	return (route->rows == rows && route->columns % CHOICE == 0) ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "%s reads a route of %lld rows, and %.60s has %lld rows of %lld columns",
-			  is->op->name, (long long)rows, inputs[i], (long long)route->rows,
+			  is->op->name, (long long)rows, why->inputs[i], (long long)route->rows,
 			  (long long)route->columns);
 }
 
@@ -137,18 +136,16 @@ static struct orr_routing dispatched(const struct orr_instance *is, int64_t n)
 	return queues_of(is, n, is->inputs[1].columns / CHOICE);
 }
 
-static bool infer_dispatch(struct orr_instance *is, const char *const *inputs, char *text,
-			   size_t size)
+static bool infer_dispatch(struct orr_instance *is, struct orr_refusal *why)
 {
 	struct orr_routing r = dispatched(is, 1);
 
 	is->output = (struct orr_shape){r.groups * r.places, is->inputs[0].columns};
 	is->saved = r.rows;
-	if (!is_route(is, 1, r.rows, inputs, text, size) ||
-	    !groups_fit(is, r.rows, inputs[0], text, size))
+	if (!is_route(is, 1, r.rows, why) || !groups_fit(is, r.rows, why->inputs[0], why))
 		return false;
 	return is->values[EXPERT] < is->values[EXPERTS] ||
-	       orr_refuse(text, size, "dispatch is to expert %lld, and the experts are 0 to %lld",
+	       orr_refuse(why, "dispatch is to expert %lld, and the experts are 0 to %lld",
 			  (long long)is->values[EXPERT], (long long)r.experts - 1);
 }
 
@@ -187,20 +184,19 @@ static struct orr_routing combined(const struct orr_instance *is, int64_t n)
 				    .places = is->inputs[1].rows / groups};
 }
 
-static bool infer_combine(struct orr_instance *is, const char *const *inputs, char *text,
-			  size_t size)
+static bool infer_combine(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *first = &is->inputs[1];
 
 	is->output = (struct orr_shape){is->inputs[0].rows, first->columns};
 	is->forward_flops = 2 * is->inputs[0].columns / CHOICE * orr_shape_floats(is->output);
 	is->backward_flops = 2 * is->forward_flops;
-	if (!is_route(is, 0, is->inputs[0].rows, inputs, text, size) ||
-	    !groups_fit(is, is->inputs[0].rows, inputs[0], text, size) ||
-	    !groups_fit(is, first->rows, inputs[1], text, size))
+	if (!is_route(is, 0, is->inputs[0].rows, why) ||
+	    !groups_fit(is, is->inputs[0].rows, why->inputs[0], why) ||
+	    !groups_fit(is, first->rows, why->inputs[1], why))
 		return false;
 	for (int i = 2; i < is->n_inputs; i++)
-		if (!orr_instance_same_shape(is, 1, i, "experts of ", inputs, text, size))
+		if (!orr_instance_same_shape(is, 1, i, "experts of ", why))
 			return false;
 	return true;
 }
@@ -243,11 +239,10 @@ static struct orr_routing balanced(const struct orr_instance *is, int64_t n)
 				    .places = is->inputs[0].rows};
 }
 
-static bool infer_balance(struct orr_instance *is, const char *const *inputs, char *text,
-			  size_t size)
+static bool infer_balance(struct orr_instance *is, struct orr_refusal *why)
 {
 	is->saved = orr_shape_floats(is->inputs[0]) + is->inputs[0].columns;
-	return is_route(is, 1, is->inputs[0].rows, inputs, text, size);
+	return is_route(is, 1, is->inputs[0].rows, why);
 }
 
 static void balance_forward(const struct orr_call *c)

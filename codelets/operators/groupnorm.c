@@ -17,14 +17,14 @@ static struct orr_norm_groups groups_of(const struct orr_instance *is)
 					(int64_t)is->values[GROUPS], is->values[EPSILON]};
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	struct orr_norm_groups g = groups_of(is);
 
 	if (g.width % g.groups)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "groupnorm: groups=%lld must divide the %lld columns of %.60s",
-				  (long long)g.groups, (long long)g.width, inputs[0]);
+				  (long long)g.groups, (long long)g.width, why->inputs[0]);
 	orr_instance_add(is, orr_parameter_vector("gain", g.width, 1));
 	orr_instance_add(is, orr_parameter_vector("bias", g.width, 0));
 	is->saved = g.rows * g.width + g.groups;

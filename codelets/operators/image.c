@@ -17,26 +17,25 @@ struct orr_window orr_image_window(const struct orr_instance *is, double height,
 				   .count = channels};
 }
 
-bool orr_image_check(const struct orr_instance *is, const struct orr_window *w, const char *input,
-		     char *text, size_t size)
+bool orr_image_check(const struct orr_instance *is, const struct orr_window *w,
+		     struct orr_refusal *why)
 {
 	int64_t pixels = is->inputs[0].rows;
 	const char *name = is->op->name;
 
 	if (w->height * w->width != pixels)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "%s: the %lld rows of %.60s are the pixels of no image of height "
 				  "%lld: give it rows, and image_height where it is not square",
-				  name, (long long)pixels, input, (long long)w->height);
+				  name, (long long)pixels, why->inputs[0], (long long)w->height);
 	if (w->padding >= w->side)
-		return orr_refuse(text, size,
-				  "%s: padding must be less than the %lld pixels it sees", name,
-				  (long long)w->side);
+		return orr_refuse(why, "%s: padding must be less than the %lld pixels it sees",
+				  name, (long long)w->side);
 	if (w->height + 2 * w->padding < w->side || w->width + 2 * w->padding < w->side)
-		return orr_refuse(
-			text, size,
-			"%s: %lld pixels do not fit into an image of %lld x %lld: make it "
-			"smaller, or give it padding",
-			name, (long long)w->side, (long long)w->height, (long long)w->width);
+		return orr_refuse(why,
+				  "%s: %lld pixels do not fit into an image of %lld x %lld: make "
+				  "it smaller, or give it padding",
+				  name, (long long)w->side, (long long)w->height,
+				  (long long)w->width);
 	return true;
 }

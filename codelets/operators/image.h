@@ -11,5 +11,5 @@
 struct orr_window orr_image_window(const struct orr_instance *is, double height, double side,
 				   double stride, double padding);
 /* For infer(): is there such an image, and does the window fit? */
-bool orr_image_check(const struct orr_instance *is, const struct orr_window *w, const char *input,
-		     char *text, size_t size);
+bool orr_image_check(const struct orr_instance *is, const struct orr_window *w,
+		     struct orr_refusal *why);

@@ -14,12 +14,12 @@ static const struct orr_attribute attributes[] = {
 };
 
 /* Its output comes with the number of columns, in one row. */
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	int64_t rows = (int64_t)is->values[ROWS], columns = orr_shape_floats(is->output);
 
 	if (columns % rows)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "rows: %lld columns are not %lld rows of as many each: give a "
 				  "divisor of them",
 				  (long long)columns, (long long)rows);

@@ -11,12 +11,11 @@ static int64_t n_rows(const struct orr_instance *is)
 	return rows;
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	int64_t rows = n_rows(is), columns = is->inputs[0].columns, pairs;
 
-	if (!orr_instance_counts(is, 2.0 * (double)rows * (double)rows * (double)columns, text,
-				 size))
+	if (!orr_instance_counts(is, 2.0 * (double)rows * (double)rows * (double)columns, why))
 		return false;
 	pairs = rows * (rows - 1) / 2;
 	is->output = (struct orr_shape){1, pairs};
@@ -24,12 +23,12 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	is->forward_flops = 2 * pairs * columns;
 	is->backward_flops = 2 * is->forward_flops;
 	if (rows < 2)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "interaction reads 2 rows or more, and %.60s has 1: give it more "
 				  "edges, or an input of several rows",
-				  inputs[0]);
+				  why->inputs[0]);
 	for (int i = 1; i < is->n_inputs; i++)
-		if (!orr_instance_same_width(is, 0, i, inputs, text, size))
+		if (!orr_instance_same_width(is, 0, i, why))
 			return false;
 	return true;
 }

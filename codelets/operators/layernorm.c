@@ -16,7 +16,7 @@ static struct orr_norm sizes(const struct orr_call *c)
 				 .epsilon = c->is->values[EPSILON]};
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	orr_instance_add(is, orr_parameter_vector("gain", is->output.columns, 1));
 	if (is->op == &orr_op_layernorm)

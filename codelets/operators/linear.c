@@ -19,7 +19,7 @@ int64_t orr_linear_rounded(int64_t in, int64_t out, bool bias)
 }
 
 /* Uniform in +-sqrt(6 / width of the input): keeps the variance through a relu (He 2015). */
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	int64_t in = is->inputs[0].columns, out = (int64_t)is->values[FEATURES];
 	int64_t products = 2 * is->inputs[0].rows * in * out;

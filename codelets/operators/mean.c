@@ -1,7 +1,7 @@
 /* mean: of each sample's rows. */
 #include "list.h"
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	is->output = (struct orr_shape){1, is->inputs[0].columns};
 	return true;

@@ -1,7 +1,7 @@
 /* multiply: the product of all inputs, element by element, from the first to the last. */
 #include "list.h"
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	is->forward_flops = (is->n_inputs - 1) * orr_shape_floats(is->output);
 	is->backward_flops = is->n_inputs * is->forward_flops;

@@ -7,7 +7,7 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	is->saved = is->output.rows;
 	return true;

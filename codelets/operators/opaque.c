@@ -17,12 +17,12 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const double *v = is->values;
 
 	if (v[ROWS] * v[COLUMNS] > MOST)
-		return orr_refuse(text, size, "opaque: more than 10^15 floats: make it smaller");
+		return orr_refuse(why, "opaque: more than 10^15 floats: make it smaller");
 	is->output = (struct orr_shape){(int64_t)v[ROWS], (int64_t)v[COLUMNS]};
 	is->saved = (int64_t)v[KEPT];
 	is->forward_flops = (int64_t)v[FLOP];

@@ -17,14 +17,14 @@ static struct orr_window window(const struct orr_instance *is)
 	return orr_image_window(is, v[HEIGHT], v[SIZE], v[SIZE], 0);
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	struct orr_window w = window(is);
 
-	if (!orr_image_check(is, &w, inputs[0], text, size))
+	if (!orr_image_check(is, &w, why))
 		return false;
 	if (w.height % w.side || w.width % w.side)
-		return orr_refuse(text, size,
+		return orr_refuse(why,
 				  "patches: size=%lld must divide the image's %lld x %lld pixels",
 				  (long long)w.side, (long long)w.height, (long long)w.width);
 	is->output = (struct orr_shape){orr_window_places(&w), orr_window_seen(&w)};

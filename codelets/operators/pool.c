@@ -25,19 +25,19 @@ static struct orr_window window(const struct orr_instance *is)
 	return orr_image_window(is, v[HEIGHT], v[KERNEL], stride, v[PADDING]);
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	struct orr_window w = window(is);
 
-	if (!orr_image_check(is, &w, inputs[0], text, size))
+	if (!orr_image_check(is, &w, why))
 		return false;
 	if (2 * w.padding > w.side)
-		return orr_refuse(text, size, "%s: padding must be at most half of kernel=%lld",
+		return orr_refuse(why, "%s: padding must be at most half of kernel=%lld",
 				  is->op->name, (long long)w.side);
 	if (!orr_instance_counts(is,
 				 (double)orr_window_places(&w) * (double)w.side * (double)w.side *
 					 (double)w.channels,
-				 text, size))
+				 why))
 		return false;
 	is->output = (struct orr_shape){orr_window_places(&w), w.channels};
 	is->forward_flops = orr_window_places(&w) * orr_window_seen(&w);
@@ -45,9 +45,9 @@ static bool infer(struct orr_instance *is, const char *const *inputs, char *text
 	return true;
 }
 
-static bool max_infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool max_infer(struct orr_instance *is, struct orr_refusal *why)
 {
-	if (!infer(is, inputs, text, size))
+	if (!infer(is, why))
 		return false;
 	is->saved = orr_shape_floats(is->output);
 	is->backward_flops = is->saved;

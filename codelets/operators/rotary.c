@@ -21,15 +21,15 @@ static struct orr_rotary sizes(const struct orr_instance *is, int64_t n, bool ba
 				   .back = back};
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	int64_t heads = (int64_t)is->values[HEADS];
 
 	return is->output.columns % (2 * heads) == 0 ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "rotary turns pairs of columns in each of %lld heads, and %.60s has %lld "
 			  "columns: give it a multiple of %lld, or other heads=",
-			  (long long)heads, inputs[0], (long long)is->output.columns,
+			  (long long)heads, why->inputs[0], (long long)is->output.columns,
 			  2 * (long long)heads);
 }
 

@@ -16,22 +16,21 @@ static int64_t part(const double *range, int64_t count)
 	return range[1] > (double)count ? 0 : (int64_t)range[1] - (int64_t)range[0];
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *x = &is->inputs[0];
 
 	is->output = (struct orr_shape){part(&is->values[ROWS], x->rows),
 					part(&is->values[COLUMNS], x->columns)};
 	return (is->output.rows && is->output.columns) ||
-	       orr_refuse(
-		       text, size,
-		       "slice takes %s that %.60s does not have: it has %lld rows of %lld columns, "
-		       "numbered from 0",
-		       is->output.rows ? "columns" : "rows", inputs[0], (long long)x->rows,
-		       (long long)x->columns);
+	       orr_refuse(why,
+			  "slice takes %s that %.60s does not have: it has %lld rows of %lld "
+			  "columns, numbered from 0",
+			  is->output.rows ? "columns" : "rows", why->inputs[0], (long long)x->rows,
+			  (long long)x->columns);
 }
 
-static bool infer_row(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer_row(struct orr_instance *is, struct orr_refusal *why)
 {
 	is->output = (struct orr_shape){1, is->inputs[0].columns};
 	return true;

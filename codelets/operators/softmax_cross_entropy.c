@@ -18,12 +18,13 @@ static const struct orr_attribute attributes[] = {
 
 static const struct orr_attribute parts_attributes[] = {
 	ORR_ENTROPY,
-	[CLASSES] = {.name = "classes",
-		     .form = ORR_ATTRIBUTE_COUNT,
-		     .least = 2,
-		     .most = 1 << 24,
-		     .missing = "classes is missing: say how many there are in all parts, "
-				"classes=1000"},
+	[CLASSES] =
+		{.name = "classes",
+		 .form = ORR_ATTRIBUTE_COUNT,
+		 .least = 2,
+		 .most = 1 << 24,
+		 .missing =
+			 "classes is missing: say how many there are in all parts, classes=1000"},
 	{0},
 };
 
@@ -38,46 +39,44 @@ static struct orr_classes classes_of(const struct orr_instance *is)
 				    isinf(ignored) ? NAN : (float)ignored, is->values[SMOOTHING]};
 }
 
-static bool as_many_rows(const struct orr_instance *is, const char *const *inputs, char *text,
-			 size_t size)
+static bool as_many_rows(const struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *scores = &is->inputs[0], *classes = &is->inputs[1];
 
 	return scores->rows == classes->rows ||
-	       orr_refuse(text, size,
+	       orr_refuse(why,
 			  "%s reads a class for each row of scores, and %.60s has %lld rows and "
 			  "%.60s %lld: make them equal",
-			  is->op->name, inputs[0], (long long)scores->rows, inputs[1],
+			  is->op->name, why->inputs[0], (long long)scores->rows, why->inputs[1],
 			  (long long)classes->rows);
 }
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *scores = &is->inputs[0], *classes = &is->inputs[1];
 
 	if (scores->columns < 2 || classes->columns != 1)
-		return orr_refuse(text, size,
-				  "softmax_cross_entropy reads 2 columns of scores or more and 1 "
-				  "column of class numbers, in this order, and %.60s has %lld and "
-				  "%.60s %lld",
-				  inputs[0], (long long)scores->columns, inputs[1],
-				  (long long)classes->columns);
-	return as_many_rows(is, inputs, text, size);
+		return orr_refuse(
+			why,
+			"softmax_cross_entropy reads 2 columns of scores or more and 1 column of "
+			"class numbers, in this order, and %.60s has %lld and %.60s %lld",
+			why->inputs[0], (long long)scores->columns, why->inputs[1],
+			(long long)classes->columns);
+	return as_many_rows(is, why);
 }
 
-static bool infer_parts(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer_parts(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *seen = &is->inputs[0], *classes = &is->inputs[1];
 
 	if (seen->columns % ORR_CLASS_PART_COLUMNS == 0 && classes->columns == 1)
-		return as_many_rows(is, inputs, text, size);
-	return orr_refuse(
-		text, size,
-		"softmax_cross_entropy_parts reads the %d columns of a softmax_part, or of "
-		"several beside each other, and 1 column of class numbers, in this order, "
-		"and %.60s has %lld and %.60s %lld",
-		(int)ORR_CLASS_PART_COLUMNS, inputs[0], (long long)seen->columns, inputs[1],
-		(long long)classes->columns);
+		return as_many_rows(is, why);
+	return orr_refuse(why,
+			  "softmax_cross_entropy_parts reads the %d columns of a softmax_part, or "
+			  "of several beside each other, and 1 column of class numbers, in this "
+			  "order, and %.60s has %lld and %.60s %lld",
+			  (int)ORR_CLASS_PART_COLUMNS, why->inputs[0], (long long)seen->columns,
+			  why->inputs[1], (long long)classes->columns);
 }
 
 static int64_t n_ids(const struct orr_instance *is, int i)

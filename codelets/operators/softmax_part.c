@@ -11,19 +11,18 @@ static const struct orr_attribute attributes[] = {
 	{0},
 };
 
-static bool infer(struct orr_instance *is, const char *const *inputs, char *text, size_t size)
+static bool infer(struct orr_instance *is, struct orr_refusal *why)
 {
 	const struct orr_shape *scores = &is->inputs[0], *classes = &is->inputs[1];
 
 	is->output = (struct orr_shape){scores->rows, ORR_CLASS_PART_COLUMNS};
 	is->saved = orr_shape_floats(*scores) + scores->rows;
 	return (scores->rows == classes->rows && classes->columns == 1) ||
-	       orr_refuse(
-		       text, size,
-		       "softmax_part reads scores and 1 column of class numbers with as many rows, "
-		       "in this order, and %.60s has %lld x %lld and %.60s %lld x %lld",
-		       inputs[0], (long long)scores->rows, (long long)scores->columns, inputs[1],
-		       (long long)classes->rows, (long long)classes->columns);
+	       orr_refuse(why,
+			  "softmax_part reads scores and 1 column of class numbers with as many "
+			  "rows, in this order, and %.60s has %lld x %lld and %.60s %lld x %lld",
+			  why->inputs[0], (long long)scores->rows, (long long)scores->columns,
+			  why->inputs[1], (long long)classes->rows, (long long)classes->columns);
 }
 
 static void forward(const struct orr_call *c)

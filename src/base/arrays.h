@@ -44,6 +44,12 @@ static inline void orr_arrays_free(struct orr_arrays *all)
 	}
 }
 
+/* what: is short of memory. */
+static inline int orr_no_memory(struct orr_error *err, const char *what)
+{
+	return orr_fail(err, ORR_E_NOMEM, "%s: no memory", what);
+}
+
 /* 0; where one of them is NULL, all are freed. what: is short of memory. */
 static inline int orr_arrays_check(struct orr_arrays *all, const char *what, struct orr_error *err)
 {

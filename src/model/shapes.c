@@ -102,15 +102,15 @@ static int infer(const struct orr_graph *g, struct orr_operator *o, const char *
 		 struct orr_error *err)
 {
 	struct orr_instance *is = o->instance;
-	char text[320];
+	struct orr_refusal why = {.inputs = names};
 	int code;
 
 	if (!is)
 		return 0;
 	if ((code = check_n_inputs(g, o, err)) || (code = give_inputs(g, o, names, err)))
 		return code;
-	if (!orr_instance_infer(is, names, text, sizeof(text)))
-		return orr_operator_fail(g->name, o, err, "%s", text);
+	if (!orr_instance_infer(is, &why))
+		return orr_operator_fail(g->name, o, err, "%s", why.text);
 	o->gather = o->gather || is->op->whole_minibatch;
 	o->width = orr_shape_floats(is->output);
 	o->rows = is->output.rows;

@@ -33,8 +33,7 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 	c->arrivals = orr_arrays_add(&c->all, n_all, sizeof(*c->arrivals));
 	c->places.held = orr_arrays_add(&c->all, n_moves + 1, sizeof(*c->places.held));
 	if (p->all.failed || c->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
-				g->name, c->s);
+		return orr_no_memory(err, g->name);
 	p->n_in = stage->n_in;
 	p->n_out = stage->n_out;
 	return 0;
@@ -150,8 +149,7 @@ static int place_data(struct orr_compiler *c, struct orr_error *err)
 		if (o->tensor)
 			input->tensor = orr_arrays_add(&p->all, strlen(o->tensor) + 1, 1);
 		if (p->all.failed)
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the columns of %s",
-					g->name, o->name);
+			return orr_no_memory(err, g->name);
 		memcpy(input->columns, o->columns, (size_t)o->width * sizeof(*input->columns));
 		if (o->tensor)
 			strcpy(input->tensor, o->tensor);
@@ -338,7 +336,7 @@ static int add_instance(struct orr_compiler *c, struct orr_layer *layer, struct 
 	layer->ports =
 		orr_arrays_add(&c->program->all, (size_t)o->n_inputs + 1, sizeof(*layer->ports));
 	if (!layer->ports || !orr_instance_copy(&layer->is, o->instance))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %s", c->graph->name, o->name);
+		return orr_no_memory(err, c->graph->name);
 	add_drawn(c, layer);
 	for (int i = 0; i < o->n_inputs; i++) {
 		const struct orr_note *input = &c->notes[o->inputs[i]];
@@ -538,8 +536,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 	c.program = calloc(1, sizeof(*c.program));
 	c.notes = orr_arrays_add(&c.all, (size_t)c.graph->n_operators, sizeof(*c.notes));
 	if (!c.program || !c.notes) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for the program of stage %d",
-				c.graph->name, s);
+		code = orr_no_memory(err, c.graph->name);
 		goto out;
 	}
 	if ((code = orr_compile_study(&c, err)) || (code = allocate(&c, err)))

@@ -38,11 +38,10 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 	if (o->line > 0)
 		(void)snprintf(line, sizeof(line), ":%d", o->line);
 	if (o->instance->op->opaque)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"%.150s%s: %s (%.80s) is opaque: it has costs and nothing to compute; "
-			"write the graph as DOT and give it an op to train it",
-			g->name, line, o->name, o->label ? o->label : "no label");
+		return orr_fail(err, ORR_E_INPUT,
+				"%.150s%s: %s (%.80s) is opaque: it has costs and nothing to "
+				"compute; write the graph as DOT and give it an op to train it",
+				g->name, line, o->name, o->label ? o->label : "no label");
 	if (o->width < 1 || o->width > ORR_MOST_FLOATS)
 		return orr_fail(err, ORR_E_INPUT, "%s:%d: %s: width %lld; it must be 1 to %lld",
 				g->name, o->line, o->name, (long long)o->width,

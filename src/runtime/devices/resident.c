@@ -1,4 +1,4 @@
-#include "resident.h"
+#include "hardware.h"
 
 #include <stdio.h>
 

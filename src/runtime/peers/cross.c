@@ -1,15 +1,14 @@
 #include "cross.h"
 
 #include <stdlib.h>
-#include "base/arrays.h"
 #include "base/max.h"
 #include "codelets/codelets.h"
 
 /* Numbers of messages are the same on every rank and differ from one another; two steps are in
  * flight at most, so the numbers of a step come back after the next one. Between two ranks messages
  * of one number arrive in the order in which they were sent. */
-struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, int tag, int64_t at,
-				     starpu_data_handle_t handle, int other)
+static struct orr_message message(const struct orr_cross *cross, int slot, int tag, int64_t at,
+				  starpu_data_handle_t handle, int other)
 {
 	return (struct orr_message){
 		.handle = handle,
@@ -22,6 +21,12 @@ struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, in
 		/* Else what is ready early, a step's parameters, would lie at the receiver. */
 		.waits = tag == ORR_TRANSFER_PARAMETER || tag == ORR_TRANSFER_WEIGHT_GRADIENT,
 	};
+}
+
+void orr_cross_pass(const struct orr_cross *cross, int slot, int tag, int64_t at,
+		    starpu_data_handle_t handle, int other, bool sends)
+{
+	orr_message_pass(cross->work, message(cross, slot, tag, at, handle, other), sends);
 }
 
 int orr_cross_priority(const struct orr_cross *cross, int reader)
@@ -81,8 +86,7 @@ static int make_credits(struct orr_credits *credits, const struct orr_work *work
 		orr_arrays_add(work->arrays, (size_t)jobs->n_jobs, sizeof(*credits->handles));
 	credits->of = orr_arrays_add(work->arrays, (size_t)jobs->n_jobs, sizeof(*credits->of));
 	if (!before || work->arrays->failed)
-		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for the credits of %d jobs",
-				jobs->n_jobs);
+		code = orr_no_memory(err, "run");
 	if (!code)
 		code = orr_places_find(before, jobs, prefetch + 1, place, work->rank_of, err);
 	for (int i = 0; i < work->n_sequence && !code; i++) {
@@ -127,8 +131,7 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 	cross->incoming = orr_arrays_add(cross->work->arrays, (size_t)cross->data->n_owned,
 					 sizeof(*cross->incoming));
 	if (!cross->incoming)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners",
-				cross->data->n_owned);
+		return orr_no_memory(err, "run");
 	for (int i = 0; i < cross->data->n_owned; i++) {
 		const struct orr_owned *o = &cross->data->owned[i];
 		int64_t n = orr_work_n_trained(cross->work, o->s);
@@ -164,8 +167,8 @@ static int visit_edge(const struct orr_work *work, int s, int b, int i,
 	int first = orr_jobs_index(jobs, s, b, orr_jobs_first_backward(jobs, s));
 	int taker = p->stages[to].gather ? work->first_of[reader % n] : reader;
 	int sender = p->stages[to].gather ? work->last_of[back % n] : back;
-	int64_t floats = orr_program_out_floats(work->programs[s], i, samples);
-	int64_t gradients = orr_program_out_gradient_floats(work->programs[s], i, samples);
+	int64_t floats = samples * work->programs[s]->out[i].columns;
+	int64_t gradients = samples * work->programs[s]->out[i].gradients;
 	const struct orr_handover moves[] = {
 		{ORR_TRANSFER_ACTIVATION, at, floats, f, reader, f, taker},
 		{ORR_TRANSFER_GRADIENT, at, gradients, back, first, sender, first},
@@ -233,7 +236,7 @@ static int find_crossings(struct orr_cross *cross, struct orr_error *err)
 	cross->takes = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->takes));
 	cross->sends = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->sends));
 	if (work->arrays->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %zu messages", n);
+		return orr_no_memory(err, "run");
 	for (size_t j = 0; j < n_jobs; j++)
 		cross->takes[j] = cross->sends[j] = -1;
 	for (int s = 0; s < p->n_stages && work->n_ranks > 1; s++)
@@ -275,7 +278,7 @@ void orr_cross_fini(struct orr_cross *cross)
 static void pass(const struct orr_cross *cross, int slot, const struct orr_crossing *c, int reader,
 		 starpu_data_handle_t handle, bool sends)
 {
-	struct orr_message m = orr_cross_message(cross, slot, c->tag, c->at, handle, c->other);
+	struct orr_message m = message(cross, slot, c->tag, c->at, handle, c->other);
 
 	m.priority = orr_cross_priority(cross, reader);
 	if (c->other != cross->work->rank)

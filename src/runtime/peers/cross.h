@@ -80,6 +80,14 @@ starpu_data_handle_t orr_cross_partial(struct orr_cross *cross, int slot, int j)
  * later jobs of its worker; -1: after all of the step's, as a gradient for an update may. */
 int orr_cross_priority(const struct orr_cross *cross, int reader);
 
-/* A message of the slot's step, without priority; at: its number among those of the tag. */
-struct orr_message orr_cross_message(const struct orr_cross *cross, int slot, int tag, int64_t at,
-				     starpu_data_handle_t handle, int other);
+/* A message of the slot's step, without priority, to or from rank `other`; at: its number among
+ * those of the tag. */
+void orr_cross_pass(const struct orr_cross *cross, int slot, int tag, int64_t at,
+		    starpu_data_handle_t handle, int other, bool sends);
+
+/* (fits.c) MPI counts the bytes of a message in an int: what crosses between ranks must stay below
+ * 2 GiB a piece. Is a message of this number of floats, `what` of stage s, too large? Then the
+ * error says so, and the cure. */
+int orr_fits(int64_t floats, const char *what, int s, const char *cure, struct orr_error *err);
+/* All that jobs send to jobs and owners of other ranks. Every rank finds the same. */
+int orr_fits_check(const struct orr_work *work, struct orr_error *err);

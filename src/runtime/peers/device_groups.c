@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arrays.h"
 #include "codelets/cuda/collective.h"
 #include "orrery/run.h"
 #include "runtime/devices/hardware.h"
@@ -42,7 +41,7 @@ int orr_device_groups_locate(const struct orr_work *work, const struct orr_polic
 	double *all = calloc((size_t)n_workers * N, sizeof(*all));
 
 	if (!all)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
+		return orr_no_memory(err, "run");
 	for (int w = 0; w < n_workers && (alone || orr_nccl_is_built()); w++) {
 		unsigned char identity[N - 1];
 
@@ -96,7 +95,7 @@ static int make_group(const struct orr_work *work, const struct orr_policy *poli
 	char why[160];
 
 	if (!members)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d devices", n);
+		return orr_no_memory(err, "run");
 	for (int i = 0; i < orr_work_replicas(work, s); i++) {
 		int w = work->jobs->owners[first + i];
 
@@ -129,7 +128,7 @@ int orr_device_groups_find(struct orr_slots *slots, const struct orr_policy *pol
 	if (c == end) {
 		c->devices = orr_arrays_add(slots->data->work->arrays, (size_t)n, sizeof(int));
 		if (!c->devices)
-			return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d devices", n);
+			return orr_no_memory(err, "run");
 		memcpy(c->devices, devices, bytes);
 		c->n = n;
 		c->s = s;

@@ -1,8 +1,6 @@
-#include "fits.h"
+#include "cross.h"
 
 #include <limits.h>
-
-#include "cross.h"
 
 struct asking {
 	const struct orr_work *work;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/clock.h"
 
 #define TICK_NS 50000000 /* the thread looks around so often */
@@ -217,7 +218,7 @@ int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 	heart.sends = calloc((size_t)heart.n_ranks, sizeof(*heart.sends));
 	heart.heard_ns = calloc((size_t)heart.n_ranks, sizeof(*heart.heard_ns));
 	if (!heart.sends || !heart.heard_ns)
-		return orr_fail(err, ORR_E_NOMEM, "ranks: no memory for %d ranks", heart.n_ranks);
+		return orr_no_memory(err, "ranks");
 	for (int k = 0; k < heart.n_ranks; k++)
 		heart.sends[k] = MPI_REQUEST_NULL;
 	heart.begun_ns = orr_ns_now(CLOCK_MONOTONIC);

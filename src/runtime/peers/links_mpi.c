@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/clock.h"
 #include "base/sort.h"
 #include "orrery/run.h"
@@ -102,7 +103,7 @@ int orr_links_measure(struct orr_links *out, struct orr_error *err)
 	out->links = calloc((size_t)n * (size_t)(n - 1) / 2, sizeof(*out->links));
 	out->hosts = calloc((size_t)n, sizeof(*out->hosts));
 	if (!bytes || !out->links || !out->hosts)
-		code = orr_fail(err, ORR_E_NOMEM, "links: no memory for %d ranks", n);
+		code = orr_no_memory(err, "links");
 	if ((code = orr_ranks_agree(code, err)))
 		goto out;
 	MPI_Comm_dup(MPI_COMM_WORLD, &comm); /* the heartbeat's messages stay apart */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/clock.h"
 #include "base/grow.h"
 
@@ -142,7 +143,7 @@ static int connect_all(struct orr_error *err)
 	MPI_Request request;
 
 	if (!bytes)
-		return orr_fail(err, ORR_E_NOMEM, "ranks: no memory for a message");
+		return orr_no_memory(err, "ranks");
 	for (int other = 0; other < ranks.n_ranks; other++) {
 		if (ranks.rank == other)
 			continue;
@@ -251,7 +252,7 @@ int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct or
 		size_t piece = n - at < PIECE ? n - at : PIECE;
 
 		if (!orr_grow(&ranks.sends, ranks.n_sends, &ranks.room, sizeof(*ranks.sends)))
-			return orr_fail(err, ORR_E_NOMEM, "ranks: no memory to send");
+			return orr_no_memory(err, "ranks");
 		if (MPI_Isend((const char *)bytes + at, (int)piece, MPI_BYTE, to, tag, ranks.comm,
 			      &ranks.sends[ranks.n_sends]))
 			return orr_fail(err, ORR_E_RUNTIME, "ranks: MPI does not send to rank %d",

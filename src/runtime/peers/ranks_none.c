@@ -1,3 +1,4 @@
+#include "links.h"
 #include "orrery/run.h"
 
 #include <stdlib.h>
@@ -37,3 +38,13 @@ ORR_ABSENT(int, alone(err), orr_ranks_receive, int from, int tag, void *bytes, s
 	   struct orr_error *err)
 ORR_ABSENT(int, (int)(*offset_ns = 0), orr_ranks_clock, int64_t *offset_ns, struct orr_error *err)
 ORR_ABSENT(void, , orr_ranks_fail, int status, const char *message)
+
+int orr_links_measure(struct orr_links *out, struct orr_error *err)
+{
+	*out = (struct orr_links){0};
+	return orr_fail(err, ORR_E_UNSUPPORTED,
+			"links are between ranks, and this build has one: StarPU's MPI (starpumpi) "
+			"was not found when it was configured; install it and build again");
+}
+
+ORR_ABSENT(void, , orr_links_fini, struct orr_links *links)

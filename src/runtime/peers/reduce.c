@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/arrays.h"
 #include "codelets/cuda/collective.h"
 #include "device_groups.h"
 #include "runtime/tasks/stall.h"
@@ -97,8 +96,7 @@ static int allocate(struct orr_reduce *r, struct orr_error *err)
 	r->members = orr_arrays_add(work->arrays, n_owned, sizeof(*r->members));
 	if (!work->arrays->failed)
 		return 0;
-	return orr_fail(err, ORR_E_NOMEM, "run: no memory to add up the gradients of %zu owners",
-			n_owned);
+	return orr_no_memory(err, "run");
 }
 
 int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct orr_cross *cross,
@@ -116,8 +114,7 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 	if ((code = allocate(r, err)) || !policy)
 		goto out;
 	if (!device_of || !devices) {
-		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers",
-				work->pipeline->n_workers);
+		code = orr_no_memory(err, "run");
 		goto out;
 	}
 	code = orr_device_groups_locate(work, policy, alone, device_of, err);
@@ -231,16 +228,12 @@ static void meet(struct orr_reduce *r, struct orr_slot *slot, int first, int end
 
 		if (!r->members[i].ready || i == own)
 			continue;
-		orr_message_pass(work,
-				 orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
-						   (at + own) * work->n_ranks + other,
-						   r->members[own].ready, other),
-				 true);
-		orr_message_pass(work,
-				 orr_cross_message(r->cross, slot->number, ORR_TAG_READY,
-						   (at + i) * work->n_ranks + work->rank,
-						   r->members[i].ready, other),
-				 false);
+		orr_cross_pass(r->cross, slot->number, ORR_TAG_READY,
+			       (at + own) * work->n_ranks + other, r->members[own].ready, other,
+			       true);
+		orr_cross_pass(r->cross, slot->number, ORR_TAG_READY,
+			       (at + i) * work->n_ranks + work->rank, r->members[i].ready, other,
+			       false);
 	}
 }
 

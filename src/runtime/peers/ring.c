@@ -1,8 +1,5 @@
 #include "ring.h"
 
-#include "base/arrays.h"
-#include "fits.h"
-
 /* The gradient of a stage with r owners is cut into r chunks. Chunk c starts at owner c+1, goes
  * round to owner c and is added to on the way; then it goes round once more, to all of them. Owners
  * that are neighbours on one rank copy instead of sending. Without ranks the update adds up the
@@ -27,7 +24,7 @@ static int make_chunks(struct orr_ring *ring, int i, struct orr_error *err)
 	ring->chunks[i] =
 		orr_arrays_add(data->work->arrays, (size_t)r, sizeof(starpu_data_handle_t));
 	if (!ring->chunks[i])
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d replicas", r);
+		return orr_no_memory(err, "run");
 	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !code; c++) {
 		int64_t n = chunk_floats(data->work, s, c);
 
@@ -44,7 +41,7 @@ int orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct o
 	*ring = (struct orr_ring){.slots = slots, .cross = cross};
 	ring->chunks = orr_arrays_add(cross->work->arrays, (size_t)slots->data->n_owned,
 				      sizeof(*ring->chunks));
-	return ring->chunks ? 0 : orr_fail(err, ORR_E_NOMEM, "run: no memory for a ring");
+	return ring->chunks ? 0 : orr_no_memory(err, "run");
 }
 
 int orr_ring_join(struct orr_ring *ring, int s, struct orr_error *err)
@@ -89,10 +86,8 @@ static void pass(const struct at *x, int i, int c, int round, starpu_data_handle
 	int64_t n_owned = x->ring->slots->data->n_owned;
 	int64_t tag = ((x->q * n_owned + i) * x->ring->cross->most_owners + c) * N_ROUNDS + round;
 
-	orr_message_pass(x->ring->cross->work,
-			 orr_cross_message(x->ring->cross, x->slot->number, ORR_TRANSFER_ALL_REDUCE,
-					   tag, chunk, other),
-			 sends);
+	orr_cross_pass(x->ring->cross, x->slot->number, ORR_TRANSFER_ALL_REDUCE, tag, chunk, other,
+		       sends);
 }
 
 /* Chunk c comes to owner i from the one before it. */

@@ -1,7 +1,5 @@
 #include "sum.h"
 
-#include "base/arrays.h"
-
 int orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr_cross *cross,
 		 const struct orr_policy *policy, bool whole, bool alone, struct orr_error *err)
 {
@@ -11,7 +9,7 @@ int orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr_
 	*sum = (struct orr_sum){.slots = slots, .whole = whole};
 	sum->ways = orr_arrays_add(work->arrays, (size_t)n_stages, sizeof(*sum->ways));
 	if (!sum->ways)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d stages", n_stages);
+		return orr_no_memory(err, "run");
 	if ((code = orr_reduce_init(&sum->reduce, slots, cross, policy, alone, err)) ||
 	    (code = orr_ring_init(&sum->ring, slots, cross, err)) ||
 	    (code = orr_ties_init(&sum->ties, slots, cross, err)))

@@ -1,8 +1,6 @@
 #include "ties.h"
 
-#include "base/arrays.h"
 #include "base/max.h"
-#include "fits.h"
 
 #include "orrery/graph.h"
 
@@ -25,7 +23,7 @@ static int allocate(struct orr_ties *ties, struct orr_error *err)
 	ties->spans = orr_arrays_add(all, (size_t)work->pipeline->n_stages, sizeof(*ties->spans));
 	if (!all->failed)
 		return 0;
-	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d shared gradients", ties->n_parts);
+	return orr_no_memory(err, "run");
 }
 
 static bool has(const struct orr_ties *ties, int owned)
@@ -58,7 +56,7 @@ static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_er
 	set->chunks =
 		orr_arrays_add(ties->cross->work->arrays, (size_t)set->n, sizeof(*set->chunks));
 	if (!set->chunks)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a shared gradient");
+		return orr_no_memory(err, "run");
 	for (int i = set->first; i < set->first + set->n; i++) {
 		int w = owned[ties->parts[i].owned].w, c = 0;
 
@@ -162,7 +160,7 @@ int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct o
 		return code;
 	ties->zeros = orr_arrays_add(cross->work->arrays, (size_t)most, sizeof(*ties->zeros));
 	if (!ties->zeros)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a shared gradient");
+		return orr_no_memory(err, "run");
 	return orr_data_register(&ties->zero, ties->zeros, most, err);
 }
 
@@ -203,10 +201,7 @@ static bool takes_part(const struct at *x, int k)
 
 static void pass(const struct at *x, int64_t at, starpu_data_handle_t handle, int other, bool sends)
 {
-	orr_message_pass(
-		x->ties->cross->work,
-		orr_cross_message(x->ties->cross, x->slot->number, ORR_TAG_TIED, at, handle, other),
-		sends);
+	orr_cross_pass(x->ties->cross, x->slot->number, ORR_TAG_TIED, at, handle, other, sends);
 }
 
 static void pass_part(const struct at *x, int i, int c, starpu_data_handle_t handle, int other,

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/arrays.h"
 #include "orrery/graph.h"
 #include "orrery/run.h"
 #include "runtime/tasks/data.h"
@@ -59,7 +58,7 @@ int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double lim
 		find_tensors(clip);
 	clip->squares = orr_data_pin(((size_t)clip->n + 1) * sizeof(*clip->squares));
 	if (all->failed || !clip->squares)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the norm of gradients");
+		return orr_no_memory(err, "run");
 	return 0;
 }
 

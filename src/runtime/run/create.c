@@ -7,10 +7,7 @@
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 #include "parts.h"
-#include "rounds.h"
 #include "runtime/devices/compile.h"
-#include "runtime/devices/resident.h"
-#include "runtime/peers/fits.h"
 #include "schedule/gathers.h"
 
 /* A run whose jobs did not end: StarPU keeps it, and no other can start. */
@@ -224,7 +221,7 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 		return code;
 	run = calloc(1, sizeof(*run));
 	if (!run)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory");
+		return orr_no_memory(err, "run");
 	run->dataset = data;
 	run->options = *options;
 	orr_watch_init(&run->watch);

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/arrays.h"
 #include "base/max.h"
 #include "codelets/workspace.h"
 #include "orrery/graph.h"
@@ -79,7 +78,7 @@ static int64_t edge_floats(const struct evaluation *x, int s, int i)
 
 	if (!may_be_here(work, s) && !may_be_here(work, orr_stage_after(work->pipeline, s, i)))
 		return -1;
-	return orr_program_out_floats(work->programs[s], i, x->at_once);
+	return x->at_once * work->programs[s]->out[i].columns;
 }
 
 /* As many as keep all workers busy and fit. */
@@ -91,7 +90,7 @@ static int find_window(const struct evaluation *x)
 	for (int s = 0; s < p->n_stages; s++) {
 		floats += orr_program_data_columns(x->run->work.programs[s]) * x->at_once;
 		for (int i = 0; i < p->stages[s].n_out; i++)
-			floats += orr_program_out_floats(x->run->work.programs[s], i, x->at_once);
+			floats += x->at_once * x->run->work.programs[s]->out[i].columns;
 	}
 	n = larger(smaller(n, MOST_BYTES / (int64_t)sizeof(float) / floats), 2);
 	return (int)smaller(n, x->n_blocks);
@@ -136,7 +135,7 @@ static int block_init(struct evaluation *x, struct block *block, struct orr_erro
 	block->tasks = orr_arrays_add(&x->all, (size_t)x->run->work.pipeline->n_stages,
 				      sizeof(*block->tasks));
 	if (!block->tasks)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of an evaluation");
+		return orr_no_memory(err, "run");
 	code = make_edges(x, block, err);
 	return code ? code : make_data(x, block, err);
 }
@@ -207,7 +206,7 @@ static int evaluation_init(struct evaluation *x, struct orr_run *run, bool on_te
 	x->common = orr_arrays_add(&x->all, 1, sizeof(*x->common));
 	x->metrics = orr_data_pin(x->n_metrics);
 	if (x->all.failed || !x->metrics)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory to evaluate");
+		return orr_no_memory(err, "run");
 	x->common->lost = run->session.common.lost;
 	memset(x->metrics, 0, x->n_metrics);
 	if ((code = make_workspaces(x, err)))

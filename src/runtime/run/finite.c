@@ -57,7 +57,7 @@ static int gather(const struct orr_work *work, int64_t found[N_KINDS], struct or
 	int code;
 
 	if (!all)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d ranks", work->n_ranks);
+		return orr_no_memory(err, "run");
 	for (int k = 0; k < N_KINDS; k++)
 		all[work->rank * N_KINDS + k] = found[k] == NONE ? 0 : (double)found[k] + 1;
 	code = orr_ranks_sum(all, work->n_ranks * N_KINDS, err);

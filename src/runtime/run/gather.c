@@ -1,7 +1,6 @@
 #include "gather.h"
 
 #include <string.h>
-#include "base/arrays.h"
 #include "base/clock.h"
 #include "orrery/run.h"
 #include "runtime/tasks/stall.h"
@@ -49,8 +48,7 @@ int orr_gather_init(struct orr_gather *gather, struct orr_slots *slots, struct o
 	gather->numbers =
 		orr_arrays_add(work->arrays, (size_t)gather->n_numbers, sizeof(*gather->numbers));
 	if (!gather->numbers)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the times of %d jobs",
-				work->jobs->n_jobs);
+		return orr_no_memory(err, "run");
 	if ((code = orr_ranks_clock(&gather->clock_ns, err)))
 		return code;
 	gather->clock_ns += starpu_clock();

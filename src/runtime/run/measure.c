@@ -117,7 +117,7 @@ static bool make_tensors(struct bench *t)
 	t->data = zeros(t, orr_program_data_columns(p) * t->n);
 	t->stash = zeros(t, orr_program_stash_floats(p, t->n, true));
 	t->scratch = zeros(t, orr_program_scratch_floats(p, t->n));
-	t->gathered = zeros(t, orr_program_gathered_floats(p, t->n_read));
+	t->gathered = zeros(t, t->n_read * p->gathered_columns);
 	t->device->workspace = allocate(t, orr_program_workspace_bytes(p, t->device, t->n_read));
 	t->metrics = allocate(t, (size_t)(p->n_losses + 1) * sizeof(*t->metrics));
 	t->in = calloc((size_t)p->n_in + 1, sizeof(float *));
@@ -125,10 +125,10 @@ static bool make_tensors(struct bench *t)
 	if (t->failed || !t->in || !t->out)
 		return false;
 	for (int i = 0; i < p->n_in; i++)
-		if (!(t->in[i] = tensor(t, orr_program_in_floats(p, i, t->n_read))))
+		if (!(t->in[i] = tensor(t, t->n_read * p->in[i].columns)))
 			return false;
 	for (int i = 0; i < p->n_out; i++)
-		if (!(t->out[i] = tensor(t, orr_program_out_floats(p, i, t->n))))
+		if (!(t->out[i] = tensor(t, t->n * p->out[i].columns)))
 			return false;
 	return make_parameters(t);
 }

@@ -72,8 +72,7 @@ static int receive_stage(const struct orr_run *run, int s, const int64_t *first,
 	int code;
 
 	if (!floats)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the parameters of stage %d",
-				s);
+		return orr_no_memory(err, "run");
 	code = orr_ranks_receive(run->work.rank_of[first_owner(run, s)->w], ORR_RANKS_FIRST_TAG + s,
 				 floats, n * sizeof(*floats), err);
 	if (!code)
@@ -89,7 +88,7 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 	int code = orr_run_check_whole(run, err);
 
 	if (!code && !first)
-		code = orr_fail(err, ORR_E_NOMEM, "run: no memory for a copy of the parameters");
+		code = orr_no_memory(err, "run");
 	for (int s = 0; !code && s < p->n_stages; s++) {
 		size_t bytes = (size_t)orr_work_n_parameters(&run->work, s) * sizeof(float);
 		const struct orr_owned *o = first_owner(run, s);

@@ -38,3 +38,19 @@ struct orr_run {
 
 /* (state.c) Are its parameters whole? Refuses if not. */
 int orr_run_check_whole(const struct orr_run *run, struct orr_error *err);
+
+/* (step.c) The next step, in its slot, of a schedule that flushes. */
+int orr_step_submit(struct orr_run *run, struct orr_error *err);
+/* Parts of it, which rounds are made of: job j, computed here, with its messages; */
+void orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int64_t turn);
+/* update q of the step by all owners of s that are here, which add up their gradients first. */
+void orr_step_submit_updates(struct orr_run *run, struct orr_slot *slot, int s, int q);
+
+/* (rounds.c) Refuses steps that overlapping rounds cannot serve; 0 for a schedule that flushes. */
+int orr_rounds_check(const struct orr_jobs *jobs, int batch, struct orr_error *err);
+/* Training under a schedule without a flush (schedule/async.h), as orr_run_train: rounds overlap.
+ * All jobs are submitted in the order of n, wave after wave; the pipeline starts empty and is
+ * drained at the end. */
+int orr_rounds_train(struct orr_run *run, int64_t n,
+		     void (*visit)(void *user, const struct orr_step *step), void *user,
+		     struct orr_error *err);

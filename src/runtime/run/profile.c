@@ -221,10 +221,7 @@ static int profiling_init(struct profiling *x, const struct orr_jobs *jobs, int6
 	}
 	x->gaps = times_of(x, n_steps * (jobs->n_jobs + (int64_t)n_stages));
 	x->starts = times_of(x, 2 * n_stages);
-	return x->all.failed
-		       ? orr_fail(err, ORR_E_NOMEM,
-				  "profile: no memory for the times of %d operators", n_stages)
-		       : 0;
+	return x->all.failed ? orr_no_memory(err, "profile") : 0;
 }
 
 /* ---- what comes out ---- */
@@ -312,8 +309,7 @@ int orr_profile_run(struct orr_profile *out, struct orr_pipeline *operators,
 							     sizeof(*out->spread_percent))};
 	still.learning_rate = 0; /* as fast, and nothing comes to be too small or too large */
 	if (!out->spread_percent) {
-		code = orr_fail(err, ORR_E_NOMEM, "profile: no memory for %d operators",
-				operators->n_stages);
+		code = orr_no_memory(err, "profile");
 		goto out;
 	}
 	if ((code = lay_out(&table, operators, blocks, err)) ||

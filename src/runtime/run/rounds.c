@@ -1,12 +1,10 @@
-#include "rounds.h"
+#include "parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include "base/max.h"
 #include "schedule/async.h"
 #include "schedule/versions.h"
-#include "parts.h"
-#include "step.h"
 
 /* Microbatches of stage s from b on whose F comes before b's last pass. */
 static int in_flight(const struct orr_jobs *jobs, int s, int b)
@@ -194,7 +192,7 @@ static int init_turns(struct rounds *x, struct orr_error *err)
 	int n_workers = x->run->work.pipeline->n_workers;
 
 	if (!(x->turn = calloc((size_t)n_workers, sizeof(*x->turn))))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
+		return orr_no_memory(err, "run");
 	for (int w = 0; w < n_workers; w++)
 		orr_policy_begin(x->run->session.policy, w, 0);
 	return 0;

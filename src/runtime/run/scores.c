@@ -1,7 +1,6 @@
 #include "scores.h"
 
 #include <math.h>
-#include "base/arrays.h"
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 
@@ -14,7 +13,7 @@ int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct 
 	x->losses = orr_arrays_add(work->arrays, n, sizeof(*x->losses));
 	if (!work->arrays->failed)
 		return 0;
-	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d losses", work->n_losses);
+	return orr_no_memory(err, "run");
 }
 
 static double share(double n, double of)

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arrays.h"
 #include "base/max.h"
 #include "model/whole.h"
 #include "orrery/graph.h"
@@ -39,11 +38,6 @@ struct shard {
 	struct orr_arrays all;
 };
 
-static int no_memory(struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for the tensors");
-}
-
 /* Each list for all the tensors and parts that there are. */
 static int allocate(struct shard *x, struct orr_error *err)
 {
@@ -62,7 +56,7 @@ static int allocate(struct shard *x, struct orr_error *err)
 	x->pieces = orr_arrays_add(&x->all, n, sizeof(*x->pieces));
 	x->sent = orr_arrays_add(&x->all, n, sizeof(*x->sent));
 	x->first = orr_arrays_add(&x->all, n, sizeof(*x->first));
-	return x->all.failed ? no_memory(err) : 0;
+	return x->all.failed ? orr_no_memory(err, "checkpoint") : 0;
 }
 
 /* ---- the optimizer's state of a stage whose replicas each keep a part, put together ---- */
@@ -74,8 +68,7 @@ int orr_shard_room(float **state, const struct orr_run *run, const struct orr_ow
 
 	if ((*state = calloc((size_t)n + 1, sizeof(**state))))
 		return 0;
-	return orr_fail(err, ORR_E_NOMEM,
-			"checkpoint: no memory for the optimizer's state of stage %d", o->s);
+	return orr_no_memory(err, "checkpoint");
 }
 
 /* Each of the n_state tensors of a part lies after the one before; so do those of the whole. */
@@ -104,7 +97,7 @@ static int bring(float *whole, const struct orr_run *run, const struct orr_owned
 		return 0;
 	if (!orr_work_has(work, o->w)) {
 		if (!(part = malloc(bytes)))
-			return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for a part");
+			return orr_no_memory(err, "checkpoint");
 		code = orr_ranks_receive(work->rank_of[o->w], TAG, part, bytes, err);
 		if (!code)
 			orr_shard_copy(run, o, whole, part, true);
@@ -152,7 +145,7 @@ static int gather_states(struct shard *x, struct orr_error *err)
 	int n_stages = work->pipeline->n_stages, code = 0;
 
 	if (!(x->states = calloc((size_t)n_stages, sizeof(*x->states))))
-		code = no_memory(err);
+		code = orr_no_memory(err, "checkpoint");
 	for (int s = 0; s < n_stages && !code; s++)
 		if (owned[first[s]].partial && orr_work_has(work, owned[first[s]].w))
 			code = orr_shard_room(&x->states[s], x->run, &owned[first[s]], err);
@@ -258,7 +251,7 @@ static int add_parameter(struct shard *x, int o, int j, struct orr_error *err)
 	writer = rank_of(x, x->parts[x->n_numbered % n_parts].k);
 	x->n_numbered += n_parts > 1;
 	if ((n = orr_tensors_name(named, whole, o, j, x->run->options.optimizer)) < 0)
-		return no_memory(err);
+		return orr_no_memory(err, "checkpoint");
 	for (int e = 0; e < n; e++) {
 		if (writer != x->run->work.rank) {
 			add_sent(x, writer, n_parts, e, n);
@@ -285,7 +278,7 @@ static int lay_out(struct shard *x, struct orr_error *err)
 	x->first[x->n] = x->n_pieces;
 	x->together = orr_arrays_add(&x->all, (size_t)x->most, sizeof(*x->together));
 	x->received = orr_arrays_add(&x->all, (size_t)x->most_received, sizeof(*x->received));
-	return code || !x->all.failed ? code : no_memory(err);
+	return code || !x->all.failed ? code : orr_no_memory(err, "checkpoint");
 }
 
 static int get(void *user, int i, const float **values, struct orr_error *err)

@@ -1,6 +1,5 @@
 #include "spared.h"
 
-#include "base/arrays.h"
 #include "orrery/graph.h"
 
 /* Of all stages. Frozen ones lie behind the others. */
@@ -31,7 +30,7 @@ int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool
 	spared->first = orr_arrays_add(work->arrays, n_stages + 1, sizeof(int));
 	spared->extents = orr_arrays_add(work->arrays, most, sizeof(*spared->extents));
 	if (work->arrays->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for what does not decay");
+		return orr_no_memory(err, "run");
 	find(spared, work, none);
 	return 0;
 }

@@ -68,7 +68,7 @@ static int create_policy(struct orr_session *session, const struct orr_work *wor
 	int64_t *most_ready = calloc((size_t)n_workers, sizeof(*most_ready));
 
 	if (!most_ready)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d workers", n_workers);
+		return orr_no_memory(err, "run");
 	for (int w = 0; w < n_workers; w++)
 		if (orr_work_has(work, w))
 			most_ready[w] =
@@ -160,8 +160,7 @@ static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 		const struct orr_program *program = work->programs[s];
 
 		sizes.scratch = larger(sizes.scratch, orr_program_scratch_floats(program, most));
-		sizes.gathered =
-			larger(sizes.gathered, orr_program_gathered_floats(program, work->batch));
+		sizes.gathered = larger(sizes.gathered, work->batch * program->gathered_columns);
 		if (work->jobs->recompute[s]) {
 			sizes.stash =
 				larger(sizes.stash, orr_program_stash_floats(program, most, false));
@@ -235,12 +234,11 @@ static int create_workspaces(struct orr_session *session, const struct orr_work 
 			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
 	}
 	if (!(foreign = calloc((size_t)work->pipeline->n_stages, sizeof(*foreign))))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d stages",
-				work->pipeline->n_stages);
+		return orr_no_memory(err, "run");
 	for (unsigned i = 0; i < starpu_worker_get_count() && places && !code; i++)
 		code = keep_rounded(session, work, (int)i, options->prefetch, foreign);
 	free(foreign);
-	return code ? orr_fail(err, ORR_E_NOMEM, "run: no memory for rounded weights") : 0;
+	return code ? orr_no_memory(err, "run") : 0;
 }
 
 int orr_session_start(struct orr_session *session, const struct orr_work *work,

@@ -149,11 +149,6 @@ static int gather_shards(const struct orr_run *run, struct orr_shard *shards, st
 	return code;
 }
 
-static int no_memory(struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory for the names of the tensors");
-}
-
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
 {
 	int64_t step = orr_run_step(run);
@@ -163,7 +158,7 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 	int code = orr_run_check_whole(run, err);
 
 	if (!code && !shards)
-		code = no_memory(err);
+		code = orr_no_memory(err, "checkpoint");
 	if (!code && !run->work.rank)
 		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
 	if ((code = orr_ranks_agree(code, err)))
@@ -199,7 +194,7 @@ static int read_parameter(const struct orr_run *run, const struct orr_floats *fl
 	    code = 0;
 
 	if (n < 0)
-		return no_memory(err);
+		return orr_no_memory(err, "checkpoint");
 	for (int e = 0; e < n && orr_tensors_find(values, n, floats, k, i) && !code; e++) {
 		tensors[e].values = values[e];
 		tensors[e].portion = part->portion;
@@ -268,7 +263,7 @@ static int accept_rate(json_t *about, const struct orr_checkpoint *c, double *ra
 		if (!value)
 			json_object_del(here, course[i]);
 		else if (json_object_set(here, course[i], value))
-			return orr_fail(err, ORR_E_NOMEM, "checkpoint: no memory to compare it");
+			return orr_no_memory(err, "checkpoint");
 	}
 	return 0;
 }

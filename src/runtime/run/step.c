@@ -1,4 +1,4 @@
-#include "step.h"
+#include "parts.h"
 
 #include "finite.h"
 #include "options.h"

@@ -2,9 +2,6 @@
 
 #include "base/max.h"
 #include "parts.h"
-#include "rounds.h"
-#include "runtime/devices/resident.h"
-#include "step.h"
 
 /* Wait for the oldest step in flight and take its results. */
 static int finish_step(struct orr_run *run, struct orr_slot *slot, struct orr_step *step,

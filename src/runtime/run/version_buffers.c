@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "base/arrays.h"
 #include "base/max.h"
 #include "schedule/versions.h"
 
@@ -12,7 +11,7 @@ static int make_versions(struct orr_held *held, struct orr_arrays *all, struct o
 	int code = 0;
 
 	if (!(held->versions = orr_arrays_add(all, (size_t)n, sizeof(*held->versions))))
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d versions", n);
+		return orr_no_memory(err, "run");
 	held->n_used = 1;
 	held->versions[0].block = o->parameters;
 	for (held->n_versions = 1; held->n_versions < n && !code; held->n_versions++)
@@ -37,8 +36,7 @@ int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slo
 	buffers->first_update = orr_arrays_add(all, n_stages, sizeof(*buffers->first_update));
 	buffers->measured = orr_arrays_add(all, n_stages, sizeof(*buffers->measured));
 	if (all->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the versions of %d owners",
-				data->n_owned);
+		return orr_no_memory(err, "run");
 	for (size_t s = 0; s < n_stages; s++)
 		buffers->measured[s] = (struct orr_run_versions){.least = -1, .most = -1};
 	for (int i = 0; i < data->n_owned && !code; i++) {
@@ -226,7 +224,7 @@ int orr_version_buffers_report(const struct orr_version_buffers *buffers,
 	double *numbers = calloc((size_t)n * (size_t)work->n_ranks, sizeof(*numbers)), *own;
 
 	if (!numbers)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for what was measured");
+		return orr_no_memory(err, "run");
 	own = numbers + work->rank * n;
 	for (int s = 0; s < n_stages; s++, own += N_NUMBERS) {
 		const struct orr_run_versions *v = &buffers->measured[s];

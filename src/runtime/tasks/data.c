@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "base/arrays.h"
 #include "compat.h"
 
 /* Floats that are one element to StarPU, which counts elements in 32 bits. */
@@ -108,11 +107,6 @@ static bool adds_in_place(const struct orr_work *work, const struct orr_owned *o
 	return !o->n_contributors || orr_work_computes(work, o->contributors[0]);
 }
 
-static int no_memory(const struct orr_data *data, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
-}
-
 static int init_owned(struct orr_data *data, const struct orr_policy *policy, int i, int s,
 		      struct orr_error *err)
 {
@@ -136,7 +130,7 @@ static int init_owned(struct orr_data *data, const struct orr_policy *policy, in
 		o->node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, o->w));
 	o->contributors =
 		orr_arrays_add(work->arrays, (size_t)work->pipeline->n_microbatches, sizeof(int));
-	return o->contributors ? 0 : no_memory(data, err);
+	return o->contributors ? 0 : orr_no_memory(err, "run");
 }
 
 /* Which job takes whose parameters, and which gradients flow where. */
@@ -151,7 +145,7 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 		orr_arrays_add(data->work->arrays, (size_t)data->n_owned, sizeof(*data->owned));
 	data->owned_of = orr_arrays_add(data->work->arrays, (size_t)jobs->n_jobs, sizeof(int));
 	if (data->work->arrays->failed)
-		return no_memory(data, err);
+		return orr_no_memory(err, "run");
 	for (int s = 0; s < n_stages; s++)
 		for (int i = jobs->first_owner[s]; i < jobs->first_owner[s + 1]; i++)
 			if ((code = init_owned(data, policy, i, s, err)))
@@ -251,7 +245,7 @@ static int make_owned(const struct orr_data *data, struct orr_owned *o, uint64_t
 int orr_data_make_handles(starpu_data_handle_t **handles, size_t n, struct orr_error *err)
 {
 	*handles = calloc(n + 1, sizeof(**handles));
-	return *handles ? 0 : orr_fail(err, ORR_E_NOMEM, "run: no memory for %zu handles", n);
+	return *handles ? 0 : orr_no_memory(err, "run");
 }
 
 void orr_data_forget(starpu_data_handle_t handle)
@@ -321,14 +315,12 @@ static int make_edges(struct orr_data *data, int s, int b, struct orr_error *err
 
 	for (int i = 0; !code && i < stage->n_out; i++) {
 		int64_t e = orr_work_edge_at(work, stage->out[i], b);
-		int64_t floats =
-			orr_program_out_floats(work->programs[s], i, orr_work_samples(work, b));
+		int64_t floats = orr_work_samples(work, b) * work->programs[s]->out[i].columns;
 		int to = orr_stage_after(work->pipeline, s, i);
 
 		if (is_here(work, s, b, ORR_PASS_F) || is_here(work, to, b, ORR_PASS_F))
 			code = orr_data_make_temporary(data, &data->activation[e], floats, err);
-		floats = orr_program_out_gradient_floats(work->programs[s], i,
-							 orr_work_samples(work, b));
+		floats = orr_work_samples(work, b) * work->programs[s]->out[i].gradients;
 		if (!code && floats &&
 		    (is_here(work, s, b, orr_jobs_first_backward(work->jobs, s)) ||
 		     is_here(work, to, b, ORR_PASS_B)))

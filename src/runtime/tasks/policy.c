@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <starpu.h>
 #include <starpu_scheduler.h>
+#include "base/arrays.h"
 #include "base/heap.h"
 #include "compat.h"
 
@@ -239,8 +240,7 @@ int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order ord
 
 	if (!p || !(p->queues = calloc((size_t)n_workers, sizeof(*p->queues))) ||
 	    !(p->servers = calloc(STARPU_NMAXWORKERS, sizeof(*p->servers)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "scheduling policy: no memory for %d workers",
-				n_workers);
+		code = orr_no_memory(err, "scheduling policy");
 		goto out;
 	}
 	p->n_workers = n_workers;
@@ -252,9 +252,7 @@ int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order ord
 		ready->room = (int)most_ready[w] + 1;
 		ready->entries = calloc((size_t)ready->room, sizeof(*ready->entries));
 		if (!ready->entries) {
-			code = orr_fail(err, ORR_E_NOMEM,
-					"scheduling policy: no memory for the jobs of worker %d",
-					w);
+			code = orr_no_memory(err, "scheduling policy");
 			goto out;
 		}
 	}

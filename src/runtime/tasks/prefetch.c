@@ -1,7 +1,6 @@
 #include "prefetch.h"
 
 #include <sched.h>
-#include "base/arrays.h"
 #include "compat.h"
 
 /* A worker has copies of the parameters of other owners for the job that runs and the `depth` jobs
@@ -134,20 +133,18 @@ int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data
 {
 	const struct orr_work *work = data->work;
 	size_t n_workers = (size_t)work->pipeline->n_workers;
+	int *owned;
 
 	*prefetch = (struct orr_prefetch){.data = data, .policy = policy, .depth = depth};
 	if (work->jobs->async || starpu_memory_nodes_get_count() < 2)
 		return 0;
 	prefetch->next = orr_arrays_add(work->arrays, n_workers, sizeof(*prefetch->next));
 	prefetch->copied = orr_arrays_add(work->arrays, n_workers, sizeof(*prefetch->copied));
+	owned = orr_arrays_add(work->arrays, n_workers * (size_t)data->n_owned, sizeof(int));
 	if (work->arrays->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %zu workers", n_workers);
+		return orr_no_memory(err, "run");
 	for (int w = 0; w < work->pipeline->n_workers; w++)
-		if (orr_work_has(work, w))
-			prefetch->copied[w].owned =
-				orr_arrays_add(work->arrays, (size_t)data->n_owned, sizeof(int));
-	if (work->arrays->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d owners", data->n_owned);
+		prefetch->copied[w].owned = owned + (int64_t)w * data->n_owned;
 	if (work->jobs->order == ORR_ORDER_STRICT)
 		orr_policy_look_ahead(policy, depth);
 	orr_policy_on_start(policy, fetch_ahead, prefetch);

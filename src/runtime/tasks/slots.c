@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "base/arrays.h"
 #include <string.h>
 
 /* Is job j the first of an update that o's gradient is made of? */
@@ -100,7 +99,7 @@ int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,
 	t->measured = true;
 	t->updates = calloc((size_t)data->n_updates + 1, sizeof(*t->updates));
 	if (!t->updates)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for a timeline");
+		return orr_no_memory(err, "run");
 	t->n_updates = data->n_updates;
 	for (int i = 0; i < data->n_owned; i++) {
 		const struct orr_owned *o = &data->owned[i];
@@ -138,8 +137,7 @@ static int allocate(struct orr_slot *slot, const struct orr_data *data, struct o
 	slot->metrics = orr_data_pin(metrics_bytes(slot, work));
 	slot->wild = orr_data_pin(wild_bytes(slot, data));
 	if (all->failed || !slot->metrics || !slot->wild)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for the tasks of %d jobs",
-				work->jobs->n_jobs);
+		return orr_no_memory(err, "run");
 	return 0;
 }
 
@@ -167,8 +165,7 @@ int orr_slots_init(struct orr_slots *slots, struct orr_error *err)
 	slots->slots = orr_arrays_add(work->arrays, (size_t)work->window, sizeof(*slots->slots));
 	slots->rows = orr_arrays_add(work->arrays, (size_t)work->batch, sizeof(*slots->rows));
 	if (work->arrays->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d steps in flight",
-				work->window);
+		return orr_no_memory(err, "run");
 	for (int k = 0; k < work->window && !code; k++) {
 		slots->slots[k].number = k;
 		slots->slots[k].flight.watch = slots->watch;
@@ -241,8 +238,7 @@ struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *
 		if (!*next)
 			*next = orr_arrays_add(slots->data->work->arrays, 1, sizeof(**next));
 		if (!*next && !fault->code)
-			fault->code = orr_fail(&fault->err, ORR_E_NOMEM,
-					       "run: no memory for the tasks of a step");
+			fault->code = orr_no_memory(&fault->err, "run");
 		if (!*next)
 			return &none;
 		b = slot->last = *next;

@@ -29,7 +29,7 @@ static int no_memory(struct orr_submitter *submitter)
 {
 	struct orr_fault *fault = submitter->fault;
 
-	return fault->code = orr_fail(&fault->err, ORR_E_NOMEM, "run: no memory for a task");
+	return fault->code = orr_no_memory(&fault->err, "run");
 }
 
 void orr_task_add(struct orr_submitter *submitter, starpu_data_handle_t handle,

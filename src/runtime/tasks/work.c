@@ -1,7 +1,6 @@
 #include "work.h"
 
 #include <stdlib.h>
-#include "base/arrays.h"
 #include "base/max.h"
 #include "schedule/async.h"
 #include "orrery/graph.h"
@@ -15,7 +14,7 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 	struct orr_arrays *all = work->arrays = calloc(1, sizeof(*all));
 
 	if (!all)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory");
+		return orr_no_memory(err, "run");
 	work->fault = orr_arrays_add(all, 1, sizeof(*work->fault));
 	work->first_of = orr_arrays_add(all, n, sizeof(*work->first_of));
 	work->last_of = orr_arrays_add(all, n, sizeof(*work->last_of));
@@ -25,7 +24,7 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 	work->rank_of = orr_arrays_add(all, (size_t)p->n_workers, sizeof(int));
 	work->losses = orr_arrays_add(all, (size_t)p->graph->n_operators, sizeof(int));
 	if (all->failed)
-		return orr_fail(err, ORR_E_NOMEM, "run: no memory for %d jobs", work->jobs->n_jobs);
+		return orr_no_memory(err, "run");
 	for (size_t i = 0; i < n; i++)
 		work->first_of[i] = work->last_of[i] = -1;
 	return 0;

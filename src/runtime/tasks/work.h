@@ -4,12 +4,11 @@
  *
  * Each rank submits its own jobs, and the messages that belong to them, in an order which is part
  * of one order of all jobs. */
+#include "base/arrays.h"
 #include "codelets/program.h"
 #include "orrery/orrery.h"
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-
-struct orr_arrays;
 
 /* The first failure of the thread that submits: after it nothing more is submitted, sent or waited
  * for, so that what submits need not look, and the step returns it. */
