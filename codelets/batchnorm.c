@@ -320,11 +320,4 @@ static void groupnorm_input(struct orr_device *d, int64_t n, const struct orr_no
 	}
 }
 
-const struct orr_column_norm_kernels orr_column_norms_cpu = {
-	.groupnorm_forward = groupnorm_forward,
-	.groupnorm_input = groupnorm_input,
-	.batchnorm_moments = batchnorm_moments,
-	.batchnorm = batchnorm,
-	.batchnorm_slopes = batchnorm_slopes,
-	.batchnorm_input = batchnorm_input,
-};
+const struct orr_column_norm_kernels orr_column_norms_cpu = {ORR_COLUMN_NORM_KERNELS(ORR_KERNEL)};

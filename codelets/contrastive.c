@@ -135,8 +135,4 @@ static void count(struct orr_device *d, int64_t n, const struct orr_contrast *se
 		*metrics = all;
 }
 
-const struct orr_contrastive_kernels orr_contrastive_cpu = {
-	.normalise = normalise,
-	.slopes = slopes,
-	.count = count,
-};
+const struct orr_contrastive_kernels orr_contrastive_cpu = {ORR_CONTRASTIVE_KERNELS(ORR_KERNEL)};

@@ -40,4 +40,5 @@ struct orr_contrastive_kernels {
 	void (*count)(struct orr_device *d, int64_t n, const struct orr_contrast *seen,
 		      float *slope, struct orr_metrics *metrics);
 };
+#define ORR_CONTRASTIVE_KERNELS(X) X(normalise) X(slopes) X(count)
 extern const struct orr_contrastive_kernels orr_contrastive_cpu, orr_contrastive_cuda;

@@ -9,14 +9,14 @@
 
 /* A loop over elements, and the function of loops.h that runs it. */
 #define ORR_LOOP(NAME, DOES, PARAMETERS, ...) \
-	ORR_VECTOR static void NAME PARAMETERS \
+	ORR_VECTOR static void each_##NAME PARAMETERS \
 	{ \
 		for (int64_t i = 0; i < count; i++) \
 			DOES; \
 	} \
 	void orr_##NAME PARAMETERS \
 	{ \
-		NAME(count, __VA_ARGS__); \
+		each_##NAME(count, __VA_ARGS__); \
 	}
 ORR_LOOP(scale, y[i] = factor * x[i], (int64_t count, float factor, const float *x, float *y),
 	 factor, x, y)
@@ -34,14 +34,14 @@ const float *orr_floats_at(bool halves, const float *x, int64_t at, int64_t coun
 {
 	if (!halves)
 		return x + at;
-	from_bf16(count, (const uint16_t *)x + at, room);
+	each_from_bf16(count, (const uint16_t *)x + at, room);
 	return room;
 }
 
 void orr_floats_keep(bool halves, float *y, int64_t at, int64_t count, const float *room)
 {
 	if (halves)
-		to_bf16(count, room, (uint16_t *)y + at);
+		each_to_bf16(count, room, (uint16_t *)y + at);
 }
 
 /* ---- as a table ---- */
@@ -65,7 +65,7 @@ ORR_VECTOR static void multiply(struct orr_device *d, int64_t count, const float
 
 static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
 {
-	from_bf16(count, x, y);
+	each_from_bf16(count, x, y);
 }
 
 ORR_VECTOR static void add_bf16(int64_t count, const float *x, uint16_t *sum)
@@ -82,7 +82,7 @@ static void narrow(struct orr_device *d, int64_t count, int64_t end, const float
 	if (added)
 		add_bf16(count, x, to);
 	else
-		to_bf16(count, x, to);
+		each_to_bf16(count, x, to);
 	memset(to + count, 0, (size_t)(end - count) * sizeof(*to));
 }
 
@@ -126,8 +126,7 @@ static const struct {
  * between 2 and 4 bytes do not become vectors in gcc 12. */
 enum { BLOCK = 1024 };
 
-static void scale_activations(struct orr_device *d, int64_t count, float factor, const float *x,
-			      float *y)
+static void scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
 {
 	int64_t most = d->halves ? BLOCK : count;
 	float room[BLOCK];
@@ -136,7 +135,7 @@ static void scale_activations(struct orr_device *d, int64_t count, float factor,
 		float *to = orr_floats_to(d->halves, y, i, room);
 
 		n = smaller(count - i, most);
-		scale(n, factor, orr_floats_at(d->halves, x, i, n, room), to);
+		each_scale(n, factor, orr_floats_at(d->halves, x, i, n, room), to);
 		orr_floats_keep(d->halves, y, i, n, to);
 	}
 }
@@ -170,13 +169,12 @@ ORR_VECTOR static void sum_halves(struct orr_device *d, int64_t count, const voi
 		to[i] = orr_bf16_of(orr_bf16_float(half[i]) + orr_bf16_float(other[i]));
 }
 
-static void sum_activations(struct orr_device *d, int64_t count, const float *a, const float *b,
-			    float *y)
+static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	if (d->halves)
 		sum_halves(d, count, a, b, y);
 	else
-		sum(count, a, b, y);
+		each_sum(count, a, b, y);
 }
 
 static void sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
@@ -222,18 +220,4 @@ static void find_wild(struct orr_device *d, int64_t count, const float *x, int64
 	}
 }
 
-const struct orr_element_kernels orr_elements_cpu = {
-	.copy = copy,
-	.zero = zero,
-	.scale = scale_activations,
-	.sum = sum_activations,
-	.multiply = multiply,
-	.widen = widen,
-	.narrow = narrow,
-	.sum_halves = sum_halves,
-	.sum_mixed = sum_mixed,
-	.sum_relu = sum_relu,
-	.map = map,
-	.map_back = map_back,
-	.find_wild = find_wild,
-};
+const struct orr_element_kernels orr_elements_cpu = {ORR_ELEMENT_KERNELS(ORR_KERNEL)};

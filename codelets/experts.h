@@ -6,7 +6,6 @@
 #include "sizes.h"
 
 struct orr_device;
-struct orr_metrics; /* kernels.h */
 
 struct orr_expert_kernels {
 	void (*route)(struct orr_device *d, const struct orr_routing *r, const float *scores,
@@ -26,12 +25,7 @@ struct orr_expert_kernels {
 	void (*combine_input)(struct orr_device *d, const struct orr_routing *r, int64_t expert,
 			      int64_t width, const float *route, const float *x, const float *dy,
 			      float *dx, float *slope);
-	/* Of a sample: experts times the sum over them of the share of rows whose first choice it
-	 * is, times its mean probability [Fedus22]. slope: by the scores, the shares being
-	 * constants; shares, room for n * experts. metrics (NULL: not wanted): their sum over the
-	 * samples; counted are choices, correct those that have a place. */
-	void (*balance)(struct orr_device *d, const struct orr_routing *r, const float *scores,
-			const float *route, float *slope, float *shares,
-			struct orr_metrics *metrics);
 };
+#define ORR_EXPERT_KERNELS(X) \
+	X(route) X(route_input) X(dispatch) X(dispatch_input) X(combine) X(combine_input)
 extern const struct orr_expert_kernels orr_experts_cpu, orr_experts_cuda;

@@ -209,12 +209,4 @@ ORR_VECTOR static void mean_pool_backward(struct orr_device *d, int64_t n,
 		}
 }
 
-const struct orr_image_kernels orr_images_cpu = {
-	.unfold = unfold,
-	.fold = fold,
-	.turn = turn,
-	.max_pool_forward = max_pool_forward,
-	.max_pool_backward = max_pool_backward,
-	.mean_pool_forward = mean_pool_forward,
-	.mean_pool_backward = mean_pool_backward,
-};
+const struct orr_image_kernels orr_images_cpu = {ORR_IMAGE_KERNELS(ORR_KERNEL)};

@@ -15,6 +15,9 @@ struct orr_norm_groups;
 struct orr_rounding; /* device.h */
 struct orr_window;
 
+/* A table's list has the names of its kernels, which a device's functions for them have, too. */
+#define ORR_KERNEL(NAME) .NAME = NAME,
+
 /* Element by element; count: how many. */
 struct orr_element_kernels {
 	void (*copy)(struct orr_device *d, int64_t count, const float *x, float *y);
@@ -48,6 +51,10 @@ struct orr_element_kernels {
 	void (*find_wild)(struct orr_device *d, int64_t count, const float *x, int64_t at,
 			  int64_t *first);
 };
+#define ORR_ELEMENT_KERNELS(X) \
+	X(copy) \
+	X(zero) X(scale) X(sum) X(multiply) X(widen) X(narrow) X(sum_halves) X(sum_mixed) \
+		X(sum_relu) X(map) X(map_back) X(find_wild)
 extern const struct orr_element_kernels orr_elements_cpu, orr_elements_cuda;
 
 /* y = x w^T + bias; w is [out][in], row after row. */
@@ -117,6 +124,10 @@ struct orr_column_norm_kernels {
 				const float *x, const float *moments, const float *gain,
 				const float *dy, const float *slopes, float *dx);
 };
+#define ORR_COLUMN_NORM_KERNELS(X) \
+	X(groupnorm_forward) \
+	X(groupnorm_input) X(batchnorm_moments) X(batchnorm) X(batchnorm_slopes) \
+		X(batchnorm_input)
 extern const struct orr_column_norm_kernels orr_column_norms_cpu, orr_column_norms_cuda;
 
 /* Of n samples. */
@@ -143,6 +154,10 @@ struct orr_image_kernels {
 	void (*mean_pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
 				   const float *dy, float *dx);
 };
+#define ORR_IMAGE_KERNELS(X) \
+	X(unfold) \
+	X(fold) X(turn) X(max_pool_forward) X(max_pool_backward) X(mean_pool_forward) \
+		X(mean_pool_backward)
 extern const struct orr_image_kernels orr_images_cpu, orr_images_cuda;
 
 /* What a loss saw of a block. */
@@ -188,5 +203,15 @@ struct orr_loss_kernels {
 	void (*class_parts_entropy)(struct orr_device *d, int64_t n, const struct orr_classes *k,
 				    int64_t n_parts, const float *seen, const float *classes,
 				    float *slope, struct orr_metrics *metrics);
+	/* Of a sample: experts times the sum over them of the share of rows whose first choice it
+	 * is, times its mean probability [Fedus22]. slope: by the scores, the shares being
+	 * constants; shares, room for n * experts. metrics (NULL: not wanted): their sum over the
+	 * samples; counted are choices, correct those that have a place. */
+	void (*balance)(struct orr_device *d, const struct orr_routing *r, const float *scores,
+			const float *route, float *slope, float *shares,
+			struct orr_metrics *metrics);
 };
+#define ORR_LOSS_KERNELS(X) \
+	X(softmax_cross_entropy) \
+	X(mse) X(bce) X(class_part) X(class_part_input) X(class_parts_entropy) X(balance)
 extern const struct orr_loss_kernels orr_losses_cpu, orr_losses_cuda;

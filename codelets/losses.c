@@ -6,6 +6,7 @@
 #include "elements.h"
 #include "device.h"
 #include "loops.h"
+#include "sequence.h"
 #include "shapes.h"
 #include "vector.h"
 
@@ -204,11 +205,44 @@ static void bce(struct orr_device *d, int64_t n, int64_t width, const float *sco
 		*metrics = seen;
 }
 
-const struct orr_loss_kernels orr_losses_cpu = {
-	.softmax_cross_entropy = softmax_cross_entropy,
-	.mse = mse,
-	.bce = bce,
-	.class_part = class_part,
-	.class_part_input = class_part_input,
-	.class_parts_entropy = class_parts_entropy,
-};
+/* ---- of choices of experts ---- */
+
+/* One sample; returns its loss. p: probabilities, and then slopes. */
+static double balance_sample(const struct orr_routing *r, const struct orr_routed *route, float *p,
+			     float *shares)
+{
+	double loss = 0, scale = (double)r->experts / (double)r->rows;
+
+	memset(shares, 0, (size_t)r->experts * sizeof(*shares));
+	for (int64_t i = 0; i < r->rows; i++)
+		for (int64_t e = 0; e < r->experts; e++)
+			shares[e] += orr_routing_share(r, e, &route[i * r->top]);
+	for (int64_t i = 0; i < r->rows; i++, p += r->experts) {
+		float along = orr_row_dot(r->experts, shares, p);
+
+		for (int64_t e = 0; e < r->experts; e++)
+			p[e] *= (float)scale * (shares[e] - along);
+		loss += scale * (double)along;
+	}
+	return loss;
+}
+
+static void balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
+		    const float *route, float *slope, float *shares, struct orr_metrics *metrics)
+{
+	const struct orr_routed *routed = (const struct orr_routed *)route;
+	int64_t choices = r->rows * r->top;
+	struct orr_metrics all = {.classified = r->n * choices};
+
+	orr_rows_cpu.softmax_forward(d, r->n * r->rows, r->experts, scores, slope);
+	for (int64_t s = 0; s < r->n; s++)
+		all.loss +=
+			balance_sample(r, routed + s * choices, slope + s * r->rows * r->experts,
+				       shares + s * r->experts);
+	for (int64_t i = 0; i < r->n * choices; i++)
+		all.correct += routed[i].place >= 0;
+	if (metrics)
+		*metrics = all;
+}
+
+const struct orr_loss_kernels orr_losses_cpu = {ORR_LOSS_KERNELS(ORR_KERNEL)};

@@ -291,25 +291,6 @@ static void dropout(struct orr_device *d, const struct orr_drop *dropped, int64_
 	}
 }
 
-const struct orr_row_kernels orr_rows_cpu = {
-	.softmax_forward = softmax_forward,
-	.softmax_input = softmax_input,
-	.normalise_forward = normalise_forward,
-	.normalise_input = normalise_input,
-};
+const struct orr_row_kernels orr_rows_cpu = {ORR_ROW_KERNELS(ORR_KERNEL)};
 
-const struct orr_sequence_kernels orr_sequence_cpu = {
-	.move = move,
-	.add_row = add_row,
-	.sum_rows = sum_rows,
-	.mean_forward = mean_forward,
-	.mean_input = mean_input,
-	.bag_forward = bag_forward,
-	.bag_bytes = bag_bytes,
-	.bag_weight = bag_weight,
-	.rotary_bytes = rotary_bytes,
-	.rotary = rotary,
-	.interaction_forward = interaction_forward,
-	.interaction_input = interaction_input,
-	.dropout = dropout,
-};
+const struct orr_sequence_kernels orr_sequence_cpu = {ORR_SEQUENCE_KERNELS(ORR_KERNEL)};

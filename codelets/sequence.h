@@ -21,6 +21,8 @@ struct orr_row_kernels {
 	void (*normalise_input)(struct orr_device *d, int64_t n, int64_t width, float epsilon,
 				const float *y, const float *factors, const float *dy, float *dx);
 };
+#define ORR_ROW_KERNELS(X) \
+	X(softmax_forward) X(softmax_input) X(normalise_forward) X(normalise_input)
 extern const struct orr_row_kernels orr_rows_cpu, orr_rows_cuda;
 
 struct orr_sequence_kernels {
@@ -56,6 +58,11 @@ struct orr_sequence_kernels {
 	void (*dropout)(struct orr_device *d, const struct orr_drop *drop, int64_t n, int64_t count,
 			const float *x, float *y);
 };
+#define ORR_SEQUENCE_KERNELS(X) \
+	X(move) \
+	X(add_row) X(sum_rows) X(mean_forward) X(mean_input) X(bag_forward) X(bag_bytes) \
+		X(bag_weight) X(rotary_bytes) X(rotary) X(interaction_forward) \
+			X(interaction_input) X(dropout)
 extern const struct orr_sequence_kernels orr_sequence_cpu, orr_sequence_cuda;
 
 /* lengths: of each sample's keys, those that count; NULL: all. sums, [n][heads][queries]: the

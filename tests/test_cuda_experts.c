@@ -118,7 +118,7 @@ START_TEST(experts_agree)
 		check_close(there, 1e-6, "combine backward");
 		check_close(slope, 1e-5, "its weights");
 	}
-	BOTH(experts->balance(d, &r, ON(scores), ON(route), ON(dx), ON(shares), SEEN));
+	BOTH(losses->balance(d, &r, ON(scores), ON(route), ON(dx), ON(shares), SEEN));
 	check_metrics(seen, &right);
 	check_close(shares, 1e-6, "shares");
 	if (r.experts > 1)

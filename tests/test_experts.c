@@ -242,11 +242,11 @@ START_TEST(a_balance_is_least_where_experts_are_chosen_evenly)
 		one[i] = i % 4 == 1 ? 50.0f : 0.0f;
 	}
 	orr_experts_cpu.route(&cpu, &r, even, (float *)route);
-	orr_experts_cpu.balance(&cpu, &r, even, (float *)route, slope, shares, &seen);
+	orr_losses_cpu.balance(&cpu, &r, even, (float *)route, slope, shares, &seen);
 	ck_assert_double_eq_tol(seen.loss, 1, 1e-6);
 	ck_assert(seen.classified == 4 && seen.correct == 4);
 	orr_experts_cpu.route(&cpu, &r, one, (float *)route);
-	orr_experts_cpu.balance(&cpu, &r, one, (float *)route, slope, shares, &seen);
+	orr_losses_cpu.balance(&cpu, &r, one, (float *)route, slope, shares, &seen);
 	ck_assert_double_eq_tol(seen.loss, 4, 1e-6);
 	ck_assert(seen.classified == 4 && seen.correct == 2); /* two were dropped */
 }

@@ -196,15 +196,15 @@ static void find_slopes(struct orr_device *d, int64_t n, int64_t width, double e
 		    });
 }
 
-static void start_batchnorm_moments(struct orr_device *d, int64_t n, int64_t width, const float *x,
-				    float *moments)
+static void batchnorm_moments(struct orr_device *d, int64_t n, int64_t width, const float *x,
+			      float *moments)
 {
 	orr_typed(d->halves, [=](auto a) { find_moments(d, n, width, orr_as(a, x), moments); });
 }
 
-static void start_batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			    const float *x, const float *gain, const float *bias,
-			    const float *moments, float least, float *y)
+static void batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+		      const float *x, const float *gain, const float *bias, const float *moments,
+		      float least, float *y)
 {
 	orr_typed(d->halves, [=](auto a) {
 		all_cells(d, "batchnorm", n, width,
@@ -214,9 +214,9 @@ static void start_batchnorm(struct orr_device *d, int64_t n, int64_t width, doub
 	});
 }
 
-static void start_batchnorm_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				   const float *x, const float *moments, const float *y, float *dy,
-				   float *slopes)
+static void batchnorm_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			     const float *x, const float *moments, const float *y, float *dy,
+			     float *slopes)
 {
 	orr_typed(d->halves, [=](auto a) {
 		find_slopes(d, n, width, epsilon, orr_as(a, x), moments, orr_as(a, y),
@@ -224,9 +224,9 @@ static void start_batchnorm_slopes(struct orr_device *d, int64_t n, int64_t widt
 	});
 }
 
-static void start_batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				  const float *x, const float *moments, const float *gain,
-				  const float *dy, const float *slopes, float *dx)
+static void batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+			    const float *x, const float *moments, const float *gain,
+			    const float *dy, const float *slopes, float *dx)
 {
 	orr_typed(d->halves, [=](auto a) {
 		all_cells(d, "batchnorm backward", n, width,
@@ -265,9 +265,9 @@ template <class F> __device__ inline double mean_of(const struct group &k, F f)
 	return row_sum<ORR_BLOCK>(sum) / (double)k.cells;
 }
 
-static void start_groupnorm_forward(struct orr_device *d, int64_t n,
-				    const struct orr_norm_groups *of, const float *x,
-				    const float *gain, const float *bias, float *y, float *normal)
+static void groupnorm_forward(struct orr_device *d, int64_t n, const struct orr_norm_groups *of,
+			      const float *x, const float *gain, const float *bias, float *y,
+			      float *normal)
 {
 	const struct orr_norm_groups g = *of;
 	float *factors = normal + n * g.rows * g.width;
@@ -294,9 +294,8 @@ static void start_groupnorm_forward(struct orr_device *d, int64_t n,
 	});
 }
 
-static void start_groupnorm_input(struct orr_device *d, int64_t n, const struct orr_norm_groups *of,
-				  const float *normal, const float *gain, const float *dy,
-				  float *dx)
+static void groupnorm_input(struct orr_device *d, int64_t n, const struct orr_norm_groups *of,
+			    const float *normal, const float *gain, const float *dy, float *dx)
 {
 	const struct orr_norm_groups g = *of;
 	const float *factors = normal + n * g.rows * g.width;
@@ -317,11 +316,4 @@ static void start_groupnorm_input(struct orr_device *d, int64_t n, const struct 
 	});
 }
 
-const struct orr_column_norm_kernels orr_column_norms_cuda = {
-	.groupnorm_forward = start_groupnorm_forward,
-	.groupnorm_input = start_groupnorm_input,
-	.batchnorm_moments = start_batchnorm_moments,
-	.batchnorm = start_batchnorm,
-	.batchnorm_slopes = start_batchnorm_slopes,
-	.batchnorm_input = start_batchnorm_input,
-};
+const struct orr_column_norm_kernels orr_column_norms_cuda = {ORR_COLUMN_NORM_KERNELS(ORR_KERNEL)};

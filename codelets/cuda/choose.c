@@ -206,11 +206,11 @@ static bool trial_init(struct trial *t, const cublasLtMatmulAlgo_t *first)
 	if (orr_product_describe(&t->described, d, p) ||
 	    orr_product_run(d, &t->described, p, first))
 		return false;
-	orr_cuda_copy(d, t->floats, p->c, t->right);
+	orr_elements_cuda.copy(d, t->floats, p->c, t->right);
 	if (!p->halves) /* nothing is added to activations */
-		orr_cuda_sum(d, t->floats, t->before, p->c, t->after);
+		orr_elements_cuda.sum(d, t->floats, t->before, p->c, t->after);
 	if (p->sums)
-		orr_cuda_copy(d, p->rows, p->sums, t->sums);
+		orr_elements_cuda.copy(d, p->rows, p->sums, t->sums);
 	return !d->failure;
 }
 
@@ -224,14 +224,14 @@ static bool is_right(struct trial *t, const cublasLtMatmulAlgo_t *algo)
 
 	added.add = true;
 	memset(&none, 0x7f, sizeof(none));
-	orr_cuda_copy(d, t->floats, t->before, p->c);
+	orr_elements_cuda.copy(d, t->floats, t->before, p->c);
 	if (cudaMemsetAsync(t->difference, 0x7f, sizeof(none), d->cuda->stream) ||
 	    orr_product_run(d, &t->described, p, algo))
 		return false;
 	orr_cuda_find_difference(d, t->floats, p->c, t->right, t->difference);
 	if (p->sums)
 		orr_cuda_find_difference(d, p->rows, p->sums, t->sums, t->difference);
-	orr_cuda_copy(d, t->floats, t->before, p->c);
+	orr_elements_cuda.copy(d, t->floats, t->before, p->c);
 	if (adds && orr_product_run(d, &t->described, &added, algo))
 		return false;
 	if (adds)

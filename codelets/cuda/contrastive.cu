@@ -108,8 +108,4 @@ static void count(struct orr_device *d, int64_t n, const struct orr_contrast *se
 	});
 }
 
-const struct orr_contrastive_kernels orr_contrastive_cuda = {
-	.normalise = normalise,
-	.slopes = slopes,
-	.count = count,
-};
+const struct orr_contrastive_kernels orr_contrastive_cuda = {ORR_CONTRASTIVE_KERNELS(ORR_KERNEL)};

@@ -51,7 +51,7 @@ static void start_activations(struct orr_device *d, const char *name, int64_t co
 		start<B>(d, name, count, f, a, b, y);
 }
 
-void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y)
+static void copy(struct orr_device *d, int64_t count, const float *x, float *y)
 {
 	size_t size = d->halves ? sizeof(uint16_t) : sizeof(float);
 
@@ -61,23 +61,22 @@ void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y
 		    "copy");
 }
 
-void orr_cuda_zero(struct orr_device *d, int64_t count, float *y)
+static void zero(struct orr_device *d, int64_t count, float *y)
 {
 	orr_cuda_ok(d, cudaMemsetAsync(y, 0, (size_t)count * sizeof(*y), d->cuda->stream), "zero");
 }
 
-static void start_scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
+static void scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
 {
 	start_activations<false>(d, "scale", count, times{factor}, x, x, y);
 }
 
-void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
+static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	start_activations<true>(d, "sum", count, plus{}, a, b, y);
 }
 
-static void start_sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b,
-			   float *y)
+static void sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	start_activations<true>(d, "sum, relu", count, plus_relu{}, a, b, y);
 }
@@ -96,14 +95,13 @@ static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const
 			    static_cast<const uint16_t *>(b), y);
 }
 
-static void start_multiply(struct orr_device *d, int64_t count, const float *a, const float *b,
-			   float *y)
+static void multiply(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	start<true>(d, "multiply", count, product{}, a, b, y);
 }
 
-static void start_map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
-		      float *y)
+static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
+		float *y)
 {
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
@@ -115,8 +113,8 @@ static void start_map(struct orr_device *d, enum orr_elementwise f, int64_t coun
 	}
 }
 
-static void start_map_back(struct orr_device *d, enum orr_elementwise f, int64_t count,
-			   const float *kept, const float *dy, float *dx)
+static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *kept,
+		     const float *dy, float *dx)
 {
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
@@ -130,7 +128,7 @@ static void start_map_back(struct orr_device *d, enum orr_elementwise f, int64_t
 }
 
 /* Where there is none, which is nearly always, nothing is written. */
-struct find_wild {
+struct wild {
 	const float *x;
 	int64_t at;
 	long long *first;
@@ -146,12 +144,12 @@ struct find_wild {
 	}
 };
 
-static void start_find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
-			    int64_t *first)
+static void find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
+		      int64_t *first)
 {
 	static_assert(sizeof(long long) == sizeof(*first), "as atomicMin takes it");
 	orr_each_item(d, "find what is wild", orr_span_of(count, orr_address(x), 0),
-		      find_wild{x, at, reinterpret_cast<long long *>(first)});
+		      wild{x, at, reinterpret_cast<long long *>(first)});
 }
 
 /* ---- what is kept as bfloat16: to floats and back ---- */
@@ -173,8 +171,8 @@ static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
 	orr_each_half<false>(d, "widen", count, itself{}, from, from, y);
 }
 
-void orr_cuda_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
-		     void *y)
+static void narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
+		   void *y)
 {
 	uint16_t *to = static_cast<uint16_t *>(y);
 
@@ -225,18 +223,4 @@ void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *
 	});
 }
 
-const struct orr_element_kernels orr_elements_cuda = {
-	.copy = orr_cuda_copy,
-	.zero = orr_cuda_zero,
-	.scale = start_scale,
-	.sum = orr_cuda_sum,
-	.multiply = start_multiply,
-	.widen = widen,
-	.narrow = orr_cuda_narrow,
-	.sum_halves = sum_halves,
-	.sum_mixed = sum_mixed,
-	.sum_relu = start_sum_relu,
-	.map = start_map,
-	.map_back = start_map_back,
-	.find_wild = start_find_wild,
-};
+const struct orr_element_kernels orr_elements_cuda = {ORR_ELEMENT_KERNELS(ORR_KERNEL)};

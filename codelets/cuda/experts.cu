@@ -43,7 +43,7 @@ static void dispatch(struct orr_device *d, const struct orr_routing *routing, in
 	const struct orr_routed *choices = routed(route);
 	const int64_t own = r.groups * r.places;
 
-	orr_cuda_zero(d, r.n * own * width, y);
+	orr_elements_cuda.zero(d, r.n * own * width, y);
 	start(d, "dispatch", r.n * r.rows, width, [=] __device__(int64_t i, int64_t c) {
 		int64_t found = -1;
 
@@ -100,7 +100,7 @@ static void combine_input(struct orr_device *d, const struct orr_routing *routin
 	struct orr_routed *slopes = reinterpret_cast<struct orr_routed *>(slope);
 
 	if (dx) {
-		orr_cuda_zero(d, r.n * r.groups * r.places * width, dx);
+		orr_elements_cuda.zero(d, r.n * r.groups * r.places * width, dx);
 		start(d, "combine backward", r.n * r.rows, width,
 		      [=] __device__(int64_t i, int64_t c) {
 			      for (int64_t j = 0; j < r.top; j++) {
@@ -131,12 +131,4 @@ static void combine_input(struct orr_device *d, const struct orr_routing *routin
 	});
 }
 
-const struct orr_expert_kernels orr_experts_cuda = {
-	.route = route,
-	.route_input = route_input,
-	.dispatch = dispatch,
-	.dispatch_input = dispatch_input,
-	.combine = combine,
-	.combine_input = combine_input,
-	.balance = orr_cuda_balance,
-};
+const struct orr_expert_kernels orr_experts_cuda = {ORR_EXPERT_KERNELS(ORR_KERNEL)};

@@ -195,12 +195,4 @@ static void mean_pool_backward(struct orr_device *d, int64_t n, const struct orr
 		  });
 }
 
-const struct orr_image_kernels orr_images_cuda = {
-	.unfold = unfold,
-	.fold = fold,
-	.turn = turn,
-	.max_pool_forward = max_pool_forward,
-	.max_pool_backward = max_pool_backward,
-	.mean_pool_forward = mean_pool_forward,
-	.mean_pool_backward = mean_pool_backward,
-};
+const struct orr_image_kernels orr_images_cuda = {ORR_IMAGE_KERNELS(ORR_KERNEL)};

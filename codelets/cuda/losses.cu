@@ -272,8 +272,8 @@ static void class_parts_entropy(struct orr_device *d, int64_t n, const struct or
 /* ---- of choices of experts ---- */
 
 /* The shares of experts, by sample and expert, and then the slopes. */
-void orr_cuda_balance(struct orr_device *d, const struct orr_routing *routing, const float *scores,
-		      const float *route, float *slope, float *shares, struct orr_metrics *metrics)
+static void balance(struct orr_device *d, const struct orr_routing *routing, const float *scores,
+		    const float *route, float *slope, float *shares, struct orr_metrics *metrics)
 {
 	const struct orr_routing r = *routing;
 	int64_t rows = r.n * r.rows;
@@ -306,11 +306,4 @@ void orr_cuda_balance(struct orr_device *d, const struct orr_routing *routing, c
 	count_rows(d, rows, metrics);
 }
 
-const struct orr_loss_kernels orr_losses_cuda = {
-	.softmax_cross_entropy = softmax_cross_entropy,
-	.mse = mse,
-	.bce = bce,
-	.class_part = class_part,
-	.class_part_input = class_part_input,
-	.class_parts_entropy = class_parts_entropy,
-};
+const struct orr_loss_kernels orr_losses_cuda = {ORR_LOSS_KERNELS(ORR_KERNEL)};

@@ -71,11 +71,6 @@ void orr_cuda_fill(struct orr_device *d, int64_t count, unsigned seed, bool halv
  * less than what it is */
 void orr_cuda_find_difference(struct orr_device *d, int64_t count, const float *a, const float *b,
 			      int64_t *first);
-void orr_cuda_copy(struct orr_device *d, int64_t count, const float *x, float *y);
-void orr_cuda_zero(struct orr_device *d, int64_t count, float *y);
-void orr_cuda_sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
-void orr_cuda_narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
-		     void *y);
 
 /* matrix.cu */
 void orr_cuda_round(struct orr_device *d, const struct orr_rounding *pieces, int n_pieces);
@@ -90,8 +85,6 @@ size_t orr_cuda_sums_bytes(int64_t n, int64_t width);
 
 /* losses.cu */
 size_t orr_cuda_rows_bytes(int64_t n);
-void orr_cuda_balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
-		      const float *route, float *slope, float *shares, struct orr_metrics *metrics);
 
 /* batchnorm.cu */
 size_t orr_cuda_batchnorm_bytes(int64_t n, int64_t width);

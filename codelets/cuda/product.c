@@ -172,7 +172,7 @@ static const void *bias_of(struct orr_device *d, const float *bias, const void *
 		return bias;
 	if (rounded)
 		return (const uint16_t *)rounded + out * orr_rounded_columns(in);
-	orr_cuda_narrow(d, out, out, bias, false, to);
+	orr_elements_cuda.narrow(d, out, out, bias, false, to);
 	*space += orr_cuda_aligned(out, sizeof(uint16_t));
 	return to;
 }
@@ -214,9 +214,9 @@ static bool weight_with_sums(struct orr_device *d, int64_t n, int64_t in, int64_
 		return false;
 	d->halves = false; /* these are no activations */
 	if (p.add)
-		orr_cuda_sum(d, out, dbias, room, dbias);
+		orr_elements_cuda.sum(d, out, dbias, room, dbias);
 	else if (apart)
-		orr_cuda_copy(d, out, room, dbias);
+		orr_elements_cuda.copy(d, out, room, dbias);
 	d->halves = halves;
 	return true;
 }

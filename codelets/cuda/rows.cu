@@ -81,9 +81,4 @@ static void normalise_input(struct orr_device *d, int64_t n, int64_t width, floa
 	       });
 }
 
-const struct orr_row_kernels orr_rows_cuda = {
-	.softmax_forward = softmax_forward,
-	.softmax_input = softmax_input,
-	.normalise_forward = normalise_forward,
-	.normalise_input = normalise_input,
-};
+const struct orr_row_kernels orr_rows_cuda = {ORR_ROW_KERNELS(ORR_KERNEL)};

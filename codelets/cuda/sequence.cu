@@ -3,7 +3,7 @@
 #include "../sequence.h"
 
 /* V floats at once. */
-template <int V> struct move {
+template <int V> struct moved {
 	struct orr_box b;
 	const float *x;
 	float *y;
@@ -17,14 +17,14 @@ template <int V> struct move {
 	}
 };
 
-static void move_box(struct orr_device *d, const struct orr_box *b, const float *x, float *y)
+static void move(struct orr_device *d, const struct orr_box *b, const float *x, float *y)
 {
 	int64_t all = b->width | b->from_sample | b->from_row | b->to_sample | b->to_row;
 
 	if (all % 4 == 0 && (orr_address(x, y)) % 16 == 0)
-		start(d, "move", b->n * b->rows, b->width / 4, move<4>{*b, x, y});
+		start(d, "move", b->n * b->rows, b->width / 4, moved<4>{*b, x, y});
 	else
-		start(d, "move", b->n * b->rows, b->width, move<1>{*b, x, y});
+		start(d, "move", b->n * b->rows, b->width, moved<1>{*b, x, y});
 }
 
 static void add_row(struct orr_device *d, int64_t n, int64_t width, const float *x, const float *w,
@@ -352,7 +352,7 @@ static void bag_weight(struct orr_device *d, const struct orr_bag *b, const floa
 				dw};
 
 	if (!apart)
-		orr_cuda_zero(d, b->vocabulary * b->features, dw);
+		orr_elements_cuda.zero(d, b->vocabulary * b->features, dw);
 	if (!n)
 		return;
 	if (b->mean)
@@ -366,18 +366,4 @@ static void bag_weight(struct orr_device *d, const struct orr_bag *b, const floa
 		start(d, "bag backward", n, b->features, join_parts{sums});
 }
 
-const struct orr_sequence_kernels orr_sequence_cuda = {
-	.move = move_box,
-	.add_row = add_row,
-	.sum_rows = sum_rows,
-	.mean_forward = mean_forward,
-	.mean_input = mean_input,
-	.bag_forward = bag_forward,
-	.bag_bytes = bag_bytes,
-	.bag_weight = bag_weight,
-	.rotary_bytes = rotary_bytes,
-	.rotary = rotary,
-	.interaction_forward = interaction_forward,
-	.interaction_input = interaction_input,
-	.dropout = dropout,
-};
+const struct orr_sequence_kernels orr_sequence_cuda = {ORR_SEQUENCE_KERNELS(ORR_KERNEL)};

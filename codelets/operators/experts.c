@@ -250,8 +250,8 @@ static void balance_forward(const struct orr_call *c)
 	struct orr_routing r = balanced(c->is, c->n);
 	float *slope = orr_call_saved(c);
 
-	c->kernels->experts->balance(c->device, &r, orr_call_input(c, 0), orr_call_input(c, 1),
-				     slope, slope + r.n * r.rows * r.experts, c->metrics);
+	c->kernels->losses->balance(c->device, &r, orr_call_input(c, 0), orr_call_input(c, 1),
+				    slope, slope + r.n * r.rows * r.experts, c->metrics);
 }
 
 static void balance_backward(const struct orr_call *c)
