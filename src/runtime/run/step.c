@@ -356,6 +356,7 @@ static void submit_clipped(struct orr_run *run, struct orr_slot *slot)
 		if (orr_clip_counts(&run->clip, s))
 			submit_norm(run, slot, s);
 	}
+	orr_slots_look_ahead(&run->slots);
 	orr_stall_all(&run->slots);
 	if (!fault->code)
 		fault->code = orr_clip_judge(&run->clip, &slot->norm, &slot->scale, &fault->err);
@@ -407,6 +408,7 @@ static void submit_if_finite(struct orr_run *run, struct orr_slot *slot)
 	for (int i = 0; i < run->data.n_owned; i++)
 		if (run->data.owned[i].gradient.handle)
 			submit_check(run, slot, i);
+	orr_slots_look_ahead(&run->slots);
 	orr_stall_all(&run->slots);
 	if (fault->code ||
 	    (fault->code = orr_finite_judge(&run->slots, slot, &finite, &fault->err)))

@@ -14,7 +14,10 @@ int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
 		     struct orr_error *err)
 {
 	int n_stages = work->pipeline->n_stages, n_microbatches = work->pipeline->n_microbatches;
-	int code = orr_data_make_handles(&samples->block, (size_t)n_stages * (size_t)n_microbatches,
+	int code;
+
+	samples->filled = -1;
+	code = orr_data_make_handles(&samples->block, (size_t)n_stages * (size_t)n_microbatches,
 					 err);
 
 	for (int s = 0; s < n_stages; s++)
@@ -54,12 +57,16 @@ int orr_samples_fill(starpu_data_handle_t block, const struct orr_dataset *datas
 	return code;
 }
 
-int orr_samples_gather(const struct orr_samples *samples, const struct orr_work *work,
+int orr_samples_gather(struct orr_samples *samples, const struct orr_work *work,
 		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
 		       struct orr_error *err)
 {
-	int code = orr_dataset_rows(dataset, seed, samples->first, work->batch, rows, err);
+	int code;
 
+	if (samples->filled == samples->first)
+		return 0;
+	samples->filled = -1;
+	code = orr_dataset_rows(dataset, seed, samples->first, work->batch, rows, err);
 	for (int i = 0; i < work->n_sequence && !code; i++) {
 		struct orr_job job = orr_jobs_at(work->jobs, work->sequence[i]);
 
@@ -69,5 +76,7 @@ int orr_samples_gather(const struct orr_samples *samples, const struct orr_work 
 						rows + orr_work_first_sample(work, job.b),
 						orr_work_samples(work, job.b), err);
 	}
+	if (!code)
+		samples->filled = samples->first;
 	return code;
 }

@@ -8,6 +8,7 @@
 /* Of one step in flight. */
 struct orr_samples {
 	int64_t first;               /* sample of the step, from the start of training */
+	int64_t filled;              /* the first of those that the blocks have; -1: none */
 	starpu_data_handle_t *block; /* [n_stages * n_microbatches] NULL without inputs here */
 };
 
@@ -15,8 +16,9 @@ int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
 		     struct orr_error *err);
 void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work);
 
-/* Fill the blocks; the last step that read them has ended. rows: memory for a minibatch. */
-int orr_samples_gather(const struct orr_samples *samples, const struct orr_work *work,
+/* Fill the blocks, unless they have the step's samples; the jobs that read what was there have ended.
+ * rows: memory for a minibatch. */
+int orr_samples_gather(struct orr_samples *samples, const struct orr_work *work,
 		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
 		       struct orr_error *err);
 

@@ -225,6 +225,17 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 	return 0;
 }
 
+void orr_slots_look_ahead(const struct orr_slots *slots)
+{
+	const struct orr_work *work = slots->data->work;
+	struct orr_samples *next = &orr_slots_at(slots, slots->n_submitted)->samples;
+
+	next->first = slots->n_submitted * work->batch;
+	if (!work->fault->code)
+		(void)orr_samples_gather(next, work, slots->dataset, slots->seed, slots->rows,
+					 NULL);
+}
+
 struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w)
 {
 	static struct orr_task none; /* it is not submitted */
