@@ -66,15 +66,19 @@ static float of_half(uint16_t half)
 	return of_bits(sign | exponent << 23 | fraction << 13);
 }
 
+#define TAKE(type, as_float, place) \
+	for (int64_t i = 0; i < n; i++) { \
+		type x; \
+\
+		memcpy(&x, from + (place) * (int64_t)sizeof(x), sizeof(x)); \
+		to[i] = as_float; \
+	}
 #define GATHER(name, type, as_float) \
 	case ORR_ELEMENT_##name: \
-		for (int64_t i = 0; i < n; i++) { \
-			int64_t place = index_of ? index_of[columns[i]] : columns[i]; \
-			type x; \
-\
-			memcpy(&x, from + place * (int64_t)sizeof(x), sizeof(x)); \
-			to[i] = as_float; \
-		} \
+		if (!columns) \
+			TAKE(type, as_float, i) \
+		else \
+			TAKE(type, as_float, index_of ? index_of[columns[i]] : columns[i]) \
 		break;
 
 void orr_element_gather(enum orr_element element, const void *row, const int64_t *index_of,

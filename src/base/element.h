@@ -1,5 +1,6 @@
 #pragma once
 /* The numbers of a file of tensors, and what they are as floats. */
+#include <stdbool.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
 
@@ -7,8 +8,13 @@
 int orr_element_find(const char *name);
 const char *orr_element_name(enum orr_element element);
 int64_t orr_element_bytes(enum orr_element element);
+/* Is each of its numbers finite as a float? */
+static inline bool orr_element_is_finite(enum orr_element element)
+{
+	return element > ORR_ELEMENT_F64;
+}
 
-/* n columns of a row, each as the nearest float; elements need not be aligned. index_of: the place
- * of each column in the row, NULL: its number. */
+/* n columns of a row, NULL: the first ones, each as the nearest float; elements need not be
+ * aligned. index_of: the place of each column in the row, NULL: its number. */
 void orr_element_gather(enum orr_element element, const void *row, const int64_t *index_of,
 			const int64_t *columns, int64_t n, float *to);

@@ -217,14 +217,12 @@ static int check_finite(const struct orr_tensor_file *w, const struct orr_tensor
 static int read_floats(const struct orr_tensor_file *w, const struct orr_tensor_entry *entry,
 		       int64_t first, int64_t n, float *to, struct orr_error *err)
 {
-	struct orr_arrays all = {0};
-	int64_t bytes = orr_element_bytes(entry->element),
-		*columns = orr_arrays_add(&all, PIECE, sizeof(*columns));
-	char *piece = orr_arrays_add(&all, PIECE, (size_t)bytes);
-	int code = orr_arrays_check(&all, w->path, err);
+	int64_t bytes = orr_element_bytes(entry->element);
+	char *piece = malloc((size_t)(PIECE * bytes));
+	int code = 0;
 
-	for (int64_t c = 0; c < PIECE && !code; c++)
-		columns[c] = c;
+	if (!piece)
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", w->path);
 	for (int64_t at = 0; at < n && !code; at += PIECE) {
 		int64_t m = n - at < PIECE ? n - at : PIECE;
 
@@ -233,9 +231,9 @@ static int read_floats(const struct orr_tensor_file *w, const struct orr_tensor_
 			code = orr_tensor_header_fail(w->path, "it cannot be read to its end", err);
 			break;
 		}
-		orr_element_gather(entry->element, piece, NULL, columns, m, to + at);
+		orr_element_gather(entry->element, piece, NULL, NULL, m, to + at);
 	}
-	orr_arrays_free(&all);
+	free(piece);
 	return code;
 }
 

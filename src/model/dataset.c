@@ -113,12 +113,24 @@ int64_t orr_dataset_bytes(const struct orr_dataset *data)
 	return n_bytes;
 }
 
+/* One behind the other in a row? */
+static bool are_adjacent(const struct orr_data_tensor *tensor, const int64_t *columns, int64_t n)
+{
+	int64_t first = orr_data_tensor_index(tensor, columns[0]), i = 1;
+
+	while (i < n && orr_data_tensor_index(tensor, columns[i]) == first + i)
+		i++;
+	return i == n;
+}
+
 /* A CSV's numbers were checked when it was read. */
 static int check_finite(const struct orr_dataset *data, const struct orr_data_tensor *tensor,
 			const int64_t *columns, int64_t n, int64_t row, const float *values,
 			struct orr_error *err)
 {
-	for (int64_t i = 0; data->n_tensors && i < n; i++)
+	bool checks = data->n_tensors && !orr_element_is_finite(tensor->element);
+
+	for (int64_t i = 0; checks && i < n; i++)
 		if (!isfinite(values[i]))
 			return orr_fail(
 				err, ORR_E_RUNTIME,
@@ -136,14 +148,17 @@ int orr_dataset_gather(const struct orr_dataset *data, const char *name, const i
 {
 	struct orr_data_tensor tensor;
 	bool found = orr_dataset_find(&tensor, data, name);
+	bool adjacent = found && are_adjacent(&tensor, columns, n_columns);
+	int64_t first = adjacent ? orr_data_tensor_index(&tensor, columns[0]) : 0;
 	int code = 0;
 
 	assert(found); /* orr_program_check_data */
 	for (int64_t r = 0; found && r < n && !code; r++, to += n_columns) {
 		const char *row = tensor.elements;
 
-		row += rows[r] * tensor.stride * orr_element_bytes(tensor.element);
-		orr_element_gather(tensor.element, row, tensor.index_of, columns, n_columns, to);
+		row += (rows[r] * tensor.stride + first) * orr_element_bytes(tensor.element);
+		orr_element_gather(tensor.element, row, tensor.index_of, adjacent ? NULL : columns,
+				   n_columns, to);
 		code = check_finite(data, &tensor, columns, n_columns, rows[r], to, err);
 	}
 	return code;
