@@ -53,8 +53,11 @@ struct orr_element_kernels {
 };
 #define ORR_ELEMENT_KERNELS(X) \
 	X(copy) \
-	X(zero) X(scale) X(sum) X(multiply) X(widen) X(narrow) X(sum_halves) X(sum_mixed) \
-		X(sum_relu) X(map) X(map_back) X(find_wild)
+	X(zero) \
+	X(scale) \
+	X(sum) \
+	X(multiply) \
+	X(widen) X(narrow) X(sum_halves) X(sum_mixed) X(sum_relu) X(map) X(map_back) X(find_wild)
 extern const struct orr_element_kernels orr_elements_cpu, orr_elements_cuda;
 
 /* y = x w^T + bias; w is [out][in], row after row. */
@@ -126,8 +129,7 @@ struct orr_column_norm_kernels {
 };
 #define ORR_COLUMN_NORM_KERNELS(X) \
 	X(groupnorm_forward) \
-	X(groupnorm_input) X(batchnorm_moments) X(batchnorm) X(batchnorm_slopes) \
-		X(batchnorm_input)
+	X(groupnorm_input) X(batchnorm_moments) X(batchnorm) X(batchnorm_slopes) X(batchnorm_input)
 extern const struct orr_column_norm_kernels orr_column_norms_cpu, orr_column_norms_cuda;
 
 /* Of n samples. */
@@ -156,8 +158,8 @@ struct orr_image_kernels {
 };
 #define ORR_IMAGE_KERNELS(X) \
 	X(unfold) \
-	X(fold) X(turn) X(max_pool_forward) X(max_pool_backward) X(mean_pool_forward) \
-		X(mean_pool_backward)
+	X(fold) \
+	X(turn) X(max_pool_forward) X(max_pool_backward) X(mean_pool_forward) X(mean_pool_backward)
 extern const struct orr_image_kernels orr_images_cpu, orr_images_cuda;
 
 /* What a loss saw of a block. */

@@ -60,9 +60,14 @@ struct orr_sequence_kernels {
 };
 #define ORR_SEQUENCE_KERNELS(X) \
 	X(move) \
-	X(add_row) X(sum_rows) X(mean_forward) X(mean_input) X(bag_forward) X(bag_bytes) \
-		X(bag_weight) X(rotary_bytes) X(rotary) X(interaction_forward) \
-			X(interaction_input) X(dropout)
+	X(add_row) \
+	X(sum_rows) \
+	X(mean_forward) \
+	X(mean_input) \
+	X(bag_forward) \
+	X(bag_bytes) \
+	X(bag_weight) \
+	X(rotary_bytes) X(rotary) X(interaction_forward) X(interaction_input) X(dropout)
 extern const struct orr_sequence_kernels orr_sequence_cpu, orr_sequence_cuda;
 
 /* lengths: of each sample's keys, those that count; NULL: all. sums, [n][heads][queries]: the

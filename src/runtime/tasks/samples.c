@@ -18,7 +18,7 @@ int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
 
 	samples->filled = -1;
 	code = orr_data_make_handles(&samples->block, (size_t)n_stages * (size_t)n_microbatches,
-					 err);
+				     err);
 
 	for (int s = 0; s < n_stages; s++)
 		for (int b = 0; b < n_microbatches && !code; b++) {

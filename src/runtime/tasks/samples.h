@@ -16,8 +16,8 @@ int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
 		     struct orr_error *err);
 void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work);
 
-/* Fill the blocks, unless they have the step's samples; the jobs that read what was there have ended.
- * rows: memory for a minibatch. */
+/* Fill the blocks, unless they have the step's samples; the jobs that read what was there have
+ * ended. rows: memory for a minibatch. */
 int orr_samples_gather(struct orr_samples *samples, const struct orr_work *work,
 		       const struct orr_dataset *dataset, uint64_t seed, int64_t *rows,
 		       struct orr_error *err);

@@ -63,9 +63,9 @@ struct orr_slot *orr_slots_at(const struct orr_slots *slots, int64_t n);
  * orr_watch_done has been called once for the slot's flight itself, it does not end. */
 int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_error *err);
 
-/* Before the submitting thread waits for the jobs of the step that was begun last, of a schedule that
- * flushes: gather the samples of the one after it meanwhile. What is wrong with them is said when
- * that begins. */
+/* Before the submitting thread waits for the jobs of the step that was begun last, of a schedule
+ * that flushes: gather the samples of the one after it meanwhile. What is wrong with them is said
+ * when that begins. */
 void orr_slots_look_ahead(const struct orr_slots *slots);
 
 /* Another task of the slot's step, without a turn, on worker w; it lasts until that step has ended.
