@@ -155,9 +155,11 @@ static void start_forward(struct orr_device *device, void *pass_)
 	float *stash;
 
 	for (int e = 0; e < n_in * arg->n_microbatches; e++)
-		own->in[e] = floats(pass->buffers[i++]);
+		if (arg->program->in[e / arg->n_microbatches].columns)
+			own->in[e] = floats(pass->buffers[i++]);
 	for (int e = 0; e < n_out; e++)
-		own->out[e] = floats(pass->buffers[i++]);
+		if (arg->program->out[e].columns)
+			own->out[e] = floats(pass->buffers[i++]);
 	stash = arg->has_stash ? floats(pass->buffers[i]) : own->stash;
 	if (arg->n_microbatches > 1)
 		gather(own, arg);
@@ -173,10 +175,13 @@ static void start_forward(struct orr_device *device, void *pass_)
 static void forward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	int n_buffers = arg->has_parameters + arg->has_data +
-			arg->program->n_in * arg->n_microbatches + arg->program->n_out +
-			arg->has_stash;
+	const struct orr_program *p = arg->program;
+	int n_buffers = arg->has_parameters + arg->has_data + arg->has_stash;
 
+	for (int e = 0; e < p->n_in; e++)
+		n_buffers += p->in[e].columns ? arg->n_microbatches : 0;
+	for (int e = 0; e < p->n_out; e++)
+		n_buffers += p->out[e].columns > 0;
 	run(buffers, n_buffers, arg, ORR_CODELET_FORWARD, start_forward);
 }
 

@@ -284,7 +284,9 @@ void orr_program_keep_inputs(const struct orr_program *p, struct orr_device *dev
 			     const float *data, const float *const *in, float *inputs)
 {
 	for (int e = 0; e < p->n_in; e++) {
-		device->kernels->elements->copy(device, n * p->in[e].columns, in[e], inputs);
+		if (p->in[e].columns)
+			device->kernels->elements->copy(device, n * p->in[e].columns, in[e],
+							inputs);
 		inputs += n * p->in[e].columns;
 	}
 	if (p->n_inputs)

@@ -5,9 +5,11 @@
  *
  * Every tensor is a matrix of n rows (samples), row-major, of float32 or, where the graph says so,
  * of bfloat16, two in the place of a float. A buffer holds its tensors one after the other. An edge
- * holds every output of the earlier stage that the later one reads, once each, in the order of the
- * operators; gradients come back in that order, of those outputs that the pipeline says have one
- * (zeros for what has none), which may be none of them.
+ * holds every output of the earlier stage that the later one alone reads, once each, in the order
+ * of
+ * the operators; those that the same several stages read lie in a buffer of their own, one for all
+ * of these stages. Gradients come back over every edge in that order, of those outputs that the
+ * pipeline says have one (zeros for what has none), which may be none of them.
  *
  * The stash is all that the backward reads of the forward, the stage's inputs included, so that a
  * job (s,b,B) needs nothing but parameters, stash and the gradients of its outputs. Between B and W

@@ -112,18 +112,22 @@ static double forward(struct delayed *t, int s, int64_t b)
 	struct orr_metrics metrics[8] = {{0}};
 	double loss = 0;
 
-	ck_assert(stage->n_in <= 16 && stage->n_out <= 16);
-	for (int i = 0; i < stage->n_in; i++)
-		in[i] = t->edges[stage->in[i]];
-	for (int i = 0; i < stage->n_out; i++)
-		out[i] = t->edges[stage->out[i]] =
+	ck_assert(own->program->n_in <= 16 && own->program->n_out <= 16);
+	for (int i = 0; i < own->program->n_in; i++)
+		in[i] = t->edges[orr_stage_received(stage, i)];
+	for (int i = 0; i < own->program->n_out; i++)
+		out[i] = t->edges[orr_stage_sent(stage, i)] =
 			floats(t->options->samples * own->program->out[i].columns);
 	orr_program_forward(own->program, &t->device, t->options->samples,
 			    own->versions[forward_version(t, s, b)], data, in, out, own->stash,
 			    own->scratch, metrics);
-	for (int i = 0; i < stage->n_in; i++) {
-		free(t->edges[stage->in[i]]);
-		t->edges[stage->in[i]] = NULL;
+	for (int i = 0; i < own->program->n_in; i++) {
+		int e = orr_stage_received(stage, i), k = e - t->p->n_edges;
+
+		if (k >= 0 && t->p->outputs[k].readers[t->p->outputs[k].n_readers - 1] != s)
+			continue; /* others read it after this one */
+		free(t->edges[e]);
+		t->edges[e] = NULL;
 	}
 	free(data);
 	for (int l = 0; l < own->program->n_losses; l++)
@@ -241,7 +245,7 @@ void delayed_train(const struct orr_pipeline *p, const struct orr_dataset *data,
 	size_t workspace = 0;
 
 	t.stages = calloc((size_t)p->n_stages, sizeof(*t.stages));
-	t.edges = calloc((size_t)p->n_edges + 1, sizeof(*t.edges));
+	t.edges = calloc((size_t)(p->n_edges + p->n_outputs) + 1, sizeof(*t.edges));
 	t.rows = calloc((size_t)options->samples, sizeof(*t.rows));
 	ck_assert(t.stages && t.edges && t.rows);
 	for (int s = 0; s < p->n_stages; s++) {

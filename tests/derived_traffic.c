@@ -14,6 +14,34 @@ static void note(struct orr_traffic *traffic, enum orr_transfer_kind kind, int f
 	traffic[to].received_bytes[kind] += bytes;
 }
 
+/* F k reads what F j makes: its own, and outputs of which it is the first reader on its rank. */
+static void derive_forward(struct orr_traffic *traffic, const struct orr_jobs *jobs,
+			   const int *rank_of, int j, int k)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+	int there = rank_of[jobs->compute[j]], here = rank_of[jobs->compute[k]], n = 0;
+	int64_t own = orr_jobs_edge_bytes(jobs, j, k);
+
+	for (int o = 0; o < p->n_outputs; o++) {
+		const struct orr_fanout *x = &p->outputs[o];
+		int64_t bytes = orr_pipeline_output_bytes(p, p->n_edges + o, from.b);
+		bool first = true;
+
+		if (x->from != from.s || !orr_pipeline_reads(p, to.s, p->n_edges + o))
+			continue;
+		n++;
+		own -= bytes;
+		for (int i = 0; i < x->n_readers && x->readers[i] < to.s; i++)
+			first &= rank_of[jobs->compute[orr_jobs_index(jobs, x->readers[i], from.b,
+								      ORR_PASS_F)]] != here;
+		if (first)
+			note(traffic, ORR_TRANSFER_ACTIVATION, there, here, bytes);
+	}
+	if (own || !n)
+		note(traffic, ORR_TRANSFER_ACTIVATION, there, here, own);
+}
+
 static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
 		       int j, const int *before, int n)
 {
@@ -34,8 +62,7 @@ static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs,
 			note(traffic, ORR_TRANSFER_STASH, there, here,
 			     orr_jobs_moved_bytes(jobs, before[i]));
 		else if (job.d == ORR_PASS_F)
-			note(traffic, ORR_TRANSFER_ACTIVATION, there, here,
-			     orr_jobs_edge_bytes(jobs, before[i], j));
+			derive_forward(traffic, jobs, rank_of, before[i], j);
 		else
 			note(traffic, ORR_TRANSFER_GRADIENT, there, here,
 			     orr_jobs_edge_bytes(jobs, before[i], j));

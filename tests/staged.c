@@ -64,10 +64,16 @@ struct staged {
 	float **edges; /* [n_microbatches * n_edges] activations forward, gradients backward */
 };
 
+/* Edges, and behind them outputs with several readers. */
+static int n_sent(const struct staged *t)
+{
+	return t->p->n_edges + t->p->n_outputs;
+}
+
 /* Over edge e, of the microbatch at hand. */
 static float **edge_of(const struct staged *t, int e)
 {
-	return &t->edges[t->b * t->p->n_edges + e];
+	return &t->edges[t->b * n_sent(t) + e];
 }
 
 static float *gather(const struct orr_program *program, int64_t n, const float *rows,
@@ -96,9 +102,9 @@ static float *gather_minibatch(struct staged *t, int s)
 
 	if (m == 1 || !orr_program_gathers(program))
 		return NULL;
-	ck_assert_int_le(stage->n_in * m, 32);
-	for (int i = 0; i < stage->n_in * m; i++)
-		parts[i] = t->edges[i % m * t->p->n_edges + stage->in[i / m]];
+	ck_assert_int_le(program->n_in * m, 32);
+	for (int i = 0; i < program->n_in * m; i++)
+		parts[i] = t->edges[i % m * n_sent(t) + orr_stage_received(stage, i / m)];
 	t->device.microbatch.first = t->b * t->n;
 	t->device.microbatch.n_minibatch = t->options->n;
 	t->device.microbatch.gathered = poison(t->options->n * program->gathered_columns);
@@ -117,9 +123,23 @@ static void free_edges(struct staged *t, const int *edges, int n, bool all)
 {
 	for (int i = 0; i < n; i++)
 		for (int b = all ? 0 : t->b; b <= t->b; b++) {
-			staged_free(t->edges[b * t->p->n_edges + edges[i]]);
-			t->edges[b * t->p->n_edges + edges[i]] = NULL;
+			staged_free(t->edges[b * n_sent(t) + edges[i]]);
+			t->edges[b * n_sent(t) + edges[i]] = NULL;
 		}
+}
+
+/* Of outputs with several readers those that no stage after s reads. */
+static void free_inputs(struct staged *t, int s, bool all)
+{
+	const struct orr_stage *stage = &t->p->stages[s];
+
+	free_edges(t, stage->in, stage->n_in, all);
+	for (int i = 0; i < stage->n_read; i++) {
+		const struct orr_fanout *x = &t->p->outputs[stage->read[i] - t->p->n_edges];
+
+		if (x->readers[x->n_readers - 1] == s)
+			free_edges(t, &stage->read[i], 1, all);
+	}
 }
 
 /* Are B and W of stage s apart? */
@@ -146,19 +166,20 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	bool gathers = orr_program_gathers(own->program);
 
 	tell(t);
-	ck_assert_int_eq(own->program->n_in, stage->n_in);
-	ck_assert_int_eq(own->program->n_out, stage->n_out);
-	for (int i = 0; i < stage->n_in; i++)
-		in[i] = *edge_of(t, stage->in[i]);
-	for (int i = 0; i < stage->n_out; i++)
-		out[i] = *edge_of(t, stage->out[i]) = poison(t->n * own->program->out[i].columns);
+	ck_assert_int_eq(own->program->n_in, stage->n_in + stage->n_read);
+	ck_assert_int_eq(own->program->n_out, stage->n_out + stage->n_sent);
+	for (int i = 0; i < own->program->n_in; i++)
+		in[i] = *edge_of(t, orr_stage_received(stage, i));
+	for (int i = 0; i < own->program->n_out; i++)
+		out[i] = *edge_of(t, orr_stage_sent(stage, i)) =
+			poison(t->n * own->program->out[i].columns);
 	stash = poison(orr_program_stash_floats(own->program, t->n, splits(t, s)));
 	orr_program_forward(own->program, &t->device, t->n, own->parameters, data, in, out, stash,
 			    scratch, own->metrics);
 	staged_wait(&t->device);
 	t->device.microbatch.gathered = NULL;
 	staged_free(gathered);
-	for (int i = 0; i < stage->n_out; i++)
+	for (int i = 0; i < own->program->n_out; i++)
 		check_written(out[i], t->n * own->program->out[i].columns, "activations", s);
 	check_written(stash, orr_program_stash_floats(own->program, t->n, false), "stash", s);
 	if (recomputes(t, s)) {
@@ -171,7 +192,7 @@ static void forward(struct staged *t, int s, const float *rows, int64_t n_column
 	}
 	own->stash[t->b] = stash;
 	if (!gathers || t->b + 1 == t->options->n_microbatches)
-		free_edges(t, stage->in, stage->n_in, gathers);
+		free_inputs(t, s, gathers);
 	staged_free(data);
 	staged_free(scratch);
 }
@@ -273,7 +294,7 @@ static void create_stages(struct staged *t, const float *parameters)
 	int m = t->options ? t->options->n_microbatches : 1;
 
 	t->stages = calloc((size_t)t->p->n_stages, sizeof(*t->stages));
-	t->edges = calloc((size_t)(t->p->n_edges * m) + 1, sizeof(*t->edges));
+	t->edges = calloc((size_t)(n_sent(t) * m) + 1, sizeof(*t->edges));
 	ck_assert(t->stages && t->edges);
 	for (int s = 0; s < t->p->n_stages; s++) {
 		struct stage *own = &t->stages[s];

@@ -206,12 +206,20 @@ int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j);
  * read, to W all that W reads, results of B included. */
 int64_t orr_jobs_moved_bytes(const struct orr_jobs *jobs, int j);
 
-/* Bytes that move from job j to a job k of another stage that waits for it. */
+/* Bytes on the edge from job j to a job k of another stage that waits for it. */
 int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k);
 /* The worker that sends j's output or stash to worker i of k, which waits for j. -1: nothing moves:
- * it is there already, the edge is a cap, or another microbatch's transfer has it, since gathering
- * stages receive an activation once per worker, and gradients summed per worker. */
+ * it is there already, the edge is a cap, or another job's transfer has it, since a worker receives
+ * an output once, whatever reads it there, and what gathering stages send back summed per worker.
+ */
 int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i);
+/* Bytes that move then: all on the edge but outputs that another job's transfer has. */
+int64_t orr_jobs_sent_bytes(const struct orr_jobs *jobs, int j, int k, int i);
+/* The job whose transfer brings worker w what F j sends to stage s there: s's own, of microbatch
+ * j's or, if it gathers, the first there; of the output of that number the one in the order of w
+ * that comes first of those that read it. -1: there is none on w. */
+int orr_jobs_receiver(const struct orr_jobs *jobs, int j, int s, int w);
+int orr_jobs_output_receiver(const struct orr_jobs *jobs, int j, int number, int w);
 
 /* The jobs that j waits for. For any DAG: F(s,b) after F(p,b) of every predecessor stage p, and
  * after the end of (s,b-cap); B(s,b) after F(s,b) and B(c,b) of every successor stage c that sends

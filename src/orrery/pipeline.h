@@ -29,6 +29,16 @@ struct orr_edge {
 };
 #define ORR_NO_BYTES (-1)
 
+/* An output of a stage that several stages read, so that their edges carry it alike: each counts it
+ * in its bytes, and a worker receives it once, with its first reader there. Gradients of it are not
+ * added up on the way: each comes back over its own edge. */
+struct orr_fanout {
+	int from;           /* a stage */
+	int n_readers;      /* two at least */
+	const int *readers; /* stages, ascending, to each of which `from` has an edge */
+	int64_t bytes;      /* per microbatch */
+};
+
 /* The workers of a stage's jobs, if not the one that w_compute gives. A job on several workers
  * holds all of them from its start to its end; the first one fetches its parameters and sums its
  * gradients. All of them receive its inputs and have its output; its stash and its parameters are
@@ -57,6 +67,9 @@ struct orr_stage {
 	int depth;     /* stages on the longest path from here to a sink, this one included */
 	int n_in, n_out;
 	const int *in, *out; /* edges, by number, ascending by the stage at the other end */
+	int n_read, n_sent;
+	const int *read, *sent; /* outputs with several readers, numbered after the edges:
+				   outputs[i] is n_edges + i; from orr_pipeline_set_outputs() */
 	/* per microbatch */
 	int64_t forward_ns;
 	int64_t backward_ns; /* input gradient; the whole backward is backward_ns + weight_ns */
@@ -116,6 +129,8 @@ struct orr_pipeline {
 	int depth; /* D, the largest depth */
 	struct orr_stage *stages;
 	struct orr_edge *edges;
+	int n_outputs;
+	struct orr_fanout *outputs; /* of several readers; owned, with all lists, as one block */
 	int n_tied;
 	struct orr_tied *tied; /* owned, with its lists of stages, as one block */
 	bool has_weight;       /* the costs tell the input gradient and the weight gradient apart */
@@ -157,6 +172,12 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 void orr_pipeline_destroy(struct orr_pipeline *p);               /* NULL is fine */
 void orr_pipeline_free_microbatches(struct orr_microbatches *x); /* the same */
 void orr_pipeline_free_split(struct orr_split *split);           /* the same */
+
+/* Set the outputs that several stages read, replacing earlier ones; copied. Without them all edges
+ * carry different things; a pipeline that is made of a graph has them. Refuses one of fewer than
+ * two readers, and outputs larger than an edge that carries them. Before microbatches differ. */
+int orr_pipeline_set_outputs(struct orr_pipeline *p, const struct orr_fanout *outputs,
+			     int n_outputs, struct orr_error *err);
 
 /* Set which parameters stages share, replacing earlier sets; copied. Refuses a set that is larger
  * than one of its stages, or has fewer than two. */
@@ -217,6 +238,9 @@ int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w);
 int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b);
 int64_t orr_pipeline_input_bytes(const struct orr_pipeline *p, int s, int b);
 int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool gradient);
+/* Of the output of that number, from n_edges on; and does stage s read it? */
+int64_t orr_pipeline_output_bytes(const struct orr_pipeline *p, int number, int b);
+bool orr_pipeline_reads(const struct orr_pipeline *p, int s, int number);
 
 /* Does stage s have this pass? It always has F. Nothing waits for a job that does not exist, and it
  * is in no worker's order. */
@@ -306,6 +330,18 @@ static inline int orr_stage_before(const struct orr_pipeline *p, int s, int i)
 static inline int orr_stage_after(const struct orr_pipeline *p, int s, int i)
 {
 	return p->edges[p->stages[s].out[i]].to;
+}
+
+/* What a stage receives, and sends, forward: its edges by number, then outputs with several
+ * readers.
+ */
+static inline int orr_stage_received(const struct orr_stage *stage, int i)
+{
+	return i < stage->n_in ? stage->in[i] : stage->read[i - stage->n_in];
+}
+static inline int orr_stage_sent(const struct orr_stage *stage, int i)
+{
+	return i < stage->n_out ? stage->out[i] : stage->sent[i - stage->n_out];
 }
 
 /* Write p's durations, for microbatches of this number of samples, their hardware and precision,

@@ -15,4 +15,5 @@ struct orr_microbatches {
 	int n;                           /* microbatches of the step */
 	struct orr_cost *costs;          /* [n * n_stages] of (s,b): costs[b * n_stages + s] */
 	int64_t *bytes, *gradient_bytes; /* [n * n_edges] of edge e: bytes[b * n_edges + e] */
+	int64_t *outputs;                /* [n * n_outputs] the same of outputs */
 };

@@ -17,6 +17,8 @@ void orr_microbatches_set(struct orr_pipeline *p, int b, const struct orr_pipeli
 		x->bytes[b * p->n_edges + e] = q->edges[e].bytes;
 		x->gradient_bytes[b * p->n_edges + e] = q->edges[e].gradient_bytes;
 	}
+	for (int i = 0; i < p->n_outputs; i++)
+		x->outputs[b * p->n_outputs + i] = q->outputs[i].bytes;
 }
 
 int orr_microbatches_create(struct orr_pipeline *p, int n, struct orr_error *err)
@@ -26,6 +28,7 @@ int orr_microbatches_create(struct orr_pipeline *p, int n, struct orr_error *err
 
 	if (!x || !(x->costs = calloc(n_costs, sizeof(*x->costs))) ||
 	    !(x->bytes = calloc(n_edges + 1, sizeof(*x->bytes))) ||
+	    !(x->outputs = calloc((size_t)n * (size_t)p->n_outputs + 1, sizeof(*x->outputs))) ||
 	    !(x->gradient_bytes = calloc(n_edges + 1, sizeof(*x->gradient_bytes)))) {
 		orr_pipeline_free_microbatches(x);
 		return orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for %d microbatches", n);
@@ -59,6 +62,8 @@ int orr_microbatches_copy(struct orr_pipeline *p, const struct orr_pipeline *lik
 			x->gradient_bytes[at] = from->gradient_bytes[of];
 		}
 	}
+	memcpy(x->outputs, from->outputs,
+	       (size_t)from->n * (size_t)p->n_outputs * sizeof(*from->outputs));
 	orr_microbatches_settle(p);
 	return 0;
 }
@@ -100,5 +105,11 @@ void orr_microbatches_settle(struct orr_pipeline *p)
 			edge->bytes = larger(edge->bytes, x->bytes[at]);
 			edge->gradient_bytes = larger(edge->gradient_bytes, x->gradient_bytes[at]);
 		}
+	}
+	for (int i = 0; i < p->n_outputs; i++) {
+		p->outputs[i].bytes = 0;
+		for (int b = 0; b < x->n; b++)
+			p->outputs[i].bytes =
+				larger(p->outputs[i].bytes, x->outputs[b * p->n_outputs + i]);
 	}
 }

@@ -9,7 +9,8 @@ struct orr_pipeline;
 /* Give p a table of n microbatches, each with the costs of the stages as they are; it replaces the
  * one that p has. The table is p's. From here on p takes steps of n microbatches alone. */
 int orr_microbatches_create(struct orr_pipeline *p, int n, struct orr_error *err);
-/* The same with the costs of `like`, which has a table, and p's stages, and its edges and more. */
+/* The same with the costs of `like`, which has a table, and p's stages and outputs, and its edges
+ * and more. */
 int orr_microbatches_copy(struct orr_pipeline *p, const struct orr_pipeline *like,
 			  struct orr_error *err);
 

@@ -219,6 +219,12 @@ static void set_bytes(const struct orr_pipeline *p, const struct row *row)
 		to->input_bytes += row->bytes - x->bytes[at];
 		x->bytes[at] = row->bytes;
 	}
+	for (int i = 0; i < stage->n_sent && row->d == ORR_PASS_F; i++) {
+		int k = stage->sent[i] - p->n_edges; /* the same to all, or unknown */
+
+		x->outputs[row->b * p->n_outputs + k] =
+			p->outputs[k].n_readers == stage->n_out ? row->bytes : 0;
+	}
 	for (int i = 0; i < stage->n_in && row->d == ORR_PASS_B; i++)
 		if (!p->edges[stage->in[i]].detached)
 			x->gradient_bytes[row->b * p->n_edges + stage->in[i]] = row->bytes;

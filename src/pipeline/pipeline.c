@@ -188,6 +188,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	qsort(p->edges, (size_t)n_edges, sizeof(*p->edges), orr_ends_compare);
 	for (int s = 0; s < n_stages; s++) {
 		p->stages[s].n_in = p->stages[s].n_out = 0;
+		p->stages[s].n_read = p->stages[s].n_sent = 0;
 		p->has_weight = p->has_weight || p->stages[s].weight_ns > 0;
 	}
 	for (int e = 0; e < n_edges; e++) {
@@ -212,6 +213,7 @@ void orr_pipeline_free_microbatches(struct orr_microbatches *x)
 	free(x->costs);
 	free(x->bytes);
 	free(x->gradient_bytes);
+	free(x->outputs);
 	free(x);
 }
 
@@ -235,6 +237,7 @@ void orr_pipeline_destroy(struct orr_pipeline *p)
 	free(p->edges);
 	free(p->numbers);
 	free(p->tied);
+	free(p->outputs);
 	free(p->stage_of);
 	orr_pipeline_free_microbatches(p->microbatches);
 	orr_pipeline_free_split(p->split);
@@ -462,6 +465,14 @@ int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool
 	return (gradient ? x->gradient_bytes : x->bytes)[(int64_t)(b % x->n) * p->n_edges + e];
 }
 
+int64_t orr_pipeline_output_bytes(const struct orr_pipeline *p, int number, int b)
+{
+	const struct orr_microbatches *x = p->microbatches;
+	int i = number - p->n_edges;
+
+	return x ? x->outputs[(int64_t)(b % x->n) * p->n_outputs + i] : p->outputs[i].bytes;
+}
+
 bool orr_pipeline_has_gangs(const struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++)
@@ -525,8 +536,10 @@ static uint64_t hash_microbatches(uint64_t hash, const struct orr_pipeline *p,
 				  const struct orr_microbatches *x)
 {
 	size_t n_stages = (size_t)x->n * (size_t)p->n_stages,
-	       n_edges = (size_t)x->n * (size_t)p->n_edges;
+	       n_edges = (size_t)x->n * (size_t)p->n_edges,
+	       n_outputs = (size_t)x->n * (size_t)p->n_outputs;
 
+	hash = orr_hash(hash, x->outputs, n_outputs * sizeof(*x->outputs));
 	hash = orr_hash(hash, x->costs, n_stages * sizeof(*x->costs));
 	hash = orr_hash(hash, x->bytes, n_edges * sizeof(*x->bytes));
 	return orr_hash(hash, x->gradient_bytes, n_edges * sizeof(*x->gradient_bytes));
@@ -548,6 +561,13 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 					   p->edges[e].gradient_bytes, p->edges[e].detached};
 
 		hash = orr_hash(hash, numbers, sizeof(numbers));
+	}
+	for (int i = 0; i < p->n_outputs; i++) {
+		const int64_t numbers[] = {p->outputs[i].from, p->outputs[i].bytes};
+
+		hash = orr_hash(hash, numbers, sizeof(numbers));
+		hash = orr_hash(hash, p->outputs[i].readers,
+				(size_t)p->outputs[i].n_readers * sizeof(int));
 	}
 	for (int t = 0; t < p->n_tied; t++) {
 		const int64_t numbers[] = {p->tied[t].bytes, p->tied[t].frozen};

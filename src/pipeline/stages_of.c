@@ -10,6 +10,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "microbatches.h"
+#include "outputs.h"
 #include "orrery/pipeline.h"
 #include "tied.h"
 
@@ -59,9 +60,11 @@ static void add_reader(struct orr_edge *edge, const struct orr_graph *g, int i, 
 	edge->detached = edge->detached && !orr_graph_has_gradient(g, i, k);
 }
 
-/* Every output of one stage that another reads, each once. Data comes from no stage: from -1. */
-static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_graph *g,
-			 const int *stage_of, int64_t samples, struct orr_error *err)
+/* Every output of one stage that another reads, each once: tensor[e] is the operator that makes it.
+ * Data comes from no stage: from -1. */
+static int collect_edges(struct orr_edge **out, int **tensor, int *n_edges,
+			 const struct orr_graph *g, const int *stage_of, int64_t samples,
+			 struct orr_error *err)
 {
 	int *last = malloc((size_t)g->n_operators * sizeof(*last)); /* edge that carries it; -1 */
 	struct orr_keyed *keyed = NULL;
@@ -72,7 +75,8 @@ static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_g
 	for (int i = 0; i < g->n_operators; i++)
 		most += (size_t)g->operators[i].n_inputs;
 	edges = calloc(most, sizeof(*edges));
-	if (!last || !edges)
+	*tensor = malloc(most * sizeof(**tensor));
+	if (!last || !edges || !*tensor)
 		code = orr_fail(err, ORR_E_NOMEM,
 				"partition: no memory for the edges of %d operators",
 				g->n_operators);
@@ -91,6 +95,7 @@ static int collect_edges(struct orr_edge **out, int *n_edges, const struct orr_g
 				continue;
 			if (last[x] < 0 || edges[last[x]].to != to) {
 				last[x] = n;
+				(*tensor)[n] = x;
 				edges[n++] = (struct orr_edge){.from = data ? -1 : stage_of[x],
 							       .to = to,
 							       .detached = true};
@@ -346,8 +351,9 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 {
 	struct orr_stage *stages = calloc((size_t)n_stages, sizeof(*stages));
 	struct orr_edge *edges = NULL;
+	struct orr_fanout *outputs = NULL;
 	struct orr_tied *tied = NULL;
-	int n_edges = 0, n_tied = 0, code;
+	int *tensor = NULL, n_edges = 0, n_outputs = 0, n_tied = 0, code;
 
 	if (!stages)
 		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
@@ -357,20 +363,24 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 	    (code = mark_stages(stages, g, stage_of, err)) ||
 	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
 	    (code = count_all_moved(stages, g, stage_of, samples, err)) ||
-	    (code = collect_edges(&edges, &n_edges, g, stage_of, samples, err)))
+	    (code = collect_edges(&edges, &tensor, &n_edges, g, stage_of, samples, err)) ||
+	    (code = orr_outputs_find(&outputs, &n_outputs, edges, tensor, n_edges, err)))
 		goto out;
 	if (n_edges)
 		n_edges = merge_edges(edges, n_edges, stages);
 	if ((code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err)))
 		goto out;
 	fold_inner_gradients(*out);
-	if ((code = orr_pipeline_tie(*out, tied, n_tied, err))) {
+	if ((code = orr_pipeline_tie(*out, tied, n_tied, err)) ||
+	    (code = orr_pipeline_set_outputs(*out, outputs, n_outputs, err))) {
 		orr_pipeline_destroy(*out);
 		*out = NULL;
 	}
 out:
 	free(stages);
 	free(edges);
+	free(tensor);
+	free(outputs);
 	free(tied);
 	return code;
 }

@@ -94,6 +94,19 @@ static struct orr_sent sent_beside(const struct orr_plan *plan, const struct orr
 	int from = workers[first[edge->from]], to = workers[first[edge->to]];
 	struct orr_sent sum = {0};
 
+	for (int i = 0; i < p->n_outputs; i++) { /* every edge counts them, and they move once */
+		const struct orr_fanout *x = &p->outputs[i];
+		int other = workers[first[x->from]], n_from = 0, n_to = 0;
+
+		for (int k = 0; k < x->n_readers; k++) {
+			n_from += workers[first[x->readers[k]]] == from;
+			n_to += workers[first[x->readers[k]]] == to;
+		}
+		if (other == from && n_to > 1)
+			sum.bytes -= (n_to - 1) * x->bytes;
+		if (other == to && n_from > 1)
+			sum.gradient_bytes -= (n_from - 1) * x->bytes;
+	}
 	for (int i = 0; i < p->n_edges; i++) {
 		const struct orr_edge *other = &p->edges[i];
 		int other_from = workers[first[other->from]], other_to = workers[first[other->to]];

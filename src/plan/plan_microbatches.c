@@ -1,5 +1,6 @@
 /* Microbatches that differ, in a plan's file: "microbatch_costs" has one object each, with the
- * numbers of every stage and every edge in the order of the pipeline. */
+ * numbers of every stage, every edge and every output that several stages read, in the order of the
+ * pipeline. */
 #include "plan_file.h"
 
 #include "base/json.h"
@@ -12,7 +13,7 @@ enum { N_COSTS = 5, N_SIZES = 2 };
 static json_t *microbatch_json(const struct orr_pipeline *p, int b)
 {
 	const struct orr_microbatches *x = p->microbatches;
-	json_t *stages = json_array(), *edges = json_array();
+	json_t *stages = json_array(), *edges = json_array(), *outputs = json_array();
 
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_cost *c = &x->costs[b * p->n_stages + s];
@@ -26,7 +27,10 @@ static json_t *microbatch_json(const struct orr_pipeline *p, int b)
 		orr_json_append(&edges,
 				json_pack("[II]", (json_int_t)x->bytes[b * p->n_edges + e],
 					  (json_int_t)x->gradient_bytes[b * p->n_edges + e]));
-	return json_pack("{s:o, s:o}", "stages", stages, "edges", edges);
+	for (int i = 0; i < p->n_outputs; i++)
+		orr_json_append(&outputs,
+				json_pack("[I]", (json_int_t)x->outputs[b * p->n_outputs + i]));
+	return json_pack("{s:o, s:o, s:o}", "stages", stages, "edges", edges, "outputs", outputs);
 }
 
 void orr_microbatches_json(json_t **plan, const struct orr_pipeline *p)
@@ -59,12 +63,14 @@ static bool read_row(const json_t *list, int i, int n, int64_t *numbers)
 static bool read_microbatch(struct orr_pipeline *p, int b, const json_t *from)
 {
 	const json_t *stages = json_object_get(from, "stages"),
-		     *edges = json_object_get(from, "edges");
+		     *edges = json_object_get(from, "edges"),
+		     *outputs = json_object_get(from, "outputs");
 	struct orr_microbatches *x = p->microbatches;
 	int64_t n[N_COSTS];
 
 	if (json_array_size(stages) != (size_t)p->n_stages ||
-	    json_array_size(edges) != (size_t)p->n_edges)
+	    json_array_size(edges) != (size_t)p->n_edges ||
+	    json_array_size(outputs) != (size_t)p->n_outputs) /* of none: may be absent */
 		return false;
 	for (int s = 0; s < p->n_stages; s++) {
 		if (!read_row(stages, s, N_COSTS, n))
@@ -77,6 +83,9 @@ static bool read_microbatch(struct orr_pipeline *p, int b, const json_t *from)
 		x->bytes[b * p->n_edges + e] = n[0];
 		x->gradient_bytes[b * p->n_edges + e] = n[1];
 	}
+	for (int i = 0; i < p->n_outputs; i++)
+		if (!read_row(outputs, i, 1, &x->outputs[b * p->n_outputs + i]))
+			return false;
 	return true;
 }
 

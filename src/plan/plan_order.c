@@ -239,6 +239,7 @@ int orr_pipeline_flatten(struct orr_pipeline **out, const struct orr_pipeline *p
 	(*out)->numerics = p->numerics;
 	(*out)->machine = p->machine;
 	if ((code = orr_pipeline_tie(*out, p->tied, p->n_tied, err)) ||
+	    (code = orr_pipeline_set_outputs(*out, p->outputs, p->n_outputs, err)) ||
 	    (p->microbatches && (code = orr_microbatches_copy(*out, p, err))) ||
 	    (code = orr_pipeline_set_step(*out, p->n_workers, p->n_microbatches, err))) {
 		orr_pipeline_destroy(*out);

@@ -74,6 +74,69 @@ bool orr_jobs_is_cap(const struct orr_jobs *jobs, int k, int j)
 	return from == to && orr_jobs_at(jobs, k).b != orr_jobs_at(jobs, j).b;
 }
 
+int orr_jobs_receiver(const struct orr_jobs *jobs, int j, int s, int w)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int b = p->stages[s].gather ? 0 : orr_jobs_at(jobs, j).b,
+	    end = p->stages[s].gather ? p->n_microbatches : b + 1;
+
+	for (; b < end; b++)
+		if (orr_jobs_number_at(jobs, orr_jobs_index(jobs, s, b, ORR_PASS_F), w) >= 0)
+			return orr_jobs_index(jobs, s, b, ORR_PASS_F);
+	return -1;
+}
+
+int orr_jobs_output_receiver(const struct orr_jobs *jobs, int j, int number, int w)
+{
+	const struct orr_fanout *x = &jobs->pipeline->outputs[number - jobs->pipeline->n_edges];
+	int first = -1, least = 0;
+
+	for (int i = 0; i < x->n_readers; i++) {
+		int k = orr_jobs_receiver(jobs, j, x->readers[i], w),
+		    position =
+			    k < 0 ? 0 : orr_jobs_position(jobs, k, orr_jobs_number_at(jobs, k, w));
+
+		if (k < 0 || (first >= 0 && position > least))
+			continue;
+		first = k;
+		least = position;
+	}
+	return first;
+}
+
+/* What moves over the edge from F j to worker i of k, which is not where j is; -1: nothing. */
+static int64_t sent_forward(const struct orr_jobs *jobs, int j, int k, int i)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
+	const struct orr_stage *stage = &p->stages[from.s];
+	int64_t own = orr_jobs_edge_bytes(jobs, j, k), sent = own;
+	int w = orr_jobs_worker(jobs, k, i);
+	bool shares = false, brings = false;
+
+	if (p->stages[to.s].gather && orr_jobs_receiver(jobs, j, to.s, w) != k)
+		return -1;
+	for (int n = 0; n < stage->n_sent; n++) {
+		int64_t bytes = orr_pipeline_output_bytes(p, stage->sent[n], from.b);
+
+		if (!orr_pipeline_reads(p, to.s, stage->sent[n]))
+			continue;
+		shares = true;
+		own -= bytes;
+		if (orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == k)
+			brings = true;
+		else
+			sent -= bytes;
+	}
+	return shares && !brings && !own ? -1 : sent;
+}
+
+int64_t orr_jobs_sent_bytes(const struct orr_jobs *jobs, int j, int k, int i)
+{
+	return orr_jobs_at(jobs, j).d == ORR_PASS_F ? sent_forward(jobs, j, k, i)
+						    : orr_jobs_edge_bytes(jobs, j, k);
+}
+
 int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -85,9 +148,8 @@ int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
 		return -1;
 	if (from.s == to.s)
 		return v;
-	for (int b = 0; b < to.b && from.d == ORR_PASS_F && p->stages[to.s].gather; b++)
-		if (orr_jobs_number_at(jobs, orr_jobs_index(jobs, to.s, b, to.d), w) >= 0)
-			return -1;
+	if (from.d == ORR_PASS_F && sent_forward(jobs, j, k, i) < 0)
+		return -1;
 	for (int b = 0; b < from.b && from.d != ORR_PASS_F && p->stages[from.s].gather; b++)
 		if (jobs->compute[orr_jobs_index(jobs, from.s, b, from.d)] == jobs->compute[j])
 			return -1;

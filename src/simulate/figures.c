@@ -80,7 +80,7 @@ static void count_move(struct orr_figures *f, const struct orr_jobs *jobs, int f
 		worker->recv_stash_bytes += orr_jobs_moved_bytes(jobs, from);
 	} else if (orr_jobs_at(jobs, j).d == ORR_PASS_F) {
 		worker->recv_activations++;
-		worker->recv_activation_bytes += orr_jobs_edge_bytes(jobs, from, j);
+		worker->recv_activation_bytes += orr_jobs_sent_bytes(jobs, from, j, i);
 	} else {
 		worker->recv_gradients++;
 		worker->recv_gradient_bytes += orr_jobs_edge_bytes(jobs, from, j);

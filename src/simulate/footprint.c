@@ -42,9 +42,10 @@ static int compare(const void *a, const void *b)
 }
 
 /* What job `from` makes and job `to` reads: with the one while it runs, then, with the other until
- * that has ended; on one rank there is one of it. Of jobs on several workers, bytes on each. */
+ * that has ended; on one rank there is one of it. Of jobs on several workers, bytes on each. made:
+ * what goes to another rank has not been counted with `from`. */
 static void pass_on(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
-		    int from, int to, int64_t bytes)
+		    int from, int to, int64_t bytes, bool made)
 {
 	const struct orr_jobs *jobs = t->jobs;
 
@@ -52,7 +53,7 @@ static void pass_on(struct changes *changes, const struct orr_timeline *t, const
 		int there = rank_of[orr_jobs_worker(jobs, to, i)],
 		    here = rank_of[orr_jobs_worker(jobs, from, i % orr_jobs_n_at(jobs, from))];
 
-		if (here != there)
+		if (here != there && made)
 			hold(changes, here, t->start_ns[from], t->end_ns[from], bytes);
 		hold(changes, there, here == there ? t->start_ns[from] : t->end_ns[from],
 		     t->end_ns[to], bytes);
@@ -68,7 +69,7 @@ static void pass_stash(struct changes *changes, const struct orr_timeline *t, co
 	int next = orr_jobs_next_pass(jobs, j);
 
 	if (next >= 0)
-		pass_on(changes, t, rank_of, j, next, bytes);
+		pass_on(changes, t, rank_of, j, next, bytes, true);
 	/* the backward makes the whole stash where F is recomputed; its inputs go at its end */
 	inputs = orr_jobs_stash_bytes(jobs, j - j % jobs->n_passes);
 	if (next < 0 && job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s) &&
@@ -91,6 +92,49 @@ static int last_reader(const struct orr_timeline *t, int s, int b, enum orr_pass
 	return last;
 }
 
+/* Of F of microbatch b of the stages that read an output, is that of number i the last on its rank?
+ */
+static bool is_last(const struct orr_timeline *t, const int *rank_of, const struct orr_fanout *x,
+		    int b, int i)
+{
+	const struct orr_stage *stages = t->jobs->pipeline->stages;
+	int s = x->readers[i], k = last_reader(t, s, b, ORR_PASS_F, stages[s].gather);
+
+	for (int other = 0; other < x->n_readers; other++) {
+		int l = last_reader(t, x->readers[other], b, ORR_PASS_F,
+				    stages[x->readers[other]].gather);
+
+		if (rank_of[t->jobs->compute[l]] == rank_of[t->jobs->compute[k]] &&
+		    (t->end_ns[l] > t->end_ns[k] || (t->end_ns[l] == t->end_ns[k] && other > i)))
+			return false;
+	}
+	return true;
+}
+
+/* An output that several read: every rank has it once. */
+static void pass_output(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
+			int j, int number)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	const struct orr_fanout *x = &p->outputs[number - p->n_edges];
+	int b = orr_jobs_at(jobs, j).b, here = rank_of[jobs->compute[j]];
+	bool made = true;
+
+	for (int i = 0; i < x->n_readers; i++)
+		made = made &&
+		       rank_of[jobs->compute[orr_jobs_index(jobs, x->readers[i], b, ORR_PASS_F)]] !=
+			       here;
+	for (int i = 0; i < x->n_readers; i++) {
+		int s = x->readers[i], k = last_reader(t, s, b, ORR_PASS_F, p->stages[s].gather);
+
+		if (!is_last(t, rank_of, x, b, i))
+			continue;
+		pass_on(changes, t, rank_of, j, k, orr_pipeline_output_bytes(p, number, b), made);
+		made = false;
+	}
+}
+
 static void pass_edges(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
 		       int j)
 {
@@ -101,11 +145,16 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 
 	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++) {
 		int after = orr_stage_after(p, job.s, i);
+		int64_t bytes = orr_pipeline_edge_bytes(p, stage->out[i], job.b, false);
 
+		for (int k = 0; k < stage->n_sent; k++)
+			if (orr_pipeline_reads(p, after, stage->sent[k]))
+				bytes -= orr_pipeline_output_bytes(p, stage->sent[k], job.b);
 		pass_on(changes, t, rank_of, j,
-			last_reader(t, after, job.b, job.d, p->stages[after].gather),
-			orr_pipeline_edge_bytes(p, stage->out[i], job.b, false));
+			last_reader(t, after, job.b, job.d, p->stages[after].gather), bytes, true);
 	}
+	for (int i = 0; i < stage->n_sent && job.d == ORR_PASS_F; i++)
+		pass_output(changes, t, rank_of, j, stage->sent[i]);
 	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++) {
 		int before = orr_stage_before(p, job.s, i);
 
@@ -113,8 +162,17 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 			pass_on(changes, t, rank_of, j,
 				orr_jobs_index(jobs, before, job.b,
 					       orr_jobs_first_backward(jobs, before)),
-				orr_pipeline_edge_bytes(p, stage->in[i], job.b, true));
+				orr_pipeline_edge_bytes(p, stage->in[i], job.b, true), true);
 	}
+}
+
+static size_t count_reads(const struct orr_pipeline *p)
+{
+	size_t n = 0;
+
+	for (int s = 0; s < p->n_stages; s++)
+		n += (size_t)p->stages[s].n_read;
+	return n;
 }
 
 static int add_passing(struct orr_footprint *footprint, const struct orr_timeline *t,
@@ -122,9 +180,9 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
+	size_t n_passed = 2 * (size_t)p->n_edges + count_reads(p);
 	size_t most = 4 * (size_t)jobs->most_at *
-			      ((size_t)jobs->n_jobs +
-			       2 * (size_t)p->n_edges * (size_t)p->n_microbatches) +
+			      ((size_t)jobs->n_jobs + n_passed * (size_t)p->n_microbatches) +
 		      1;
 	struct changes changes = {.at = malloc(most * sizeof(*changes.at))};
 	int64_t held = 0;

@@ -4,6 +4,7 @@
 
 #include "base/max.h"
 #include "base/sort.h"
+#include "moves.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"
@@ -115,12 +116,26 @@ static void consider_transfer(const struct search *x, struct orr_item *item, int
 	consider(item, j, i, j >= 0 ? x->t->end_ns[j] : transfer->start_ns, transfer->end_ns);
 }
 
-/* To job k, on worker w. */
-static void consider_arrivals(const struct search *x, struct orr_item *item, int k, int w)
+/* To job k, on worker w; from job j alone, unless it is -1. */
+static void consider_arrivals(const struct search *x, struct orr_item *item, int k, int w, int j)
 {
 	for (int i = x->to_job[k]; i >= 0; i = x->next[i])
-		if (x->t->transfers[i].to == w)
+		if (x->t->transfers[i].to == w && (j < 0 || x->t->transfers[i].producer == j))
 			consider_transfer(x, item, i);
+}
+
+/* What F j makes and the item reads on worker w may come with other jobs. */
+static void consider_shared(const struct search *x, struct orr_item *item, int j, int w)
+{
+	const struct orr_pipeline *p = x->jobs->pipeline;
+	int s = orr_jobs_at(x->jobs, j).s;
+
+	for (int i = 0; i < p->stages[s].n_out; i++) {
+		int to = orr_jobs_receiver(x->jobs, j, orr_stage_after(p, s, i), w);
+
+		if (to >= 0 && to != item->job && orr_moves_awaited(x->jobs, j, item->job, to, w))
+			consider_arrivals(x, item, to, w, j);
+	}
 }
 
 static void consider_end(const struct search *x, struct orr_item *item, int j)
@@ -131,21 +146,19 @@ static void consider_end(const struct search *x, struct orr_item *item, int j)
 static void find_awaited(const struct search *x, struct orr_item *item, int w)
 {
 	const struct orr_jobs *jobs = x->jobs;
-	struct orr_job job = orr_jobs_at(jobs, item->job);
 	int n = orr_jobs_predecessors(jobs, item->job, x->around);
 	int i = orr_jobs_number_at(jobs, item->job, w);
 
-	consider_arrivals(x, item, item->job, w);
-	/* one transfer of a gathered activation is for all jobs of the stage there */
-	for (int b = 0; jobs->pipeline->stages[job.s].gather && b < jobs->pipeline->n_microbatches;
-	     b++)
-		consider_arrivals(x, item, orr_jobs_index(jobs, job.s, b, job.d), w);
-	for (int k = 0; k < n; k++)
+	consider_arrivals(x, item, item->job, w, -1);
+	for (int k = 0; k < n; k++) {
 		consider_end(x, item, x->around[k]);
+		if (orr_moves_activations(jobs, x->around[k], item->job))
+			consider_shared(x, item, x->around[k], w);
+	}
 	/* a run records no transfers: what was made elsewhere while the worker was idle is on its
 	 * way until the job starts */
 	if (x->t->measured && item->from >= 0 && item->made_ns >= item->free_ns &&
-	    orr_jobs_sender(jobs, item->from, item->job, i) >= 0)
+	    orr_moves_number(jobs, item->from, item->job, i))
 		item->came_ns = item->start_ns;
 }
 

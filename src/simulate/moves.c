@@ -4,11 +4,8 @@
 
 bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k)
 {
-	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
-
-	/* F can wait for F of another stage without reading it: for room in memory */
-	return from.s != to.s && from.d == ORR_PASS_F && jobs->pipeline->stages[to.s].gather &&
-	       !orr_jobs_is_cap(jobs, j, k);
+	return orr_jobs_at(jobs, j).s != orr_jobs_at(jobs, k).s &&
+	       orr_jobs_at(jobs, j).d == ORR_PASS_F && !orr_jobs_is_cap(jobs, j, k);
 }
 
 bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k)
@@ -46,17 +43,42 @@ bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int
 				     .from = sender,
 				     .to = orr_jobs_worker(jobs, k, i),
 				     .bytes = from.s == to.s ? orr_jobs_moved_bytes(jobs, j)
-							     : orr_jobs_edge_bytes(jobs, j, k)};
+							     : orr_jobs_sent_bytes(jobs, j, k, i)};
 	return true;
 }
 
-bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int i)
+bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int to, int w)
 {
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job job = orr_jobs_at(jobs, k);
+	const struct orr_stage *stage = &p->stages[orr_jobs_at(jobs, j).s];
+	int i = orr_jobs_number_at(jobs, to, w);
+
+	if (orr_jobs_at(jobs, to).s == job.s)
+		return orr_jobs_sender(jobs, j, to, i) >= 0;
+	for (int n = 0; n < stage->n_sent; n++)
+		if (orr_pipeline_reads(p, job.s, stage->sent[n]) &&
+		    orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == to)
+			return true;
+	return false;
+}
+
+int orr_moves_number(const struct orr_jobs *jobs, int j, int k, int i)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	int w = orr_jobs_worker(jobs, k, i), s = orr_jobs_at(jobs, j).s, n = 0;
 	struct orr_transfer transfer;
 
-	return orr_moves_activations(jobs, j, k)
-		       ? orr_jobs_number_at(jobs, j, orr_jobs_worker(jobs, k, i)) < 0
-		       : orr_moves(&transfer, jobs, j, k, i);
+	if (!orr_moves_activations(jobs, j, k))
+		return orr_moves(&transfer, jobs, j, k, i);
+	if (orr_jobs_number_at(jobs, j, w) >= 0)
+		return 0;
+	for (int e = 0; e < p->stages[s].n_out; e++) {
+		int to = orr_jobs_receiver(jobs, j, orr_stage_after(p, s, e), w);
+
+		n += to >= 0 && orr_moves_awaited(jobs, j, k, to, w);
+	}
+	return n;
 }
 
 int orr_moves_count(const struct orr_jobs *jobs, int j, int k)
@@ -66,7 +88,7 @@ int orr_moves_count(const struct orr_jobs *jobs, int j, int k)
 	if (orr_moves_gradients(jobs, j, k) && first_of_sum(jobs, j) != j)
 		return 0;
 	for (int i = 0; i < orr_jobs_n_at(jobs, k); i++)
-		n += orr_moves_awaited(jobs, j, k, i);
+		n += orr_moves_number(jobs, j, k, i);
 	return n ? n : 1;
 }
 

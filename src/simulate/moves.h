@@ -1,18 +1,21 @@
 #pragma once
 /* What moves where links are not free, from a job to one that waits for it, and what that one waits
- * for. A stage that gathers reads the activations of a whole minibatch, which move to each of its
- * workers once, and sends back for each of them the sum of the gradients that its jobs have made on
- * a worker, after the last of them. */
+ * for. What F makes moves to a worker once, with the first of the jobs that read it there; a stage
+ * that gathers reads that of a whole minibatch, and sends back for each microbatch the sum of the
+ * gradients that its jobs have made on a worker, after the last of them. */
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 
-/* Is the edge from j to k one of activations, or of gradients, of a whole minibatch? */
+/* Does F k read what F j of another stage makes, or wait only for room in memory? */
 bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k);
+/* Is the edge from j to k one of gradients of a whole minibatch? */
 bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k);
 /* Does anything move to number i of k's workers at the end of j; of a sum, of its last job j? */
 bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int k, int i);
-/* Does number i of k's workers wait for a transfer of what j makes, with whichever microbatch? */
-bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int i);
+/* Does k, which reads what F j makes, wait for the transfer from j to job `to` on worker w? */
+bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int to, int w);
+/* The transfers that number i of k's workers waits for because of j; of a sum, of its last job. */
+int orr_moves_number(const struct orr_jobs *jobs, int j, int k, int i);
 /* The transfers that k waits for because of j, or 1 for its end; 0: those of another in a sum. */
 int orr_moves_count(const struct orr_jobs *jobs, int j, int k);
 

@@ -177,7 +177,7 @@ static int pass_on(struct simulation *sim, int j, int k)
 	int code = 0;
 
 	for (int i = 0; !sim->network.is_free && i < orr_jobs_n_at(jobs, k) && !code; i++) {
-		any = any || orr_moves_awaited(jobs, j, k, i);
+		any = any || orr_moves_number(jobs, j, k, i);
 		if (orr_moves(&transfer, jobs, j, k, i))
 			code = request(sim, transfer);
 	}
@@ -334,22 +334,35 @@ static int start(struct simulation *sim, int w)
 
 /* ---- the clock ---- */
 
-/* A gathered activation is for all jobs of the stage on that worker. */
-static int arrive_at(struct simulation *sim, const struct orr_transfer *transfer)
+/* Jobs of stage s, of microbatch b or if it gathers of all, that wait on worker w for the transfer
+ * from j to job `to`. */
+static int deliver_to(struct simulation *sim, int s, int j, int to, int w)
 {
 	const struct orr_jobs *jobs = sim->jobs;
-	struct orr_job to = orr_jobs_at(jobs, transfer->consumer);
-	int w = transfer->to, code = 0; /* deliver() may ask for more, which moves *transfer */
+	bool gather = jobs->pipeline->stages[s].gather;
+	int b = gather ? 0 : orr_jobs_at(jobs, j).b,
+	    end = gather ? jobs->pipeline->n_microbatches : b + 1, code = 0;
 
-	if (transfer->producer < 0 ||
-	    !orr_moves_activations(jobs, transfer->producer, transfer->consumer))
-		return deliver(sim, transfer->consumer);
-	for (int b = 0; b < jobs->pipeline->n_microbatches && !code; b++) {
-		int k = orr_jobs_index(jobs, to.s, b, to.d);
+	for (; b < end && !code; b++) {
+		int k = orr_jobs_index(jobs, s, b, ORR_PASS_F);
 
-		if (orr_jobs_number_at(jobs, k, w) >= 0)
+		if (orr_jobs_number_at(jobs, k, w) >= 0 && orr_moves_awaited(jobs, j, k, to, w))
 			code = deliver(sim, k);
 	}
+	return code;
+}
+
+/* What F makes is for all jobs there that read it. */
+static int arrive_at(struct simulation *sim, const struct orr_transfer *transfer)
+{
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+	int j = transfer->producer, to = transfer->consumer, w = transfer->to, s, code = 0;
+
+	if (j < 0 || !orr_moves_activations(sim->jobs, j, to))
+		return deliver(sim, to);
+	s = orr_jobs_at(sim->jobs, j).s;
+	for (int i = 0; i < p->stages[s].n_out && !code; i++)
+		code = deliver_to(sim, orr_stage_after(p, s, i), j, to, w);
 	return code;
 }
 

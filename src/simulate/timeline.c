@@ -6,6 +6,7 @@
 #include "base/max.h"
 #include "orrery/jobs.h"
 #include "base/sort.h"
+#include "moves.h"
 #include "schedule/versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
@@ -99,6 +100,33 @@ static int check_predecessors(const struct orr_timeline *t, int *around, struct 
 						" starts before job " JOB_FORMAT
 						", which it waits for, ends",
 						JOB(job), JOB(orr_jobs_at(t->jobs, around[i])));
+	}
+	return 0;
+}
+
+/* What F makes on another worker has come before the jobs start that read it there. */
+static int check_arrivals(const struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int i = 0; i < t->n_transfers; i++) {
+		const struct orr_transfer *x = &t->transfers[i];
+		int s = x->producer < 0 ? -1 : orr_jobs_at(jobs, x->producer).s;
+
+		for (int e = 0; x->kind == ORR_TRANSFER_ACTIVATION && e < p->stages[s].n_out; e++) {
+			int k = orr_jobs_receiver(jobs, x->producer, orr_stage_after(p, s, e),
+						  x->to);
+
+			if (k < 0 || t->start_ns[k] >= x->end_ns ||
+			    !orr_moves_awaited(jobs, x->producer, k, x->consumer, x->to))
+				continue;
+			return orr_fail(
+				err, ORR_E_RUNTIME,
+				"timeline: job " JOB_FORMAT " starts before what job " JOB_FORMAT
+				" sends its worker has come",
+				JOB(orr_jobs_at(jobs, k)), JOB(orr_jobs_at(jobs, x->producer)));
+		}
 	}
 	return 0;
 }
@@ -277,8 +305,8 @@ int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err)
 	if (!around || !keyed)
 		code = orr_fail(err, ORR_E_NOMEM, "timeline: no memory to check %d jobs",
 				t->jobs->n_jobs);
-	else if ((code = check_predecessors(t, around, err)) || (code = check_updates(t, err)) ||
-		 (code = check_overlap(t, keyed, err)))
+	else if ((code = check_predecessors(t, around, err)) || (code = check_arrivals(t, err)) ||
+		 (code = check_updates(t, err)) || (code = check_overlap(t, keyed, err)))
 		;
 	else
 		code = check_memory(t, err);

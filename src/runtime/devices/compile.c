@@ -22,8 +22,10 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 		n_layers += is_here(c, k) && !orr_operator_is_input(&g->operators[k]);
 	}
 	n_all *= (size_t)stage->n_out + 1;
-	p->in = orr_arrays_add(&p->all, (size_t)stage->n_in + 1, sizeof(*p->in));
-	p->out = orr_arrays_add(&p->all, (size_t)stage->n_out + 1, sizeof(*p->out));
+	p->n_in = stage->n_in + stage->n_read;
+	p->n_out = stage->n_out + stage->n_sent;
+	p->in = orr_arrays_add(&p->all, (size_t)p->n_in + 1, sizeof(*p->in));
+	p->out = orr_arrays_add(&p->all, (size_t)p->n_out + 1, sizeof(*p->out));
 	p->inputs = orr_arrays_add(&p->all, n_inputs + 1, sizeof(*p->inputs));
 	p->layers = orr_arrays_add(&p->all, n_layers + 1, sizeof(*p->layers));
 	p->before = orr_arrays_add(&p->all, n_moves, sizeof(*p->before));
@@ -34,8 +36,6 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 	c->places.held = orr_arrays_add(&c->all, n_moves + 1, sizeof(*c->places.held));
 	if (p->all.failed || c->all.failed)
 		return orr_no_memory(err, g->name);
-	p->n_in = stage->n_in;
-	p->n_out = stage->n_out;
 	return 0;
 }
 
@@ -90,26 +90,30 @@ static struct orr_tensor borrow(struct orr_compiler *c, int64_t width, bool half
 	return t;
 }
 
-/* What comes in: over the edges as it lies there, or copied to the stash where the backward reads
- * it; gradients go back over the same edges. */
+/* What comes in: over the edges as it lies there, outputs of several readers apart, or copied to
+ * the stash where the backward reads it; gradients go back over the same edges. */
 static void place_received(struct orr_compiler *c)
 {
 	const struct orr_graph *g = c->graph;
+	const struct orr_stage *stage = &c->pipeline->stages[c->s];
 	struct orr_program *p = c->program;
 
-	for (int e = 0; e < p->n_in; e++) {
-		const struct orr_edge *edge = &c->pipeline->edges[c->pipeline->stages[c->s].in[e]];
+	for (int e = 0; e < stage->n_in; e++) {
+		const struct orr_edge *edge = &c->pipeline->edges[stage->in[e]];
 
 		orr_compile_mark_edge(c, edge->from, c->s);
 		for (int k = 0; k < g->n_operators; k++) {
 			struct orr_note *note = &c->notes[k];
 			int64_t width = g->operators[k].width;
 			bool half = g->operators[k].half;
+			int in;
 
 			if (!note->read)
 				continue;
-			note->value = place(ORR_STORAGE_RECEIVED, &p->in[e].columns, width, half);
-			note->value.edge = e;
+			in = orr_compile_find_output(c, k, stage->read, stage->n_read);
+			in = in < 0 ? e : stage->n_in + in;
+			note->value = place(ORR_STORAGE_RECEIVED, &p->in[in].columns, width, half);
+			note->value.edge = in;
 			note->received = note->value;
 			if (note->returns) {
 				note->gradient =
@@ -167,34 +171,51 @@ static int place_data(struct orr_compiler *c, struct orr_error *err)
 	return 0;
 }
 
+static int first_reader(const struct orr_compiler *c, int output)
+{
+	return c->pipeline->outputs[output - c->pipeline->n_edges].readers[0];
+}
+
+/* What leaves in p->out[out]: it is computed there, or copied there. */
+static void place_output(struct orr_compiler *c, struct orr_note *note, int64_t width, bool half,
+			 int out, bool copies)
+{
+	struct orr_program *p = c->program;
+	struct orr_tensor to = place(ORR_STORAGE_SENT, &p->out[out].columns, width, half);
+
+	to.edge = out;
+	if (!note->value.storage)
+		note->value = to;
+	if (copies && (note->value.storage != ORR_STORAGE_SENT || note->value.edge != out))
+		p->after[p->n_after++] = (struct orr_move){note->value, to, 1.0f};
+}
+
 /* The edges out of the stage. First without copies, which lets outputs be computed where they leave
  * from; then with copies for what lies elsewhere, and a note of what gradients come back. */
 static void place_sent(struct orr_compiler *c, bool copies)
 {
+	const struct orr_stage *stage = &c->pipeline->stages[c->s];
 	struct orr_program *p = c->program;
 
-	for (int e = 0; e < p->n_out; e++) {
-		const struct orr_edge *edge = &c->pipeline->edges[c->pipeline->stages[c->s].out[e]];
+	memset(p->out, 0, (size_t)p->n_out * sizeof(*p->out));
+	for (int e = 0; e < stage->n_out; e++) {
+		const struct orr_edge *edge = &c->pipeline->edges[stage->out[e]];
 
-		p->out[e] = (struct orr_program_edge){0};
 		orr_compile_mark_edge(c, c->s, edge->to);
 		for (int k = 0; k < c->graph->n_operators; k++) {
 			struct orr_note *note = &c->notes[k];
 			int64_t width = c->graph->operators[k].width;
 			bool half = c->graph->operators[k].half;
 			struct orr_tensor to;
+			int out;
 
 			if (!note->read)
 				continue;
-			to = place(ORR_STORAGE_SENT, &p->out[e].columns, width, half);
-			to.edge = e;
-			if (!note->value.storage)
-				note->value = to;
-			if (!copies)
-				continue;
-			if (note->value.storage != ORR_STORAGE_SENT || note->value.edge != e)
-				p->after[p->n_after++] = (struct orr_move){note->value, to, 1.0f};
-			if (!note->returns)
+			out = orr_compile_find_output(c, k, stage->sent, stage->n_sent);
+			if (out < 0 || first_reader(c, stage->sent[out]) == edge->to)
+				place_output(c, note, width, half, out < 0 ? e : stage->n_out + out,
+					     copies);
+			if (!copies || !note->returns)
 				continue;
 			to = place(ORR_STORAGE_RECEIVED, &p->out[e].gradients, width, half);
 			to.edge = e;

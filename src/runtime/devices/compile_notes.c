@@ -155,3 +155,32 @@ void orr_compile_mark_edge(struct orr_compiler *c, int from, int to)
 				note->reader = k;
 		}
 }
+
+/* Does stage s read what operator k makes? */
+static bool is_read_by(const struct orr_compiler *c, int k, int s)
+{
+	const struct orr_graph *g = c->graph;
+
+	for (int j = k + 1; j < g->n_operators; j++)
+		for (int i = 0; i < g->operators[j].n_inputs && c->pipeline->stage_of[j] == s; i++)
+			if (g->operators[j].inputs[i] == k)
+				return true;
+	return false;
+}
+
+int orr_compile_find_output(const struct orr_compiler *c, int k, const int *outputs, int n)
+{
+	const struct orr_pipeline *p = c->pipeline;
+	int from = p->stage_of[k];
+
+	for (int i = 0; i < n; i++) {
+		const struct orr_fanout *x = &p->outputs[outputs[i] - p->n_edges];
+		bool carries = x->from == from;
+
+		for (int s = from + 1; s < p->n_stages && carries; s++)
+			carries = is_read_by(c, k, s) == orr_pipeline_reads(p, s, outputs[i]);
+		if (carries)
+			return i;
+	}
+	return -1;
+}

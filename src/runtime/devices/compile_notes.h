@@ -90,3 +90,6 @@ int orr_compile_study(struct orr_compiler *c, struct orr_error *err);
 /* Mark the outputs of stage `from` that stage `to` reads. Gradients go back as the pipeline says:
  * zeros where nothing before has parameters. */
 void orr_compile_mark_edge(struct orr_compiler *c, int from, int to);
+/* Which of n outputs of several readers, by their numbers, carries what operator k makes; -1: none.
+ */
+int orr_compile_find_output(const struct orr_compiler *c, int k, const int *outputs, int n);

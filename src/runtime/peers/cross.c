@@ -46,7 +46,7 @@ static void number_tags(struct orr_cross *cross)
 	int64_t edges = (int64_t)p->n_edges * p->n_microbatches;
 	int64_t n_updates = (int64_t)cross->data->n_owned * work->n_updates;
 	const int64_t n_tags[ORR_TAGS] = {
-		[ORR_TRANSFER_ACTIVATION] = edges,
+		[ORR_TRANSFER_ACTIVATION] = edges + (int64_t)p->n_outputs * p->n_microbatches,
 		[ORR_TRANSFER_GRADIENT] = edges,
 		[ORR_TRANSFER_STASH] = stages,
 		[ORR_TAG_LEFT] = stages,
@@ -173,15 +173,41 @@ static int visit_edge(const struct orr_work *work, int s, int b, int i,
 		{ORR_TRANSFER_ACTIVATION, at, floats, f, reader, f, taker},
 		{ORR_TRANSFER_GRADIENT, at, gradients, back, first, sender, first},
 	};
-	int code = visit(user, &moves[0]);
+	int code = floats ? visit(user, &moves[0]) : 0;
 
 	return code || !gradients ? code : visit(user, &moves[1]);
+}
+
+/* An output of several readers, by its number, to every rank of theirs once. */
+static int visit_output(const struct orr_work *work, int s, int b, int number, int64_t floats,
+			int (*visit)(void *user, const struct orr_handover *h), void *user)
+{
+	const struct orr_jobs *jobs = work->jobs;
+	const struct orr_fanout *x = &work->pipeline->outputs[number - work->pipeline->n_edges];
+	int f = orr_jobs_index(jobs, s, b, ORR_PASS_F), code = 0;
+
+	for (int i = 0; i < x->n_readers && !code; i++) {
+		int reader = orr_jobs_index(jobs, x->readers[i], b, ORR_PASS_F), k = 0, taker;
+
+		while (orr_work_rank(work, orr_jobs_index(jobs, x->readers[k], b, ORR_PASS_F)) !=
+		       orr_work_rank(work, reader))
+			k++;
+		taker = work->first_reader[orr_work_output_at(work, number, b)];
+		if (k == i)
+			code = visit(user,
+				     &(struct orr_handover){
+					     ORR_TRANSFER_ACTIVATION,
+					     orr_work_edge_at(work, number, b), floats, f, reader,
+					     f, orr_work_computes(work, reader) ? taker : reader});
+	}
+	return code;
 }
 
 int orr_cross_visit(const struct orr_work *work, int s, int b,
 		    int (*visit)(void *user, const struct orr_handover *h), void *user)
 {
 	const struct orr_jobs *jobs = work->jobs;
+	const struct orr_stage *stage = &work->pipeline->stages[s];
 	const struct orr_program *program = work->programs[s];
 	int64_t n = orr_work_samples(work, b), left = orr_program_left_floats(program, n, true);
 	int f = orr_jobs_index(jobs, s, b, ORR_PASS_F), code = 0;
@@ -201,8 +227,11 @@ int orr_cross_visit(const struct orr_work *work, int s, int b,
 	if (there[2])
 		moves[2].from = moves[2].sender =
 			orr_jobs_index(jobs, s, b - jobs->cap[s], orr_jobs_last_pass(jobs, s));
-	for (int i = 0; i < work->pipeline->stages[s].n_out && !code; i++)
+	for (int i = 0; i < stage->n_out && !code; i++)
 		code = visit_edge(work, s, b, i, visit, user);
+	for (int i = 0; i < stage->n_sent && !code; i++)
+		code = visit_output(work, s, b, stage->sent[i],
+				    n * program->out[stage->n_out + i].columns, visit, user);
 	for (int k = 0; k < 3 && !code; k++)
 		code = there[k] ? visit(user, &moves[k]) : 0;
 	return code;
@@ -230,8 +259,11 @@ static int find_crossings(struct orr_cross *cross, struct orr_error *err)
 	const struct orr_work *work = cross->work;
 	const struct orr_pipeline *p = work->pipeline;
 	size_t n_jobs = (size_t)work->jobs->n_jobs;
-	size_t n = (2 * (size_t)p->n_edges + 3 * (size_t)p->n_stages) * (size_t)p->n_microbatches;
+	size_t n = 2 * (size_t)p->n_edges + 3 * (size_t)p->n_stages;
 
+	for (int i = 0; i < p->n_outputs; i++)
+		n += (size_t)p->outputs[i].n_readers;
+	n *= (size_t)p->n_microbatches;
 	cross->crossings = orr_arrays_add(work->arrays, n, sizeof(*cross->crossings));
 	cross->takes = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->takes));
 	cross->sends = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->sends));
@@ -325,7 +357,19 @@ void orr_cross_receive(struct orr_cross *cross, int slot, int j)
 	}
 }
 
-/* What it leaves for other ranks has no more readers here. */
+/* Are there more messages of what c carries, or readers of it here? Those of one handle follow one
+ * another. */
+static bool is_kept(const struct orr_cross *cross, const struct orr_crossing *c)
+{
+	const struct orr_crossing *next = c->next < 0 ? NULL : &cross->crossings[c->next];
+	const struct orr_work *work = cross->work;
+	int64_t at = c->at - orr_work_edge_at(work, work->pipeline->n_edges, 0);
+
+	return c->tag == ORR_TRANSFER_ACTIVATION && at >= 0 &&
+	       (work->first_reader[at] >= 0 || (next && next->tag == c->tag && next->at == c->at));
+}
+
+/* What it leaves for other ranks alone has no more readers here. */
 void orr_cross_send(struct orr_cross *cross, int slot, int j)
 {
 	const struct orr_data *data = cross->data;
@@ -334,7 +378,8 @@ void orr_cross_send(struct orr_cross *cross, int slot, int j)
 	for (int i = cross->sends[j]; i >= 0; i = c->next) {
 		c = &cross->crossings[i];
 		pass(cross, slot, c, c->reader, handle_of(data, c), true);
-		orr_data_drop(data, handle_of(data, c));
+		if (!is_kept(cross, c))
+			orr_data_drop(data, handle_of(data, c));
 	}
 	if (orr_work_makes_gradient(cross->work, j))
 		send_partial(cross, slot, j);

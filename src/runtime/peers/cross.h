@@ -54,8 +54,8 @@ struct orr_cross {
 	struct orr_credits arriving, leaving; /* parameters, and weight gradients for others */
 	struct orr_incoming *incoming;        /* [n_owned] */
 	int most_owners;                      /* of a stage */
-	/* [2 * n_edges * n_microbatches + 3 * n_stages * n_microbatches] of those, and the first
-	 * that a job takes and sends, [n_jobs], or -1 */
+	/* [n_microbatches * (2 * n_edges + 3 * n_stages and the readers of outputs)] of those, and
+	 * the first that a job takes and sends, [n_jobs], or -1 */
 	struct orr_crossing *crossings;
 	int n_crossings, *takes, *sends;
 	int64_t step;                        /* or round, that is being submitted: for priorities */

@@ -18,7 +18,7 @@
 struct block {
 	struct orr_flight flight;
 	struct orr_task *tasks;      /* [n_stages] */
-	starpu_data_handle_t *edges; /* [n_edges] NULL: between stages of other ranks */
+	starpu_data_handle_t *edges; /* [n_sent()] NULL: between stages of other ranks */
 	starpu_data_handle_t *data;  /* [n_stages] columns that a stage reads */
 };
 
@@ -71,14 +71,44 @@ static bool may_be_here(const struct orr_work *work, int s)
 
 /* ---- memory ---- */
 
-/* Floats of edge i out of stage s in a block, where it begins or ends here; -1: it does not. */
+/* Edges, and outputs with several readers, which follow them. */
+static int n_sent(const struct orr_pipeline *p)
+{
+	return p->n_edges + p->n_outputs;
+}
+
+/* The stages that read what has this number. */
+static int readers_of(const struct orr_pipeline *p, int number, const int **readers)
+{
+	bool shared = number >= p->n_edges;
+
+	*readers = shared ? p->outputs[number - p->n_edges].readers : &p->edges[number].to;
+	return shared ? p->outputs[number - p->n_edges].n_readers : 1;
+}
+
+/* Of them the first or the last that rank has of block c; -1: none. */
+static int reader_at(const struct orr_work *work, int number, int c, int rank, bool last)
+{
+	const int *readers;
+	int n = readers_of(work->pipeline, number, &readers), found = -1;
+
+	for (int i = 0; i < n && (last || found < 0); i++)
+		if (rank_of(work, readers[i], c) == rank)
+			found = readers[i];
+	return found;
+}
+
+/* Floats of out-edge i of stage s in a block, where it begins or ends here; 0: it does not. */
 static int64_t edge_floats(const struct evaluation *x, int s, int i)
 {
 	const struct orr_work *work = &x->run->work;
+	const int *readers;
+	int n = readers_of(work->pipeline, orr_stage_sent(&work->pipeline->stages[s], i), &readers);
+	bool here = may_be_here(work, s);
 
-	if (!may_be_here(work, s) && !may_be_here(work, orr_stage_after(work->pipeline, s, i)))
-		return -1;
-	return x->at_once * work->programs[s]->out[i].columns;
+	for (int k = 0; k < n; k++)
+		here = here || may_be_here(work, readers[k]);
+	return here ? x->at_once * work->programs[s]->out[i].columns : 0;
 }
 
 /* As many as keep all workers busy and fit. */
@@ -89,7 +119,7 @@ static int find_window(const struct evaluation *x)
 
 	for (int s = 0; s < p->n_stages; s++) {
 		floats += orr_program_data_columns(x->run->work.programs[s]) * x->at_once;
-		for (int i = 0; i < p->stages[s].n_out; i++)
+		for (int i = 0; i < x->run->work.programs[s]->n_out; i++)
 			floats += x->at_once * x->run->work.programs[s]->out[i].columns;
 	}
 	n = larger(smaller(n, MOST_BYTES / (int64_t)sizeof(float) / floats), 2);
@@ -99,15 +129,16 @@ static int find_window(const struct evaluation *x)
 static int make_edges(const struct evaluation *x, struct block *block, struct orr_error *err)
 {
 	const struct orr_pipeline *p = x->run->work.pipeline;
-	int code = orr_data_make_handles(&block->edges, (size_t)p->n_edges + 1, err);
+	int code = orr_data_make_handles(&block->edges, (size_t)n_sent(p) + 1, err);
 
 	for (int s = 0; s < p->n_stages; s++)
-		for (int i = 0; i < p->stages[s].n_out && !code; i++) {
+		for (int i = 0; i < x->run->work.programs[s]->n_out && !code; i++) {
 			int64_t floats = edge_floats(x, s, i);
 
-			if (floats >= 0)
-				code = orr_data_make_loose(&block->edges[p->stages[s].out[i]],
-							   floats, err);
+			if (floats)
+				code = orr_data_make_loose(
+					&block->edges[orr_stage_sent(&p->stages[s], i)], floats,
+					err);
 		}
 	return code;
 }
@@ -144,7 +175,7 @@ static void block_fini(const struct evaluation *x, struct block *block)
 {
 	const struct orr_pipeline *p = x->run->work.pipeline;
 
-	orr_data_forget_handles(block->edges, (size_t)p->n_edges + 1);
+	orr_data_forget_handles(block->edges, (size_t)n_sent(p) + 1);
 	orr_data_forget_handles(block->data, (size_t)p->n_stages);
 }
 
@@ -231,7 +262,7 @@ static void evaluation_fini(struct evaluation *x)
 /* Its last reader has been submitted. */
 static void drop(const struct evaluation *x, starpu_data_handle_t handle)
 {
-	if (!x->run->work.fault->code)
+	if (handle && !x->run->work.fault->code)
 		starpu_data_invalidate_submit(handle);
 }
 
@@ -246,37 +277,41 @@ static struct orr_message message_of(const struct evaluation *x, const struct bl
 		.kind = ORR_RANKS_ORDER, /* the report counts those of training */
 		.other = other,
 		.tag = work->window * x->run->cross.n_tags +
-		       (block - x->blocks) * work->pipeline->n_edges + e,
+		       (block - x->blocks) * n_sent(work->pipeline) + e,
 		.waits = true,
 	};
 }
 
+/* What comes from another rank, with the first that reads it here. */
 static void receive_edges(const struct evaluation *x, const struct block *block, int s, int c)
 {
 	const struct orr_work *work = &x->run->work;
 	const struct orr_pipeline *p = work->pipeline;
 
-	for (int i = 0; i < p->stages[s].n_in; i++) {
-		int from = rank_of(work, orr_stage_before(p, s, i), c);
+	for (int i = 0; i < work->programs[s]->n_in; i++) {
+		int e = orr_stage_received(&p->stages[s], i);
+		int maker = e < p->n_edges ? p->edges[e].from : p->outputs[e - p->n_edges].from;
+		int from = rank_of(work, maker, c);
 
-		if (from != work->rank)
-			orr_message_pass(work, message_of(x, block, p->stages[s].in[i], from),
-					 false);
+		if (from != work->rank && block->edges[e] &&
+		    reader_at(work, e, c, work->rank, false) == s)
+			orr_message_pass(work, message_of(x, block, e, from), false);
 	}
 }
 
+/* To every other rank that reads it; what none reads here is dropped. */
 static void send_edges(const struct evaluation *x, const struct block *block, int s, int c)
 {
 	const struct orr_work *work = &x->run->work;
-	const struct orr_pipeline *p = work->pipeline;
 
-	for (int i = 0; i < p->stages[s].n_out; i++) {
-		int e = p->stages[s].out[i], to = rank_of(work, orr_stage_after(p, s, i), c);
+	for (int i = 0; i < work->programs[s]->n_out; i++) {
+		int e = orr_stage_sent(&work->pipeline->stages[s], i);
 
-		if (to == work->rank)
-			continue;
-		orr_message_pass(work, message_of(x, block, e, to), true);
-		drop(x, block->edges[e]);
+		for (int to = 0; to < work->n_ranks && block->edges[e]; to++)
+			if (to != work->rank && reader_at(work, e, c, to, false) >= 0)
+				orr_message_pass(work, message_of(x, block, e, to), true);
+		if (reader_at(work, e, c, work->rank, false) < 0)
+			drop(x, block->edges[e]);
 	}
 }
 
@@ -317,6 +352,7 @@ static void submit_stage(const struct evaluation *x, struct block *block, int s,
 	struct orr_run *run = x->run;
 	const struct orr_stage *stage = &run->work.pipeline->stages[s];
 	struct orr_submitter *submitter = &run->submitter;
+	int n_in = run->work.programs[s]->n_in, n_out = run->work.programs[s]->n_out;
 
 	lay_out(x, block, s, c, n);
 	receive_edges(x, block, s, c);
@@ -326,13 +362,15 @@ static void submit_stage(const struct evaluation *x, struct block *block, int s,
 			     run->data.owned[owner_of(&run->work, s, c)].parameters.handle,
 			     STARPU_R);
 	orr_task_add(submitter, block->data[s], STARPU_R);
-	for (int i = 0; i < stage->n_in; i++)
-		orr_task_add(submitter, block->edges[stage->in[i]], STARPU_R);
-	for (int i = 0; i < stage->n_out; i++)
-		orr_task_add(submitter, block->edges[stage->out[i]], STARPU_W);
+	for (int i = 0; i < n_in; i++)
+		orr_task_add(submitter, block->edges[orr_stage_received(stage, i)], STARPU_R);
+	for (int i = 0; i < n_out; i++)
+		orr_task_add(submitter, block->edges[orr_stage_sent(stage, i)], STARPU_W);
 	orr_task_submit(submitter, &block->tasks[s], ORR_CODELET_FORWARD);
-	for (int i = 0; i < stage->n_in; i++)
-		drop(x, block->edges[stage->in[i]]);
+	for (int i = 0; i < n_in; i++)
+		if (reader_at(&run->work, orr_stage_received(stage, i), c, run->work.rank, true) ==
+		    s)
+			drop(x, block->edges[orr_stage_received(stage, i)]);
 	send_edges(x, block, s, c);
 }
 

@@ -156,7 +156,6 @@ static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 	int64_t most = sizes.most_samples, n = 0;
 
 	for (int s = 0; s < work->pipeline->n_stages; s++) {
-		const struct orr_stage *stage = &work->pipeline->stages[s];
 		const struct orr_program *program = work->programs[s];
 
 		sizes.scratch = larger(sizes.scratch, orr_program_scratch_floats(program, most));
@@ -166,8 +165,9 @@ static struct orr_workspace_sizes find_sizes(const struct orr_work *work,
 				larger(sizes.stash, orr_program_stash_floats(program, most, false));
 			sizes.again = larger(sizes.again, orr_program_again_floats(program, most));
 		}
-		n = larger(n, larger(larger(stage->n_in * orr_work_n_read(work, s), stage->n_out),
-				     orr_work_replicas(work, s)));
+		n = larger(n,
+			   larger(larger(program->n_in * orr_work_n_read(work, s), program->n_out),
+				  orr_work_replicas(work, s)));
 	}
 	sizes.n_pointers = (int)n;
 	return sizes;

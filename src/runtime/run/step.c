@@ -88,13 +88,15 @@ static void add_inputs(struct orr_run *run, int s, int b)
 	const struct orr_stage *stage = &run->work.pipeline->stages[s];
 	int n = orr_work_n_read(&run->work, s);
 
-	for (int i = 0; i < stage->n_in; i++)
-		for (int k = 0; k < n; k++)
-			add_edges(run, run->data.activation, &stage->in[i], 1, n > 1 ? k : b,
-				  STARPU_R);
+	for (int i = 0; i < stage->n_in + stage->n_read; i++)
+		for (int k = 0; k < n; k++) {
+			int number = orr_stage_received(stage, i);
+
+			add_edges(run, run->data.activation, &number, 1, n > 1 ? k : b, STARPU_R);
+		}
 }
 
-/* What is gathered goes with its last reader. */
+/* What is gathered, or has several readers, goes with the last of them here. */
 static void drop_inputs(const struct orr_data *data, int j)
 {
 	const struct orr_work *work = data->work;
@@ -106,6 +108,12 @@ static void drop_inputs(const struct orr_data *data, int j)
 	for (int b = 0;
 	     stage->gather && orr_work_is_last(work, j) && b < work->pipeline->n_microbatches; b++)
 		drop_edges(data, data->activation, stage->in, stage->n_in, b);
+	for (int i = 0, n = orr_work_n_read(work, job.s); i < stage->n_read * n; i++) {
+		int b = n > 1 ? i % n : job.b;
+
+		if (work->last_reader[orr_work_output_at(work, stage->read[i / n], b)] == j)
+			drop_edges(data, data->activation, &stage->read[i / n], 1, b);
+	}
 }
 
 static void submit_forward(struct orr_run *run, struct orr_slot *slot, int j)
@@ -123,6 +131,7 @@ static void submit_forward(struct orr_run *run, struct orr_slot *slot, int j)
 	orr_task_add(submitter, slot->samples.block[at], STARPU_R);
 	add_inputs(run, s, b);
 	add_edges(run, data->activation, stage->out, stage->n_out, b, STARPU_W);
+	add_edges(run, data->activation, stage->sent, stage->n_sent, b, STARPU_W);
 	orr_task_add(submitter, data->stash[at], STARPU_W);
 	if (cap)
 		orr_task_add(submitter, data->token[orr_work_at(work, s, b % cap)], STARPU_W);

@@ -318,7 +318,7 @@ static int make_edges(struct orr_data *data, int s, int b, struct orr_error *err
 		int64_t floats = orr_work_samples(work, b) * work->programs[s]->out[i].columns;
 		int to = orr_stage_after(work->pipeline, s, i);
 
-		if (is_here(work, s, b, ORR_PASS_F) || is_here(work, to, b, ORR_PASS_F))
+		if (floats && (is_here(work, s, b, ORR_PASS_F) || is_here(work, to, b, ORR_PASS_F)))
 			code = orr_data_make_temporary(data, &data->activation[e], floats, err);
 		floats = orr_work_samples(work, b) * work->programs[s]->out[i].gradients;
 		if (!code && floats &&
@@ -326,6 +326,14 @@ static int make_edges(struct orr_data *data, int s, int b, struct orr_error *err
 		     is_here(work, to, b, ORR_PASS_B)))
 			code = orr_data_make_temporary(data, &data->gradient[e], floats, err);
 	}
+	for (int i = 0; !code && i < stage->n_sent; i++)
+		if (is_here(work, s, b, ORR_PASS_F) ||
+		    work->first_reader[orr_work_output_at(work, stage->sent[i], b)] >= 0)
+			code = orr_data_make_temporary(
+				data, &data->activation[orr_work_edge_at(work, stage->sent[i], b)],
+				orr_work_samples(work, b) *
+					work->programs[s]->out[stage->n_out + i].columns,
+				err);
 	return code;
 }
 
@@ -376,11 +384,18 @@ static void find_lists(struct orr_data *data, struct list lists[N_LISTS])
 	const struct orr_work *work = data->work;
 	size_t stages = (size_t)orr_work_at(work, work->pipeline->n_stages, 0);
 	size_t edges = (size_t)orr_work_edge_at(work, work->pipeline->n_edges, 0);
+	size_t activations = edges + (size_t)orr_work_edge_at(work, work->pipeline->n_outputs, 0);
 	size_t jobs = (size_t)work->jobs->n_jobs;
 	const struct list all[N_LISTS] = {
-		{&data->activation, edges}, {&data->gradient, edges}, {&data->stash, stages},
-		{&data->left, stages},      {&data->partial, stages}, {&data->token, stages},
-		{&data->gate, stages},      {&data->ended, jobs},     {&data->fetched, jobs},
+		{&data->activation, activations},
+		{&data->gradient, edges},
+		{&data->stash, stages},
+		{&data->left, stages},
+		{&data->partial, stages},
+		{&data->token, stages},
+		{&data->gate, stages},
+		{&data->ended, jobs},
+		{&data->fetched, jobs},
 	};
 
 	memcpy(lists, all, sizeof(all));

@@ -53,7 +53,8 @@ struct orr_data {
 	struct orr_owned *owned;
 	int n_owned, n_updates;
 	int *owned_of; /* [n_jobs] whose parameters the job takes */
-	/* [n_edges * n_microbatches]; gradient: NULL where none flows back */
+	/* [n_edges * n_microbatches], and of activations behind them outputs with several readers,
+	 * which no edge carries then; NULL: nothing moves there, or none flows back */
 	starpu_data_handle_t *activation, *gradient;
 	/* [n_stages * n_microbatches] */
 	starpu_data_handle_t *stash;   /* the inputs alone where F is recomputed; NULL without a

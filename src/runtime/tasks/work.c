@@ -11,6 +11,7 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 {
 	const struct orr_pipeline *p = work->pipeline;
 	size_t n = (size_t)p->n_stages * (size_t)work->jobs->n_passes;
+	size_t n_outputs = (size_t)p->n_outputs * (size_t)p->n_microbatches;
 	struct orr_arrays *all = work->arrays = calloc(1, sizeof(*all));
 
 	if (!all)
@@ -18,6 +19,8 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 	work->fault = orr_arrays_add(all, 1, sizeof(*work->fault));
 	work->first_of = orr_arrays_add(all, n, sizeof(*work->first_of));
 	work->last_of = orr_arrays_add(all, n, sizeof(*work->last_of));
+	work->first_reader = orr_arrays_add(all, n_outputs + 1, sizeof(*work->first_reader));
+	work->last_reader = orr_arrays_add(all, n_outputs + 1, sizeof(*work->last_reader));
 	work->programs = orr_arrays_add(all, (size_t)p->n_stages, sizeof(struct orr_program *));
 	work->sequence = orr_arrays_add(all, (size_t)work->jobs->n_jobs, sizeof(int));
 	work->n_readers = orr_arrays_add(all, (size_t)p->n_stages, sizeof(int));
@@ -27,7 +30,25 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 		return orr_no_memory(err, "run");
 	for (size_t i = 0; i < n; i++)
 		work->first_of[i] = work->last_of[i] = -1;
+	for (size_t i = 0; i < n_outputs; i++)
+		work->first_reader[i] = work->last_reader[i] = -1;
 	return 0;
+}
+
+/* F j, computed here, reads outputs that others may read here, too. */
+static void note_reads(struct orr_work *work, int j)
+{
+	struct orr_job job = orr_jobs_at(work->jobs, j);
+	const struct orr_stage *stage = &work->pipeline->stages[job.s];
+	int n = orr_work_n_read(work, job.s);
+
+	for (int i = 0; i < stage->n_read * n; i++) {
+		int64_t at = orr_work_output_at(work, stage->read[i / n], n > 1 ? i % n : job.b);
+
+		work->last_reader[at] = j;
+		if (work->first_reader[at] < 0)
+			work->first_reader[at] = j;
+	}
 }
 
 /* Of the order of all jobs, those that concern this rank. */
@@ -47,6 +68,8 @@ static void select_jobs(struct orr_work *work)
 			work->last_of[j % n_passes] = j;
 			if (work->first_of[j % n_passes] < 0)
 				work->first_of[j % n_passes] = j;
+			if (orr_jobs_at(jobs, j).d == ORR_PASS_F)
+				note_reads(work, j);
 		}
 		if (owns || orr_work_computes(work, j))
 			work->sequence[work->n_sequence++] = j;

@@ -37,6 +37,8 @@ struct orr_work {
 	/* [n_stages * n_passes] of the jobs of a stage and pass that are computed here the one that
 	 * is submitted first, and last; -1: none is */
 	int *first_of, *last_of;
+	/* [n_outputs * n_microbatches] the same of jobs that read an output of several readers */
+	int *first_reader, *last_reader;
 	int n_updates; /* of a stage in a step or round, at most; 1 with a flush */
 	int window;    /* steps in flight: the next one is submitted while this one runs */
 };
@@ -93,6 +95,11 @@ static inline bool orr_work_is_last(const struct orr_work *work, int j)
 {
 	return work->last_of[j % (work->pipeline->n_stages * work->jobs->n_passes)] == j;
 }
+/* Where an output of several readers, by its number, is in first_reader and last_reader. */
+static inline int64_t orr_work_output_at(const struct orr_work *work, int number, int b)
+{
+	return (int64_t)(number - work->pipeline->n_edges) * work->pipeline->n_microbatches + b;
+}
 /* Microbatches whose activations F of stage s reads. */
 static inline int orr_work_n_read(const struct orr_work *work, int s)
 {
@@ -145,7 +152,7 @@ static inline int orr_work_loss_at(const struct orr_work *work, int l, int b)
 {
 	return b * work->n_losses + l;
 }
-/* That of an edge and a microbatch. */
+/* That of an edge, or of an output with several readers, and a microbatch. */
 static inline int64_t orr_work_edge_at(const struct orr_work *work, int e, int b)
 {
 	return (int64_t)e * work->pipeline->n_microbatches + b;
