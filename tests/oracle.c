@@ -13,6 +13,7 @@ struct message {
 	int64_t asked, n, bytes;
 	int64_t free, arrival; /* -1: has not started */
 	bool left, arrived;
+	unsigned pieces; /* of an activation: outputs, and 1 << ORACLE_OUTPUTS: all else */
 };
 
 struct state {
@@ -26,8 +27,8 @@ struct state {
 	int n_messages;
 	int gradients[ORACLE_STAGES];                /* that are not yet with their owner */
 	int unsummed[ORACLE_STAGES][ORACLE_WORKERS]; /* Bs that a worker has yet to add up */
-	/* asked for, or there: what a job makes, at a worker, for a stage that gathers */
-	bool asked[ORACLE_JOBS][ORACLE_WORKERS][ORACLE_STAGES];
+	/* of what F makes, at a worker: pieces that are there for a stage; outputs are for all */
+	unsigned came[ORACLE_JOBS][ORACLE_WORKERS][ORACLE_STAGES];
 	int sums[ORACLE_STAGES]; /* that its update waits for */
 	/* the job of its worker whose parameters, or gradient, have to be gone before it has a
 	 * place for its own; -1: none */
@@ -298,7 +299,7 @@ static void ask(struct state *x, enum what what, int producer, int consumer, int
 			      x->now,   consumer < 0 ? INT64_MAX : t->n[consumer],
 			      bytes,    -1,
 			      -1,       false,
-			      false};
+			      false,    0};
 }
 
 static void fetch(struct state *x, int j)
@@ -380,7 +381,7 @@ static void deliver_gradient(struct state *x, int j)
 }
 
 /* From job j to the workers of k that are not in j: how many messages? */
-static int send(struct state *x, enum what what, int j, int k, int64_t bytes, bool once)
+static int send(struct state *x, enum what what, int j, int k, int64_t bytes)
 {
 	const struct oracle_step *t = x->step;
 	int n = 0, o = stage_of(t, k);
@@ -391,12 +392,89 @@ static int send(struct state *x, enum what what, int j, int k, int64_t bytes, bo
 		if (is_on(t, j, w))
 			continue;
 		n++;
-		if (once && x->asked[j][w][o])
-			continue;
-		x->asked[j][w][o] = once;
-		ask(x, what, j, k, oracle_worker(t, j, i % t->n_at[stage_of(t, j)]), w, bytes);
+		if (what != ACTIVATION)
+			ask(x, what, j, k, oracle_worker(t, j, i % t->n_at[stage_of(t, j)]), w,
+			    bytes);
 	}
 	return n;
+}
+
+/* What stage o reads of stage s: outputs, and all else. */
+static unsigned pieces_of(const struct oracle_step *t, int s, int o, int b)
+{
+	unsigned pieces = 0;
+	int64_t rest = t->bytes[b][s][o];
+
+	for (int u = 0; u < t->n_outputs; u++)
+		if (t->maker[u] == s && t->reads[u][o]) {
+			pieces |= 1u << u;
+			rest -= t->output[b][u];
+		}
+	return rest || !pieces ? pieces | 1u << ORACLE_OUTPUTS : pieces;
+}
+
+static int64_t weigh(const struct oracle_step *t, int s, int o, int b, unsigned pieces)
+{
+	int64_t bytes = 0, rest = t->bytes[b][s][o];
+
+	for (int u = 0; u < t->n_outputs; u++) {
+		if (t->maker[u] != s || !t->reads[u][o])
+			continue;
+		rest -= t->output[b][u];
+		bytes += pieces >> u & 1 ? t->output[b][u] : 0;
+	}
+	return bytes + (pieces >> ORACLE_OUTPUTS & 1 ? rest : 0);
+}
+
+/* The job for which F j sends stage o something at worker w; -1: none is there. */
+static int reader_at(const struct oracle_step *t, int j, int o, int w)
+{
+	for (int b = 0; b < t->n_microbatches; b++)
+		if (t->edge[stage_of(t, j)][o] && (b == microbatch_of(t, j) || t->gather[o]) &&
+		    is_on(t, job(t, o, b, 0), w))
+			return job(t, o, b, 0);
+	return -1;
+}
+
+/* F j has ended: to worker w each piece with the reader of lowest n. visit is told what goes. */
+static void send_to(const struct oracle_step *t, int j, int w, void *user,
+		    void (*visit)(void *user, int j, int k, int w, unsigned pieces))
+{
+	unsigned sent = 0;
+	bool done[ORACLE_STAGES] = {false};
+
+	for (int turn = 0; turn < t->n_stages; turn++) {
+		unsigned pieces;
+		int best = -1;
+
+		for (int o = 0; o < t->n_stages; o++) {
+			int k = done[o] ? -1 : reader_at(t, j, o, w);
+
+			if (k >= 0 && (best < 0 || t->n[k] < t->n[best]))
+				best = k;
+		}
+		if (best < 0)
+			return;
+		done[stage_of(t, best)] = true;
+		pieces = pieces_of(t, stage_of(t, j), stage_of(t, best), microbatch_of(t, j)) &
+			 ~sent;
+		sent |= pieces & ((1u << ORACLE_OUTPUTS) - 1);
+		if (pieces)
+			visit(user, j, best, w, pieces);
+	}
+}
+
+static void ask_pieces(void *user, int j, int k, int w, unsigned pieces)
+{
+	struct state *x = user;
+	const struct oracle_step *t = x->step;
+	int s = stage_of(t, j), o = stage_of(t, k), i = 0;
+
+	while (oracle_worker(t, k, i) != w)
+		i++;
+	ask(x, ACTIVATION, j, k, oracle_worker(t, j, i % t->n_at[s]), w,
+	    weigh(t, s, o, microbatch_of(t, j), pieces));
+	x->messages[x->n_messages - 1].pieces = pieces;
 }
 
 /* j has ended, and k waits for it. */
@@ -406,13 +484,13 @@ static void pass_on(struct state *x, int j, int k)
 	int s = stage_of(t, j), o = stage_of(t, k), d = j % t->n_passes, n = 0;
 
 	if (has_links(t) && o == s && microbatch_of(t, k) == microbatch_of(t, j))
-		n = send(x, STASH, j, k, share(t, s, t->stash[microbatch_of(t, j)][s]), false);
+		n = send(x, STASH, j, k, share(t, s, t->stash[microbatch_of(t, j)][s]));
 	else if (has_links(t) && o != s && d == 0)
-		n = send(x, ACTIVATION, j, k, t->bytes[microbatch_of(t, j)][s][o], t->gather[o]);
+		n = send(x, ACTIVATION, j, k, 0);
 	else if (has_links(t) && o != s && t->gather[s] && x->unsummed[s][t->compute[j]] > 0)
 		return;
 	else if (has_links(t) && o != s)
-		n = send(x, GRADIENT, j, k, t->gradient_bytes[microbatch_of(t, k)][o][s], false);
+		n = send(x, GRADIENT, j, k, t->gradient_bytes[microbatch_of(t, k)][o][s]);
 	if (!n)
 		deliver(x, k);
 }
@@ -429,6 +507,9 @@ static void end_job(struct state *x, int j)
 		for (int i = 0, n = oracle_before(t, k, before); i < n; i++)
 			if (before[i] == j)
 				pass_on(x, j, k);
+	for (int w = 0; w < t->n_workers && has_links(t) && d == 0; w++)
+		if (!is_on(t, j, w))
+			send_to(t, j, w, x, ask_pieces);
 	if (!has_updates(t) || !learns(t, j))
 		return;
 	if (has_links(t) && t->weights[j] != t->compute[j])
@@ -471,17 +552,31 @@ static bool send_gradients(struct state *x)
 	return any;
 }
 
-/* An activation for a stage that gathers is for all of its jobs at that worker. */
+/* Outputs that have come are for all who read them at that worker, the rest for the stage. Where
+ * all is there that a stage reads, its jobs there have it. */
 static void arrive(struct state *x, const struct message *m)
 {
 	const struct oracle_step *t = x->step;
+	int j = m->producer, w = m->to;
 
-	for (int b = 0; b < t->n_microbatches; b++) {
-		int k = job(t, stage_of(t, m->consumer), b, m->consumer % t->n_passes);
+	if (m->what != ACTIVATION) {
+		deliver(x, m->consumer);
+		return;
+	}
+	for (int o = 0; o < t->n_stages; o++) {
+		unsigned all, *came = &x->came[j][w][o], before = *came;
 
-		if (k == m->consumer ||
-		    (m->what == ACTIVATION && t->gather[stage_of(t, k)] && is_on(t, k, m->to)))
-			deliver(x, k);
+		if (!t->edge[stage_of(t, j)][o])
+			continue;
+		all = pieces_of(t, stage_of(t, j), o, microbatch_of(t, j));
+		*came |= m->pieces & ((1u << ORACLE_OUTPUTS) - 1);
+		if (o == stage_of(t, m->consumer))
+			*came |= m->pieces;
+		for (int b = 0;
+		     b < t->n_microbatches && (before & all) != all && (*came & all) == all; b++)
+			if ((b == microbatch_of(t, j) || t->gather[o]) &&
+			    is_on(t, job(t, o, b, 0), w))
+				deliver(x, job(t, o, b, 0));
 	}
 }
 
@@ -624,14 +719,27 @@ static bool share_a_link(const struct oracle_step *t, const struct message *a,
 	return false;
 }
 
-static bool goes_before(const struct message *a, const struct message *b)
+/* To which of the consumer's workers: the first one's goes first. */
+static int number_to(const struct oracle_step *t, const struct message *m)
+{
+	int i = 0;
+
+	while (m->consumer >= 0 && oracle_worker(t, m->consumer, i) != m->to)
+		i++;
+	return i;
+}
+
+static bool goes_before(const struct oracle_step *t, const struct message *a,
+			const struct message *b)
 {
 	int ja = a->consumer < 0 ? a->producer : a->consumer,
 	    jb = b->consumer < 0 ? b->producer : b->consumer;
 
 	if (a->asked != b->asked)
 		return a->asked < b->asked;
-	return a->n != b->n ? a->n < b->n : ja != jb ? ja < jb : a < b;
+	if (a->n != b->n || ja != jb)
+		return a->n != b->n ? a->n < b->n : ja < jb;
+	return number_to(t, a) != number_to(t, b) ? number_to(t, a) < number_to(t, b) : a < b;
 }
 
 static bool start_message(struct state *x, struct message *m)
@@ -645,7 +753,7 @@ static bool start_message(struct state *x, struct message *m)
 	for (int i = 0; i < x->n_messages; i++) {
 		const struct message *o = &x->messages[i];
 
-		if (o != m && !o->left && (o->arrival >= 0 || goes_before(o, m)) &&
+		if (o != m && !o->left && (o->arrival >= 0 || goes_before(t, o, m)) &&
 		    share_a_link(t, o, m))
 			return false;
 	}
@@ -751,15 +859,20 @@ static void count_edge(struct state *x, int from, int j, int w,
 		return;
 	if (o == s) {
 		worker->stashes += share(t, s, t->stash[b][s]);
-	} else if (t->edge[o][s]) {
-		if (!t->gather[s] || !seen[from][w][s])
-			worker->activations += t->bytes[b][o][s];
-		seen[from][w][s] = true;
-	} else {
+	} else if (!t->edge[o][s]) {
 		/* one sum from each worker that computes */
 		if (!t->gather[o] || !seen[j][t->compute[from]][o])
 			worker->gradients += t->gradient_bytes[microbatch_of(t, j)][s][o];
 	}
+}
+
+static void count_pieces(void *user, int j, int k, int w, unsigned pieces)
+{
+	struct state *x = user;
+
+	x->answer->worker[w].activations +=
+		weigh(x->step, stage_of(x->step, j), stage_of(x->step, k),
+		      microbatch_of(x->step, j), pieces);
 }
 
 /* By placement alone, whatever the links. */
@@ -773,6 +886,9 @@ static void count_bytes(struct state *x)
 	for (int j = 0; j < n_jobs(t); j++) {
 		int s = stage_of(t, j);
 
+		for (int w = 0; w < t->n_workers && j % t->n_passes == 0; w++)
+			if (!is_on(t, j, w))
+				send_to(t, j, w, x, count_pieces);
 		for (int i = 0, n = oracle_before(t, j, before); i < n; i++) {
 			for (int k = 0; k < t->n_at[s]; k++)
 				count_edge(x, before[i], j, oracle_worker(t, j, k), seen);

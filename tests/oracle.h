@@ -9,6 +9,7 @@
 #define ORACLE_MICROBATCHES 6
 #define ORACLE_PASSES 3
 #define ORACLE_SETS 3
+#define ORACLE_OUTPUTS 12
 #define ORACLE_JOBS (ORACLE_STAGES * ORACLE_MICROBATCHES * ORACLE_PASSES)
 
 /* Job (s,b,d) is number (b * n_stages + s) * n_passes + d. */
@@ -23,6 +24,11 @@ struct oracle_step {
 	int64_t update[ORACLE_STAGES], parameters[ORACLE_STAGES];
 	const int64_t *lengths; /* of each job, in place of length; NULL: none */
 	bool edge[ORACLE_STAGES][ORACLE_STAGES];
+	/* what several stages read of a stage, part of the bytes of each of these edges; by
+	 * microbatch */
+	int n_outputs, maker[ORACLE_OUTPUTS];
+	bool reads[ORACLE_OUTPUTS][ORACLE_STAGES];
+	int64_t output[ORACLE_MICROBATCHES][ORACLE_OUTPUTS];
 	bool differ; /* microbatches do; else all are as the first */
 	bool detached[ORACLE_STAGES][ORACLE_STAGES]; /* no gradient comes back over this edge */
 	bool frozen[ORACLE_STAGES];

@@ -65,6 +65,49 @@ static void draw_microbatches(struct oracle_step *t)
 	}
 }
 
+/* Of stage o one more output that several read, as large as all of them have bytes that no other
+ * output has; of half of them it is all the rest. */
+static void draw_output(struct oracle_step *t, int o)
+{
+	int u = t->n_outputs, n = 0;
+	bool all = draw(2);
+
+	for (int s = 0; s < t->n_stages; s++)
+		n += t->reads[u][s] = t->edge[o][s] && draw(3);
+	if (n < 2) {
+		memset(t->reads[u], 0, sizeof(t->reads[u]));
+		return;
+	}
+	t->maker[u] = o;
+	t->n_outputs++;
+	for (int b = 0; b < t->n_microbatches; b++) {
+		int64_t taken[ORACLE_STAGES] = {0}, most = INT64_MAX;
+
+		for (int s = 0; s < t->n_stages; s++) {
+			for (int v = 0; v < u; v++)
+				taken[s] +=
+					t->maker[v] == o && t->reads[v][s] ? t->output[b][v] : 0;
+			if (t->reads[u][s] && t->bytes[b][o][s] - taken[s] < most)
+				most = t->bytes[b][o][s] - taken[s];
+		}
+		t->output[b][u] = b && !t->differ ? t->output[0][u]
+				  : draw(4)       ? most
+						  : draw(most + 1);
+		for (int s = 0; s < t->n_stages && all; s++)
+			if (t->reads[u][s])
+				t->bytes[b][o][s] = taken[s] + t->output[b][u];
+	}
+}
+
+static void draw_outputs(struct oracle_step *t)
+{
+	t->n_outputs = 0;
+	memset(t->reads, 0, sizeof(t->reads));
+	for (int o = 0; o < t->n_stages; o++)
+		for (int i = (int)draw(3); i > 0 && t->n_outputs < ORACLE_OUTPUTS; i--)
+			draw_output(t, o);
+}
+
 static void draw_pipeline(struct oracle_step *t)
 {
 	bool updates = draw(3) > 0, parameters = draw(4) > 0;
@@ -347,6 +390,22 @@ static void tie(struct orr_pipeline *p, const struct oracle_step *t)
 	ck_assert_msg(!orr_pipeline_tie(p, tied, t->n_sets, &err), "%s", err.msg);
 }
 
+static void share(struct orr_pipeline *p, const struct oracle_step *t)
+{
+	struct orr_fanout outputs[ORACLE_OUTPUTS];
+	int readers[ORACLE_OUTPUTS][ORACLE_STAGES];
+	struct orr_error err = {""};
+
+	for (int u = 0; u < t->n_outputs; u++) {
+		outputs[u] = (struct orr_fanout){
+			.from = t->maker[u], .readers = readers[u], .bytes = t->output[0][u]};
+		for (int s = 0; s < t->n_stages; s++)
+			if (t->reads[u][s])
+				readers[u][outputs[u].n_readers++] = s;
+	}
+	ck_assert_msg(!orr_pipeline_set_outputs(p, outputs, t->n_outputs, &err), "%s", err.msg);
+}
+
 static void differ(struct orr_pipeline *p, const struct oracle_step *t)
 {
 	struct orr_microbatches *x;
@@ -368,6 +427,8 @@ static void differ(struct orr_pipeline *p, const struct oracle_step *t)
 			x->bytes[b * p->n_edges + e] = t->bytes[b][from][to];
 			x->gradient_bytes[b * p->n_edges + e] = t->gradient_bytes[b][from][to];
 		}
+		for (int u = 0; u < t->n_outputs; u++)
+			x->outputs[b * p->n_outputs + u] = t->output[b][u];
 	}
 	orr_microbatches_settle(p);
 }
@@ -408,6 +469,7 @@ static struct orr_pipeline *make(const struct oracle_step *t, const struct given
 		      "%s", err.msg);
 	p->has_weight = t->n_passes == 3;
 	tie(p, t);
+	share(p, t);
 	differ(p, t);
 	p->machine = given->machine;
 	p->prefetch = t->ahead;
@@ -547,6 +609,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
 		draw_microbatches(&t);
+		draw_outputs(&t);
 		draw_machine(&t, &given.machine);
 		draw_frozen(&t);
 		draw_placement(&t);
@@ -658,6 +721,7 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
 		draw_microbatches(&t);
+		draw_outputs(&t);
 		draw_machine(&t, &given.machine);
 		t.n_passes = 3;
 		draw_frozen(&t);
