@@ -13,6 +13,11 @@ import tempfile
 
 ORRERY, SOURCE = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
 STEPS = 3
+# a tensor that three stages read, another that two of them do, and one that each of these alone reads
+SHARED = '''digraph { data="digits.csv"; x [op=input, columns="0:64", scale=0.0625]; digit [op=input, columns=64];
+    node [op=linear]; a [features=24, stage=0]; a2 [features=24, stage=0]; a3 [features=24, stage=0]; b [stage=1, op=add];
+    c [features=24, stage=2]; d [stage=3, op=add]; e [stage=3, features=10]; loss [op=softmax_cross_entropy, stage=3];
+    x -> a -> a2 -> a3; a -> b; a3 -> b -> c -> d -> e -> loss; a -> d; a2 -> d; a3 -> d; digit -> loss; }'''
 # model, its split, workers, precision, and under each group of schedules the same losses; of the first one also on 2 ranks, where
 # the members of a group share one; `few` has the first one alone
 FEW = os.environ.get('ORRERY_SWEEPS') == 'few'
@@ -24,12 +29,15 @@ CASES = [
     ('moe', '4', 4, 'bf16', [['1f1b']]),
     ('clip', 'left=2', 4, 'fp32', [['gpipe', 'auto']]),
     ('digits', '2', 4, 'fp32', [['1f1b', 'zb-h2']]),
+    ('shared', None, 2, 'fp32', [['interleaved', 'v-half', 'gpipe', 'fsdp']]),
 ]
 
 if not shutil.which('mpirun'):
     print('SKIP: there is no mpirun')
     sys.exit(77)
 work = pathlib.Path(tempfile.mkdtemp())
+(work / 'shared.dot').write_text(SHARED)
+shutil.copy(f'{SOURCE}/graphs/data/digits.csv', work)
 os.environ.update(OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', STARPU_HOME=str(work), OMPI_MCA_orte_tmpdir_base=str(work))
 
 
@@ -60,7 +68,7 @@ def check_traffic(report, simulated):
 def check(model, split, workers, precision, schedules, on_two):
     losses = set()
     for schedule in schedules[:1] if FEW else schedules:
-        options = [f'{SOURCE}/graphs/{model}.dot', '-w', str(workers), '-m', '4', '--schedule', schedule]
+        options = [f'{work if model == "shared" else SOURCE + "/graphs"}/{model}.dot', '-w', str(workers), '-m', '4', '--schedule', schedule]
         options += ['--split', split] if split else []
         wide = json.loads(run([ORRERY, 'simulate', *options, '--json']))
         options += ['--precision', precision]

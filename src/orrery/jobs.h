@@ -213,13 +213,17 @@ int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k);
  * an output once, whatever reads it there, and what gathering stages send back summed per worker.
  */
 int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i);
-/* Bytes that move then: all on the edge but outputs that another job's transfer has. */
+/* Bytes that move then: all on the edge but outputs that another job's transfer has; -1: it has
+ * all.
+ */
 int64_t orr_jobs_sent_bytes(const struct orr_jobs *jobs, int j, int k, int i);
 /* The job whose transfer brings worker w what F j sends to stage s there: s's own, of microbatch
  * j's or, if it gathers, the first there; of the output of that number the one in the order of w
  * that comes first of those that read it. -1: there is none on w. */
 int orr_jobs_receiver(const struct orr_jobs *jobs, int j, int s, int w);
 int orr_jobs_output_receiver(const struct orr_jobs *jobs, int j, int number, int w);
+/* Does k, which reads what F j makes, wait for the transfer from j to job `to` on worker w? */
+bool orr_jobs_awaits(const struct orr_jobs *jobs, int j, int k, int to, int w);
 
 /* The jobs that j waits for. For any DAG: F(s,b) after F(p,b) of every predecessor stage p, and
  * after the end of (s,b-cap); B(s,b) after F(s,b) and B(c,b) of every successor stage c that sends

@@ -75,29 +75,20 @@ out:
 static int check(const struct orr_pipeline *p, const struct orr_fanout *x, int64_t *carried,
 		 struct orr_error *err)
 {
-	if (x->n_readers < 2 || x->bytes < 0)
-		return orr_fail(err, ORR_E_INPUT,
-				"pipeline: an output of %lld bytes with %d readers: give two "
-				"readers or more, and its size",
-				(long long)x->bytes, x->n_readers);
-	for (int i = 0; i < x->n_readers; i++) {
-		int from = x->from, to = x->readers[i];
-		const struct orr_edge *edge = from >= 0 && to < p->n_stages && from < to
-						      ? orr_pipeline_edge(p, from, to)
-						      : NULL;
+	bool good = x->n_readers > 1 && x->bytes >= 0 && x->from >= 0 && x->from < p->n_stages;
 
-		if (!edge || (i && to <= x->readers[i - 1]))
-			return orr_fail(err, ORR_E_INPUT,
-					"pipeline: an output of stage %d read by stage %d: name "
-					"stages that it has edges to, ascending",
-					from, to);
-		if ((carried[edge - p->edges] += x->bytes) > edge->bytes)
-			return orr_fail(err, ORR_E_INPUT,
-					"pipeline: outputs of %lld bytes from stage %d to stage "
-					"%d, whose edge has fewer: count them in its bytes",
-					(long long)carried[edge - p->edges], from, to);
+	for (int i = 0; i < x->n_readers && good; i++) {
+		const struct orr_edge *edge = orr_pipeline_edge(p, x->from, x->readers[i]);
+
+		good = edge && (!i || x->readers[i] > x->readers[i - 1]) &&
+		       (carried[edge - p->edges] += x->bytes) <= edge->bytes;
 	}
-	return 0;
+	return good ? 0
+		    : orr_fail(err, ORR_E_INPUT,
+			       "pipeline: an output of stage %d, %lld bytes for %d stages: name "
+			       "two or "
+			       "more that it has edges to, ascending, and count it in their bytes",
+			       x->from, (long long)x->bytes, x->n_readers);
 }
 
 /* The lists of outputs that stages send and read, from next on. */

@@ -104,37 +104,31 @@ int orr_jobs_output_receiver(const struct orr_jobs *jobs, int j, int number, int
 	return first;
 }
 
-/* What moves over the edge from F j to worker i of k, which is not where j is; -1: nothing. */
-static int64_t sent_forward(const struct orr_jobs *jobs, int j, int k, int i)
+int64_t orr_jobs_sent_bytes(const struct orr_jobs *jobs, int j, int k, int i)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job from = orr_jobs_at(jobs, j), to = orr_jobs_at(jobs, k);
 	const struct orr_stage *stage = &p->stages[from.s];
-	int64_t own = orr_jobs_edge_bytes(jobs, j, k), sent = own;
-	int w = orr_jobs_worker(jobs, k, i);
-	bool shares = false, brings = false;
+	int64_t sent = orr_jobs_edge_bytes(jobs, j, k), own = sent;
+	int w = orr_jobs_worker(jobs, k, i), n_shared = 0, n_brought = 0;
 
+	if (from.d != ORR_PASS_F)
+		return sent;
 	if (p->stages[to.s].gather && orr_jobs_receiver(jobs, j, to.s, w) != k)
 		return -1;
 	for (int n = 0; n < stage->n_sent; n++) {
 		int64_t bytes = orr_pipeline_output_bytes(p, stage->sent[n], from.b);
+		bool brings;
 
 		if (!orr_pipeline_reads(p, to.s, stage->sent[n]))
 			continue;
-		shares = true;
+		brings = orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == k;
+		n_shared++;
+		n_brought += brings;
 		own -= bytes;
-		if (orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == k)
-			brings = true;
-		else
-			sent -= bytes;
+		sent -= brings ? 0 : bytes;
 	}
-	return shares && !brings && !own ? -1 : sent;
-}
-
-int64_t orr_jobs_sent_bytes(const struct orr_jobs *jobs, int j, int k, int i)
-{
-	return orr_jobs_at(jobs, j).d == ORR_PASS_F ? sent_forward(jobs, j, k, i)
-						    : orr_jobs_edge_bytes(jobs, j, k);
+	return n_shared && !n_brought && !own ? -1 : sent;
 }
 
 int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
@@ -148,12 +142,28 @@ int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i)
 		return -1;
 	if (from.s == to.s)
 		return v;
-	if (from.d == ORR_PASS_F && sent_forward(jobs, j, k, i) < 0)
+	if (orr_jobs_sent_bytes(jobs, j, k, i) < 0)
 		return -1;
 	for (int b = 0; b < from.b && from.d != ORR_PASS_F && p->stages[from.s].gather; b++)
 		if (jobs->compute[orr_jobs_index(jobs, from.s, b, from.d)] == jobs->compute[j])
 			return -1;
 	return v;
+}
+
+bool orr_jobs_awaits(const struct orr_jobs *jobs, int j, int k, int to, int w)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	struct orr_job job = orr_jobs_at(jobs, k);
+	const struct orr_stage *stage = &p->stages[orr_jobs_at(jobs, j).s];
+	int i = orr_jobs_number_at(jobs, to, w);
+
+	if (orr_jobs_at(jobs, to).s == job.s)
+		return orr_jobs_sender(jobs, j, to, i) >= 0;
+	for (int n = 0; n < stage->n_sent; n++)
+		if (orr_pipeline_reads(p, job.s, stage->sent[n]) &&
+		    orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == to)
+			return true;
+	return false;
 }
 
 static int pass_beside(const struct orr_jobs *jobs, int j, int step)

@@ -42,10 +42,9 @@ static int compare(const void *a, const void *b)
 }
 
 /* What job `from` makes and job `to` reads: with the one while it runs, then, with the other until
- * that has ended; on one rank there is one of it. Of jobs on several workers, bytes on each. made:
- * what goes to another rank has not been counted with `from`. */
+ * that has ended; on one rank there is one of it. Of jobs on several workers, bytes on each. */
 static void pass_on(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
-		    int from, int to, int64_t bytes, bool made)
+		    int from, int to, int64_t bytes)
 {
 	const struct orr_jobs *jobs = t->jobs;
 
@@ -53,7 +52,7 @@ static void pass_on(struct changes *changes, const struct orr_timeline *t, const
 		int there = rank_of[orr_jobs_worker(jobs, to, i)],
 		    here = rank_of[orr_jobs_worker(jobs, from, i % orr_jobs_n_at(jobs, from))];
 
-		if (here != there && made)
+		if (here != there)
 			hold(changes, here, t->start_ns[from], t->end_ns[from], bytes);
 		hold(changes, there, here == there ? t->start_ns[from] : t->end_ns[from],
 		     t->end_ns[to], bytes);
@@ -69,7 +68,7 @@ static void pass_stash(struct changes *changes, const struct orr_timeline *t, co
 	int next = orr_jobs_next_pass(jobs, j);
 
 	if (next >= 0)
-		pass_on(changes, t, rank_of, j, next, bytes, true);
+		pass_on(changes, t, rank_of, j, next, bytes);
 	/* the backward makes the whole stash where F is recomputed; its inputs go at its end */
 	inputs = orr_jobs_stash_bytes(jobs, j - j % jobs->n_passes);
 	if (next < 0 && job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s) &&
@@ -79,60 +78,35 @@ static void pass_stash(struct changes *changes, const struct orr_timeline *t, co
 			     t->end_ns[j], bytes > inputs ? bytes - inputs : 0);
 }
 
-/* Job (s,b,d), or where s gathers the one of all microbatches that ends last. */
-static int last_reader(const struct orr_timeline *t, int s, int b, enum orr_pass d, bool gathers)
+/* F of (s,b), or where s gathers the one of all microbatches that ends last. */
+static int last_reader(const struct orr_timeline *t, int s, int b)
 {
-	int last = orr_jobs_index(t->jobs, s, b, d);
+	const struct orr_pipeline *p = t->jobs->pipeline;
+	int last = orr_jobs_index(t->jobs, s, b, ORR_PASS_F);
 
-	for (b = 0; gathers && b < t->jobs->pipeline->n_microbatches; b++) {
-		int j = orr_jobs_index(t->jobs, s, b, d);
+	for (b = 0; p->stages[s].gather && b < p->n_microbatches; b++) {
+		int j = orr_jobs_index(t->jobs, s, b, ORR_PASS_F);
 
 		last = t->end_ns[j] > t->end_ns[last] ? j : last;
 	}
 	return last;
 }
 
-/* Of F of microbatch b of the stages that read an output, is that of number i the last on its rank?
- */
-static bool is_last(const struct orr_timeline *t, const int *rank_of, const struct orr_fanout *x,
-		    int b, int i)
+/* Does the rank of stage s, which reads an output of microbatch b, keep it for another reader? */
+static bool stays(const struct orr_timeline *t, const int *rank_of, int number, int s, int b)
 {
-	const struct orr_stage *stages = t->jobs->pipeline->stages;
-	int s = x->readers[i], k = last_reader(t, s, b, ORR_PASS_F, stages[s].gather);
-
-	for (int other = 0; other < x->n_readers; other++) {
-		int l = last_reader(t, x->readers[other], b, ORR_PASS_F,
-				    stages[x->readers[other]].gather);
-
-		if (rank_of[t->jobs->compute[l]] == rank_of[t->jobs->compute[k]] &&
-		    (t->end_ns[l] > t->end_ns[k] || (t->end_ns[l] == t->end_ns[k] && other > i)))
-			return false;
-	}
-	return true;
-}
-
-/* An output that several read: every rank has it once. */
-static void pass_output(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
-			int j, int number)
-{
-	const struct orr_jobs *jobs = t->jobs;
-	const struct orr_pipeline *p = jobs->pipeline;
+	const struct orr_pipeline *p = t->jobs->pipeline;
 	const struct orr_fanout *x = &p->outputs[number - p->n_edges];
-	int b = orr_jobs_at(jobs, j).b, here = rank_of[jobs->compute[j]];
-	bool made = true;
+	int j = last_reader(t, s, b);
 
-	for (int i = 0; i < x->n_readers; i++)
-		made = made &&
-		       rank_of[jobs->compute[orr_jobs_index(jobs, x->readers[i], b, ORR_PASS_F)]] !=
-			       here;
 	for (int i = 0; i < x->n_readers; i++) {
-		int s = x->readers[i], k = last_reader(t, s, b, ORR_PASS_F, p->stages[s].gather);
+		int k = last_reader(t, x->readers[i], b);
 
-		if (!is_last(t, rank_of, x, b, i))
-			continue;
-		pass_on(changes, t, rank_of, j, k, orr_pipeline_output_bytes(p, number, b), made);
-		made = false;
+		if (rank_of[t->jobs->compute[k]] == rank_of[t->jobs->compute[j]] &&
+		    (t->end_ns[k] != t->end_ns[j] ? t->end_ns[k] > t->end_ns[j] : k > j))
+			return true;
 	}
+	return false;
 }
 
 static void pass_edges(struct changes *changes, const struct orr_timeline *t, const int *rank_of,
@@ -145,16 +119,15 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 
 	for (int i = 0; i < stage->n_out && job.d == ORR_PASS_F; i++) {
 		int after = orr_stage_after(p, job.s, i);
+
 		int64_t bytes = orr_pipeline_edge_bytes(p, stage->out[i], job.b, false);
 
 		for (int k = 0; k < stage->n_sent; k++)
-			if (orr_pipeline_reads(p, after, stage->sent[k]))
+			if (orr_pipeline_reads(p, after, stage->sent[k]) &&
+			    stays(t, rank_of, stage->sent[k], after, job.b))
 				bytes -= orr_pipeline_output_bytes(p, stage->sent[k], job.b);
-		pass_on(changes, t, rank_of, j,
-			last_reader(t, after, job.b, job.d, p->stages[after].gather), bytes, true);
+		pass_on(changes, t, rank_of, j, last_reader(t, after, job.b), bytes);
 	}
-	for (int i = 0; i < stage->n_sent && job.d == ORR_PASS_F; i++)
-		pass_output(changes, t, rank_of, j, stage->sent[i]);
 	for (int i = 0; i < stage->n_in && job.d == ORR_PASS_B; i++) {
 		int before = orr_stage_before(p, job.s, i);
 
@@ -162,17 +135,8 @@ static void pass_edges(struct changes *changes, const struct orr_timeline *t, co
 			pass_on(changes, t, rank_of, j,
 				orr_jobs_index(jobs, before, job.b,
 					       orr_jobs_first_backward(jobs, before)),
-				orr_pipeline_edge_bytes(p, stage->in[i], job.b, true), true);
+				orr_pipeline_edge_bytes(p, stage->in[i], job.b, true));
 	}
-}
-
-static size_t count_reads(const struct orr_pipeline *p)
-{
-	size_t n = 0;
-
-	for (int s = 0; s < p->n_stages; s++)
-		n += (size_t)p->stages[s].n_read;
-	return n;
 }
 
 static int add_passing(struct orr_footprint *footprint, const struct orr_timeline *t,
@@ -180,9 +144,9 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n_passed = 2 * (size_t)p->n_edges + count_reads(p);
 	size_t most = 4 * (size_t)jobs->most_at *
-			      ((size_t)jobs->n_jobs + n_passed * (size_t)p->n_microbatches) +
+			      ((size_t)jobs->n_jobs +
+			       2 * (size_t)p->n_edges * (size_t)p->n_microbatches) +
 		      1;
 	struct changes changes = {.at = malloc(most * sizeof(*changes.at))};
 	int64_t held = 0;

@@ -133,7 +133,7 @@ static void consider_shared(const struct search *x, struct orr_item *item, int j
 	for (int i = 0; i < p->stages[s].n_out; i++) {
 		int to = orr_jobs_receiver(x->jobs, j, orr_stage_after(p, s, i), w);
 
-		if (to >= 0 && to != item->job && orr_moves_awaited(x->jobs, j, item->job, to, w))
+		if (to >= 0 && to != item->job && orr_jobs_awaits(x->jobs, j, item->job, to, w))
 			consider_arrivals(x, item, to, w, j);
 	}
 }

@@ -47,22 +47,6 @@ bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int
 	return true;
 }
 
-bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int to, int w)
-{
-	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_job job = orr_jobs_at(jobs, k);
-	const struct orr_stage *stage = &p->stages[orr_jobs_at(jobs, j).s];
-	int i = orr_jobs_number_at(jobs, to, w);
-
-	if (orr_jobs_at(jobs, to).s == job.s)
-		return orr_jobs_sender(jobs, j, to, i) >= 0;
-	for (int n = 0; n < stage->n_sent; n++)
-		if (orr_pipeline_reads(p, job.s, stage->sent[n]) &&
-		    orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == to)
-			return true;
-	return false;
-}
-
 int orr_moves_number(const struct orr_jobs *jobs, int j, int k, int i)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -76,7 +60,7 @@ int orr_moves_number(const struct orr_jobs *jobs, int j, int k, int i)
 	for (int e = 0; e < p->stages[s].n_out; e++) {
 		int to = orr_jobs_receiver(jobs, j, orr_stage_after(p, s, e), w);
 
-		n += to >= 0 && orr_moves_awaited(jobs, j, k, to, w);
+		n += to >= 0 && orr_jobs_awaits(jobs, j, k, to, w);
 	}
 	return n;
 }

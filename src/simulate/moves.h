@@ -12,8 +12,6 @@ bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k);
 bool orr_moves_gradients(const struct orr_jobs *jobs, int j, int k);
 /* Does anything move to number i of k's workers at the end of j; of a sum, of its last job j? */
 bool orr_moves(struct orr_transfer *out, const struct orr_jobs *jobs, int j, int k, int i);
-/* Does k, which reads what F j makes, wait for the transfer from j to job `to` on worker w? */
-bool orr_moves_awaited(const struct orr_jobs *jobs, int j, int k, int to, int w);
 /* The transfers that number i of k's workers waits for because of j; of a sum, of its last job. */
 int orr_moves_number(const struct orr_jobs *jobs, int j, int k, int i);
 /* The transfers that k waits for because of j, or 1 for its end; 0: those of another in a sum. */

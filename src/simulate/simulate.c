@@ -346,7 +346,7 @@ static int deliver_to(struct simulation *sim, int s, int j, int to, int w)
 	for (; b < end && !code; b++) {
 		int k = orr_jobs_index(jobs, s, b, ORR_PASS_F);
 
-		if (orr_jobs_number_at(jobs, k, w) >= 0 && orr_moves_awaited(jobs, j, k, to, w))
+		if (orr_jobs_number_at(jobs, k, w) >= 0 && orr_jobs_awaits(jobs, j, k, to, w))
 			code = deliver(sim, k);
 	}
 	return code;

@@ -6,7 +6,6 @@
 #include "base/max.h"
 #include "orrery/jobs.h"
 #include "base/sort.h"
-#include "moves.h"
 #include "schedule/versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
@@ -112,20 +111,19 @@ static int check_arrivals(const struct orr_timeline *t, struct orr_error *err)
 
 	for (int i = 0; i < t->n_transfers; i++) {
 		const struct orr_transfer *x = &t->transfers[i];
-		int s = x->producer < 0 ? -1 : orr_jobs_at(jobs, x->producer).s;
+		int j = x->producer, s = j < 0 ? 0 : orr_jobs_at(jobs, j).s;
 
 		for (int e = 0; x->kind == ORR_TRANSFER_ACTIVATION && e < p->stages[s].n_out; e++) {
-			int k = orr_jobs_receiver(jobs, x->producer, orr_stage_after(p, s, e),
-						  x->to);
+			int k = orr_jobs_receiver(jobs, j, orr_stage_after(p, s, e), x->to);
 
-			if (k < 0 || t->start_ns[k] >= x->end_ns ||
-			    !orr_moves_awaited(jobs, x->producer, k, x->consumer, x->to))
-				continue;
-			return orr_fail(
-				err, ORR_E_RUNTIME,
-				"timeline: job " JOB_FORMAT " starts before what job " JOB_FORMAT
-				" sends its worker has come",
-				JOB(orr_jobs_at(jobs, k)), JOB(orr_jobs_at(jobs, x->producer)));
+			if (k >= 0 && t->start_ns[k] < x->end_ns &&
+			    orr_jobs_awaits(jobs, j, k, x->consumer, x->to))
+				return orr_fail(err, ORR_E_RUNTIME,
+						"timeline: job " JOB_FORMAT
+						" starts before what job " JOB_FORMAT
+						" sends its worker has come",
+						JOB(orr_jobs_at(jobs, k)),
+						JOB(orr_jobs_at(jobs, j)));
 		}
 	}
 	return 0;

@@ -86,16 +86,16 @@ static int readers_of(const struct orr_pipeline *p, int number, const int **read
 	return shared ? p->outputs[number - p->n_edges].n_readers : 1;
 }
 
-/* Of them the first or the last that rank has of block c; -1: none. */
-static int reader_at(const struct orr_work *work, int number, int c, int rank, bool last)
+/* The first of them that rank has of block c; -1: none. */
+static int reader_at(const struct orr_work *work, int number, int c, int rank)
 {
 	const int *readers;
-	int n = readers_of(work->pipeline, number, &readers), found = -1;
+	int n = readers_of(work->pipeline, number, &readers);
 
-	for (int i = 0; i < n && (last || found < 0); i++)
+	for (int i = 0; i < n; i++)
 		if (rank_of(work, readers[i], c) == rank)
-			found = readers[i];
-	return found;
+			return readers[i];
+	return -1;
 }
 
 /* Floats of out-edge i of stage s in a block, where it begins or ends here; 0: it does not. */
@@ -293,13 +293,12 @@ static void receive_edges(const struct evaluation *x, const struct block *block,
 		int maker = e < p->n_edges ? p->edges[e].from : p->outputs[e - p->n_edges].from;
 		int from = rank_of(work, maker, c);
 
-		if (from != work->rank && block->edges[e] &&
-		    reader_at(work, e, c, work->rank, false) == s)
+		if (from != work->rank && block->edges[e] && reader_at(work, e, c, work->rank) == s)
 			orr_message_pass(work, message_of(x, block, e, from), false);
 	}
 }
 
-/* To every other rank that reads it; what none reads here is dropped. */
+/* To every other rank that reads it. */
 static void send_edges(const struct evaluation *x, const struct block *block, int s, int c)
 {
 	const struct orr_work *work = &x->run->work;
@@ -308,10 +307,8 @@ static void send_edges(const struct evaluation *x, const struct block *block, in
 		int e = orr_stage_sent(&work->pipeline->stages[s], i);
 
 		for (int to = 0; to < work->n_ranks && block->edges[e]; to++)
-			if (to != work->rank && reader_at(work, e, c, to, false) >= 0)
+			if (to != work->rank && reader_at(work, e, c, to) >= 0)
 				orr_message_pass(work, message_of(x, block, e, to), true);
-		if (reader_at(work, e, c, work->rank, false) < 0)
-			drop(x, block->edges[e]);
 	}
 }
 
@@ -367,10 +364,6 @@ static void submit_stage(const struct evaluation *x, struct block *block, int s,
 	for (int i = 0; i < n_out; i++)
 		orr_task_add(submitter, block->edges[orr_stage_sent(stage, i)], STARPU_W);
 	orr_task_submit(submitter, &block->tasks[s], ORR_CODELET_FORWARD);
-	for (int i = 0; i < n_in; i++)
-		if (reader_at(&run->work, orr_stage_received(stage, i), c, run->work.rank, true) ==
-		    s)
-			drop(x, block->edges[orr_stage_received(stage, i)]);
 	send_edges(x, block, s, c);
 }
 
@@ -385,6 +378,8 @@ static void submit_block(struct evaluation *x, int c)
 	for (int s = 0; s < work->pipeline->n_stages; s++)
 		if (rank_of(work, s, c) == work->rank)
 			submit_stage(x, block, s, c, n);
+	for (int e = 0; e < n_sent(work->pipeline); e++)
+		drop(x, block->edges[e]);
 	orr_watch_done(&block->flight);
 }
 
