@@ -49,9 +49,9 @@ static const struct {
 	{"a -> b -> c -> d; x -> b; a -> d; x -> d", "interleaved", 2, {10, 30}, {50, 10}},
 	/* what d reads of it is a part */
 	{"a -> b -> c -> d; a -> d [bytes=4]", "interleaved", 2, {10, 20}, {24, 10}},
-	/* b and d are where a is, with every microbatch elsewhere */
+	/* every microbatch has all its stages on one worker */
 	{"a -> b -> c -> d; a -> d", "ddp", 2, {0, 0}, {0, 0}},
-	/* a link of chimera's second owners is that of others */
+	/* readers on different workers receive it each */
 	{"a -> b; a -> c; b -> c", "gpipe", 3, {0, 10, 20}, {20, 10, 0}},
 };
 
