@@ -217,11 +217,10 @@ int orr_jobs_sender(const struct orr_jobs *jobs, int j, int k, int i);
  * all.
  */
 int64_t orr_jobs_sent_bytes(const struct orr_jobs *jobs, int j, int k, int i);
-/* The job whose transfer brings worker w what F j sends to stage s there: s's own, of microbatch
- * j's or, if it gathers, the first there; of the output of that number the one in the order of w
- * that comes first of those that read it. -1: there is none on w. */
+/* The job of stage s on worker w that receives what F j sends it alone: of j's microbatch or, if s
+ * gathers, the first there. An output that several read comes with the first of these in the order
+ * of w. -1: there is none on w. */
 int orr_jobs_receiver(const struct orr_jobs *jobs, int j, int s, int w);
-int orr_jobs_output_receiver(const struct orr_jobs *jobs, int j, int number, int w);
 /* Does k, which reads what F j makes, wait for the transfer from j to job `to` on worker w? */
 bool orr_jobs_awaits(const struct orr_jobs *jobs, int j, int k, int to, int w);
 

@@ -86,7 +86,8 @@ int orr_jobs_receiver(const struct orr_jobs *jobs, int j, int s, int w)
 	return -1;
 }
 
-int orr_jobs_output_receiver(const struct orr_jobs *jobs, int j, int number, int w)
+/* The first of those that read the output of that number there; -1: none does. */
+static int output_receiver(const struct orr_jobs *jobs, int j, int number, int w)
 {
 	const struct orr_fanout *x = &jobs->pipeline->outputs[number - jobs->pipeline->n_edges];
 	int first = -1, least = 0;
@@ -122,7 +123,7 @@ int64_t orr_jobs_sent_bytes(const struct orr_jobs *jobs, int j, int k, int i)
 
 		if (!orr_pipeline_reads(p, to.s, stage->sent[n]))
 			continue;
-		brings = orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == k;
+		brings = output_receiver(jobs, j, stage->sent[n], w) == k;
 		n_shared++;
 		n_brought += brings;
 		own -= bytes;
@@ -161,7 +162,7 @@ bool orr_jobs_awaits(const struct orr_jobs *jobs, int j, int k, int to, int w)
 		return orr_jobs_sender(jobs, j, to, i) >= 0;
 	for (int n = 0; n < stage->n_sent; n++)
 		if (orr_pipeline_reads(p, job.s, stage->sent[n]) &&
-		    orr_jobs_output_receiver(jobs, j, stage->sent[n], w) == to)
+		    output_receiver(jobs, j, stage->sent[n], w) == to)
 			return true;
 	return false;
 }
