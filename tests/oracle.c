@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define ORACLE_MESSAGES (100 * ORACLE_JOBS)
+__extension__ typedef __int128 wide;
 
 enum what { ACTIVATION, GRADIENT, STASH, FETCH, WEIGHT_GRADIENT, RING };
 
@@ -14,12 +14,17 @@ struct message {
 	int64_t free, arrival; /* -1: has not started */
 	bool left, arrived;
 	unsigned pieces; /* of an activation: outputs, and 1 << ORACLE_OUTPUTS: all else */
+	int64_t start;
+	/* where links are shared: what is left, in thousandths of bytes per second and nanoseconds;
+	 * -1: is still to be set */
+	wide rest;
+	int64_t rate;
 };
 
 struct state {
 	const struct oracle_step *step;
 	struct oracle_answer *answer;
-	int64_t now;
+	int64_t now, shared_since;
 	int waits[ORACLE_JOBS];
 	bool running[ORACLE_WORKERS];
 	int64_t until[ORACLE_WORKERS], last_update;
@@ -299,7 +304,9 @@ static void ask(struct state *x, enum what what, int producer, int consumer, int
 			      x->now,   consumer < 0 ? INT64_MAX : t->n[consumer],
 			      bytes,    -1,
 			      -1,       false,
-			      false,    0};
+			      false,    0,
+			      -1,       -1,
+			      0};
 }
 
 static void fetch(struct state *x, int j)
@@ -677,46 +684,28 @@ static bool start_worker(struct state *x, int w)
 	return true;
 }
 
-/* From one worker to another; where links are of half duplex, nothing comes back meanwhile. */
-static void take(const struct oracle_step *t, int from, int to, bool taken[][ORACLE_WORKERS])
-{
-	taken[from][to] = true;
-	if (t->half_duplex)
-		taken[to][from] = true;
-}
-
-/* Marks what m takes of each direction of a link; on a worker with ports, rows are for sending to
- * anybody and receiving from anybody. In a ring every owner sends to the next one. */
-static void links_of(const struct oracle_step *t, const struct message *m,
-		     bool taken[][ORACLE_WORKERS])
+/* How often m takes each link at once. In a ring every owner sends to the next one. */
+static void links_of(const struct oracle_step *t, const struct message *m, int hops[ORACLE_LINKS])
 {
 	int owners[ORACLE_WORKERS], k = m->what == RING ? holders_of(t, m->s, owners) : 0;
 
-	for (int i = 0; i < k && t->ports; i++)
-		taken[0][owners[i]] = taken[1][owners[i]] = true;
-	if (t->ports && !k)
-		taken[0][m->from] = taken[1][m->to] = true;
-	if (t->ports)
-		return;
-	if (!k)
-		take(t, m->from, m->to, taken);
-	for (int i = 0; i < k; i++)
-		take(t, owners[i], owners[(i + 1) % k], taken);
+	memset(hops, 0, ORACLE_LINKS * sizeof(*hops));
+	for (int i = 0; i < (k ? k : 1); i++) {
+		int v = k ? owners[i] : m->from, w = k ? owners[(i + 1) % k] : m->to;
+
+		for (int l = 0; l < t->n_on_way[v][w]; l++)
+			hops[t->way[v][w][l]]++;
+	}
 }
 
-static bool share_a_link(const struct oracle_step *t, const struct message *a,
-			 const struct message *b)
+static int least(int a, int b)
 {
-	bool of_a[ORACLE_WORKERS][ORACLE_WORKERS] = {{false}},
-	     of_b[ORACLE_WORKERS][ORACLE_WORKERS] = {{false}};
+	return a < b ? a : b;
+}
 
-	links_of(t, a, of_a);
-	links_of(t, b, of_b);
-	for (int v = 0; v < ORACLE_WORKERS; v++)
-		for (int w = 0; w < ORACLE_WORKERS; w++)
-			if (of_a[v][w] && of_b[v][w])
-				return true;
-	return false;
+static bool is_under_way(const struct message *m)
+{
+	return m->arrival >= 0 && !m->left;
 }
 
 /* To which of the consumer's workers: the first one's goes first. */
@@ -742,38 +731,186 @@ static bool goes_before(const struct oracle_step *t, const struct message *a,
 	return number_to(t, a) != number_to(t, b) ? number_to(t, a) < number_to(t, b) : a < b;
 }
 
-static bool start_message(struct state *x, struct message *m)
+/* Are there lanes for it, and does none that was asked for before wait for one of these links? */
+static bool has_lanes(const struct state *x, const struct message *m)
+{
+	const struct oracle_step *t = x->step;
+	int hops[ORACLE_LINKS], others[ORACLE_LINKS], taken[ORACLE_LINKS] = {0};
+
+	links_of(t, m, hops);
+	for (int i = 0; i < x->n_messages; i++) {
+		const struct message *o = &x->messages[i];
+		bool waits = t->in_order && o->arrival < 0 && o != m && goes_before(t, o, m);
+
+		if (!waits && !is_under_way(o))
+			continue;
+		links_of(t, o, others);
+		for (int l = 0; l < t->n_links; l++) {
+			if (waits && hops[l] && others[l])
+				return false;
+			taken[l] += waits ? 0 : least(others[l], t->lanes[l]);
+		}
+	}
+	for (int l = 0; l < t->n_links; l++)
+		if (taken[l] + least(hops[l], t->lanes[l]) > t->lanes[l])
+			return false;
+	return true;
+}
+
+/* How long a step of the ring is from v to w: what passes a link more often than it has lanes does
+ * so in turns. */
+static int64_t ring_step(const struct oracle_step *t, const struct message *m, int v, int w, int k)
+{
+	int64_t slowest = t->latency[v][w];
+	int hops[ORACLE_LINKS];
+
+	links_of(t, m, hops);
+	for (int i = 0; i < t->n_on_way[v][w]; i++) {
+		int l = t->way[v][w][i], turns = (hops[l] + t->lanes[l] - 1) / t->lanes[l];
+		int64_t step = t->latency[v][w] + turns * t->link_ns_per_byte[l] * (m->bytes / k);
+
+		slowest = step > slowest ? step : slowest;
+	}
+	return slowest;
+}
+
+static void start_message(struct state *x, struct message *m)
 {
 	const struct oracle_step *t = x->step;
 	int owners[ORACLE_WORKERS], k;
-	int64_t slowest = 0, least = INT64_MAX;
+	int64_t slowest = 0, soonest = INT64_MAX;
 
-	if (m->arrival >= 0)
-		return false;
-	for (int i = 0; i < x->n_messages; i++) {
-		const struct message *o = &x->messages[i];
-
-		if (o != m && !o->left && (o->arrival >= 0 || goes_before(t, o, m)) &&
-		    share_a_link(t, o, m))
-			return false;
-	}
+	m->start = x->now;
+	m->rest = (wide)m->bytes * 1000000000000;
 	if (m->what != RING) {
 		m->free = x->now + wire(t, m->from, m->to, m->bytes);
 		m->arrival = m->free + t->latency[m->from][m->to];
-		return true;
+		return;
 	}
 	k = holders_of(t, m->s, owners);
 	for (int i = 0; i < k; i++) {
 		int v = owners[i], w = owners[(i + 1) % k];
-		int turns = k == 2 && t->half_duplex ? 2 : 1; /* both directions of one link */
-		int64_t step = t->latency[v][w] + turns * wire(t, v, w, m->bytes / k);
+		int64_t step = ring_step(t, m, v, w, k);
 
 		slowest = step > slowest ? step : slowest;
-		least = t->latency[v][w] < least ? t->latency[v][w] : least;
+		soonest = t->latency[v][w] < soonest ? t->latency[v][w] : soonest;
 	}
+	m->rest = m->rest / k * 2 * (k - 1);
 	m->arrival = x->now + 2 * (k - 1) * slowest;
-	m->free = m->arrival - least;
-	return true;
+	m->free = m->arrival - soonest;
+}
+
+/* All that wait, in order, for lanes that are free when it is their turn. */
+static bool start_messages(struct state *x)
+{
+	static bool tried[ORACLE_MESSAGES];
+	bool any = false;
+
+	memset(tried, 0, sizeof(tried));
+	for (;;) {
+		struct message *first = NULL;
+
+		for (int i = 0; i < x->n_messages; i++) {
+			struct message *m = &x->messages[i];
+
+			if (m->arrival < 0 && !tried[i] && (!first || goes_before(x->step, m, first)))
+				first = m;
+		}
+		if (!first)
+			return any;
+		tried[first - x->messages] = true;
+		if (x->step->fair || has_lanes(x, first)) {
+			start_message(x, first);
+			any = true;
+		}
+	}
+}
+
+/* ---- links that are shared ---- */
+
+/* What is left of a link, for each of those on it that have no rate yet; -1: there are none. */
+static int64_t share_of(const struct state *x, int l)
+{
+	const struct oracle_step *t = x->step;
+	int64_t left;
+	int n = 0, hops[ORACLE_LINKS];
+
+	if (!t->link_ns_per_byte[l])
+		return -1;
+	/* the rate of its lanes, rounded */
+	left = (t->lanes[l] * INT64_C(2000000000000) + t->link_ns_per_byte[l]) /
+	       (2 * t->link_ns_per_byte[l]);
+	for (int i = 0; i < x->n_messages; i++) {
+		const struct message *m = &x->messages[i];
+
+		if (!is_under_way(m))
+			continue;
+		links_of(t, m, hops);
+		n += m->rate < 0 ? hops[l] : 0;
+		left -= m->rate < 0 ? 0 : hops[l] * m->rate;
+	}
+	return n ? left / n : -1;
+}
+
+/* The links on which those that are not limited elsewhere get least limit these. */
+static bool limit_some(struct state *x)
+{
+	const struct oracle_step *t = x->step;
+	int64_t share[ORACLE_LINKS], lowest = -1;
+	int hops[ORACLE_LINKS];
+
+	for (int l = 0; l < t->n_links; l++) {
+		share[l] = share_of(x, l);
+		if (share[l] >= 0 && (lowest < 0 || share[l] < lowest))
+			lowest = share[l];
+	}
+	for (int i = 0; i < x->n_messages && lowest >= 0; i++) {
+		struct message *m = &x->messages[i];
+
+		if (!is_under_way(m) || m->rate >= 0)
+			continue;
+		links_of(t, m, hops);
+		for (int l = 0; l < t->n_links; l++)
+			if (hops[l] && share[l] == lowest)
+				m->rate = lowest;
+	}
+	return lowest >= 0;
+}
+
+/* Latencies come after the last byte: of a ring, one a step. */
+static void share_links(struct state *x)
+{
+	const struct oracle_step *t = x->step;
+
+	for (int i = 0; i < x->n_messages; i++) {
+		struct message *m = &x->messages[i];
+
+		if (!is_under_way(m))
+			continue;
+		if (m->start < x->now)
+			m->rest -= (wide)m->rate * (x->now - x->shared_since);
+		m->rate = -1;
+	}
+	x->shared_since = x->now;
+	while (limit_some(x))
+		;
+	for (int i = 0; i < x->n_messages; i++) {
+		struct message *m = &x->messages[i];
+		int owners[ORACLE_WORKERS], k = m->what == RING ? holders_of(t, m->s, owners) : 0;
+		int64_t longest = k ? 0 : t->latency[m->from][m->to];
+
+		if (!is_under_way(m))
+			continue;
+		m->free = x->now +
+			  (m->rate < 0 ? 0 : (int64_t)((2 * m->rest + m->rate) / 2 / m->rate));
+		m->rate = m->rate < 0 ? 0 : m->rate;
+		for (int v = 0; v < k; v++) {
+			int64_t one = t->latency[owners[v]][owners[(v + 1) % k]];
+
+			longest = one > longest ? one : longest;
+		}
+		m->arrival = m->free + (k ? 2 * (k - 1) : 1) * longest;
+	}
 }
 
 static bool start_all(struct state *x)
@@ -782,8 +919,9 @@ static bool start_all(struct state *x)
 
 	for (int w = 0; w < x->step->n_workers; w++)
 		any = start_worker(x, w) || any;
-	for (int i = 0; i < x->n_messages; i++)
-		any = start_message(x, &x->messages[i]) || any;
+	any = start_messages(x) || any;
+	if (x->step->fair)
+		share_links(x);
 	return any;
 }
 
@@ -1034,6 +1172,11 @@ void oracle_simulate(const struct oracle_step *step, struct oracle_answer *answe
 	}
 	last = x->last_update > last ? x->last_update : last;
 	answer->makespan = last - first;
+	answer->n_moves = x->n_messages;
+	for (int i = 0; i < x->n_messages; i++)
+		answer->moves[i] =
+			(struct oracle_move){x->messages[i].from, x->messages[i].to,
+					     x->messages[i].start, x->messages[i].arrival};
 	find_peaks(x);
 	count_bytes(x);
 }

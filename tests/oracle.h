@@ -10,6 +10,9 @@
 #define ORACLE_PASSES 3
 #define ORACLE_SETS 3
 #define ORACLE_OUTPUTS 12
+#define ORACLE_LINKS 200
+#define ORACLE_WAY 12
+#define ORACLE_MESSAGES (100 * ORACLE_JOBS)
 #define ORACLE_JOBS (ORACLE_STAGES * ORACLE_MICROBATCHES * ORACLE_PASSES)
 
 /* Job (s,b,d) is number (b * n_stages + s) * n_passes + d. */
@@ -50,8 +53,13 @@ struct oracle_step {
 	/* between two workers, either way */
 	int64_t latency[ORACLE_WORKERS][ORACLE_WORKERS];
 	int64_t ns_per_byte[ORACLE_WORKERS][ORACLE_WORKERS];
-	bool half_duplex; /* a link carries one thing at a time; else each of its directions does */
-	bool ports; /* of a worker, one to send and one to receive, instead of a link a pair */
+	/* what a transfer from one to the other takes a lane of */
+	int n_links, n_on_way[ORACLE_WORKERS][ORACLE_WORKERS];
+	int way[ORACLE_WORKERS][ORACLE_WORKERS][ORACLE_WAY];
+	int lanes[ORACLE_LINKS];
+	int64_t link_ns_per_byte[ORACLE_LINKS]; /* of a lane; 0: none */
+	bool in_order;                          /* nothing overtakes what it shares a link with */
+	bool fair; /* all that is on a link shares it; else a lane carries one thing at a time */
 };
 
 struct oracle_worker {
@@ -61,7 +69,14 @@ struct oracle_worker {
 		owned; /* bytes */
 };
 
+struct oracle_move {
+	int from, to; /* -1: a ring */
+	int64_t start, end;
+};
+
 struct oracle_answer {
+	struct oracle_move moves[ORACLE_MESSAGES];
+	int n_moves;
 	int64_t start[ORACLE_JOBS], end[ORACLE_JOBS]; /* start -1: the step deadlocks */
 	int64_t makespan;
 	struct oracle_worker worker[ORACLE_WORKERS];

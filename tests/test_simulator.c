@@ -1,7 +1,7 @@
 /* The simulator against one that shares nothing with it (oracle.h), on random steps: sizes,
  * replicas, owners elsewhere, tied parameters, gangs, gathered minibatches, links by level and by
- * pair, of half duplex, ports, latency, workers of other speeds, caps, strict and greedy orders,
- * updates. */
+ * pair, of half duplex, ports, uplinks, exclusive and shared, latency, workers of other speeds,
+ * caps, strict and greedy orders, updates. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +134,42 @@ static void draw_pipeline(struct oracle_step *t)
 	}
 }
 
+/* ---- machines ---- */
+
+/* A transfer from v to w takes a lane of the link of this name. */
+static void pass(struct oracle_step *t, int v, int w, int name, int lanes, int64_t ns_per_byte)
+{
+	static int names[ORACLE_LINKS];
+	int l = 0;
+
+	while (l < t->n_links && names[l] != name)
+		l++;
+	ck_assert(l < ORACLE_LINKS && t->n_on_way[v][w] < ORACLE_WAY);
+	if (l == t->n_links)
+		t->n_links++;
+	names[l] = name;
+	t->lanes[l] = lanes;
+	t->link_ns_per_byte[l] = ns_per_byte;
+	t->way[v][w][t->n_on_way[v][w]++] = l;
+	if (ns_per_byte > t->ns_per_byte[v][w])
+		t->ns_per_byte[v][w] = ns_per_byte;
+}
+
+/* The link of each two, as slow as whatever else a transfer takes. */
+static void pass_links(struct oracle_step *t, bool half_duplex)
+{
+	for (int v = 0; v < t->n_workers; v++)
+		for (int w = 0; w < t->n_workers; w++)
+			if (v != w)
+				pass(t, v, w, half_duplex && v > w ? 100 * w + v : 100 * v + w, 1,
+				     t->ns_per_byte[v][w]);
+}
+
+static double rate(int64_t ns_per_byte)
+{
+	return ns_per_byte ? 1e9 / (double)ns_per_byte : 0;
+}
+
 /* Workers that are alike, with links by level. */
 static void draw_levels(struct oracle_step *t, struct orr_machine *machine)
 {
@@ -151,35 +187,67 @@ static void draw_levels(struct oracle_step *t, struct orr_machine *machine)
 			t->ns_per_byte[v][w] = ns_per_byte[v / group != w / group];
 		}
 	}
+	pass_links(t, false);
 	*machine = orr_machine_default(t->n_workers);
 	machine->latency_ns = latency[1];
 	if (!ns_per_byte[0])
 		return;
-	machine->bandwidth_bytes_per_s = 1e9 / (double)ns_per_byte[1];
-	machine->levels = (struct orr_levels){
-		.n = 2,
-		.workers = {group, t->n_workers / group},
-		.latency_ns = {latency[0], latency[1]},
-		.bytes_per_s = {1e9 / (double)ns_per_byte[0], 1e9 / (double)ns_per_byte[1]}};
+	machine->bandwidth_bytes_per_s = rate(ns_per_byte[1]);
+	machine->levels =
+		(struct orr_levels){.n = 2,
+				    .workers = {group, t->n_workers / group},
+				    .latency_ns = {latency[0], latency[1]},
+				    .bytes_per_s = {rate(ns_per_byte[0]), rate(ns_per_byte[1])}};
+}
+
+#define MOST_GROUPS (2 * ORACLE_WORKERS)
+
+static struct orr_cluster_worker drawn_workers[ORACLE_WORKERS];
+static struct orr_cluster_pair drawn_pairs[ORACLE_WORKERS * ORACLE_WORKERS];
+static struct orr_cluster_group drawn_groups[MOST_GROUPS];
+static struct orr_cluster drawn;
+
+static void draw_workers(struct oracle_step *t)
+{
+	bool speeds = draw(4) > 0;
+
+	for (int v = 0; v < t->n_workers; v++) {
+		t->speed[v][0] = speeds ? 1 + (int)draw(4) : 1;
+		t->speed[v][1] = speeds ? 1 + (int)draw(3) : 1;
+		drawn_workers[v] = (struct orr_cluster_worker){.speed = (double)t->speed[v][0] /
+									t->speed[v][1]};
+	}
+	drawn = (struct orr_cluster){.n_workers = t->n_workers,
+				     .n_groups = 1,
+				     .workers = drawn_workers,
+				     .groups = drawn_groups,
+				     .pairs = drawn_pairs};
+	drawn.shared = t->fair = draw(3) == 0;
+	drawn.in_order = t->in_order = !t->fair && draw(2);
+}
+
+/* The ports of v and w, which are as fast as the fastest link of each. */
+static void pass_ports(struct oracle_step *t, int v, int w)
+{
+	for (int i = 0; i < 2; i++) {
+		int at = i ? w : v;
+		int64_t fastest = INT64_MAX;
+
+		for (int u = 0; u < t->n_workers; u++)
+			if (u != at && t->ns_per_byte[at][u] < fastest)
+				fastest = t->ns_per_byte[at][u];
+		pass(t, v, w, 1000 + 2 * at + i, 1, fastest);
+	}
 }
 
 /* Workers that differ, with links by pair, or ports. */
 static void draw_cluster(struct oracle_step *t, struct orr_machine *machine)
 {
-	static struct orr_cluster_worker workers[ORACLE_WORKERS];
-	static struct orr_cluster_pair pairs[ORACLE_WORKERS * ORACLE_WORKERS];
-	static struct orr_cluster_group groups[1];
-	static struct orr_cluster cluster;
-	bool speeds = draw(4) > 0, latencies = draw(3) > 0, rates = draw(4) > 0;
-	int n = 0;
+	bool latencies = draw(3) > 0, rates = draw(4) > 0, ports = draw(2);
 
-	t->ports = draw(2);
-	t->half_duplex = !t->ports && draw(2);
-	for (int v = 0; v < t->n_workers; v++) {
-		t->speed[v][0] = speeds ? 1 + (int)draw(4) : 1;
-		t->speed[v][1] = speeds ? 1 + (int)draw(3) : 1;
-		workers[v].speed = (double)t->speed[v][0] / t->speed[v][1];
-	}
+	draw_workers(t);
+	drawn.half_duplex = !ports && draw(2);
+	drawn_groups[0] = (struct orr_cluster_group){.parent = -1, .ports = ports};
 	for (int v = 0; v < t->n_workers; v++)
 		for (int w = v + 1; w < t->n_workers; w++) {
 			int64_t latency = latencies ? draw(3) * draw(50000) : 0,
@@ -187,27 +255,129 @@ static void draw_cluster(struct oracle_step *t, struct orr_machine *machine)
 
 			t->latency[v][w] = t->latency[w][v] = latency;
 			t->ns_per_byte[v][w] = t->ns_per_byte[w][v] = each;
-			pairs[n++] = (struct orr_cluster_pair){
-				v, w, {latency, each ? 1e9 / (double)each : 0}};
+			drawn_pairs[drawn.n_pairs++] =
+				(struct orr_cluster_pair){v, w, {latency, rate(each)}};
 		}
-	groups[0] = (struct orr_cluster_group){.parent = -1};
-	cluster = (struct orr_cluster){.n_workers = t->n_workers,
-				       .n_groups = 1,
-				       .n_pairs = n,
-				       .ports = t->ports,
-				       .half_duplex = t->half_duplex,
-				       .workers = workers,
-				       .groups = groups,
-				       .pairs = pairs};
-	*machine = orr_machine_of(&cluster, 0);
+	drawn_groups[0].link.bytes_per_s = 1e-9; /* it joins none */
+	for (int v = 0; v < t->n_workers && ports; v++)
+		for (int w = 0; w < t->n_workers; w++)
+			if (v != w)
+				pass_ports(t, v, w);
+	pass_links(t, drawn.half_duplex);
+	*machine = orr_machine_of(&drawn, 0);
+}
+
+/* ---- trees of switches ---- */
+
+static bool is_in(int w, int group)
+{
+	for (int g = drawn_workers[w].group; g >= 0; g = drawn_groups[g].parent)
+		if (g == group)
+			return true;
+	return false;
+}
+
+/* Groups one after the other, in groups; some have uplinks. Workers are in their order. */
+static void draw_groups(struct oracle_step *t, int64_t *ns_per_byte, int64_t *uplink)
+{
+	bool latencies = draw(2);
+
+	for (int g = 0; g < MOST_GROUPS; g++) {
+		struct orr_cluster_group *group = &drawn_groups[g];
+
+		ns_per_byte[g] = draw(4);
+		uplink[g] = draw(4);
+		*group = (struct orr_cluster_group){
+			.parent = -1, .link = {latencies ? draw(50000) : 0, rate(ns_per_byte[g])}};
+		if (g && draw(4)) {
+			group->lanes = 1 + (int)draw(3);
+			group->uplink_bytes_per_s = rate(uplink[g] += !uplink[g]);
+			group->rails = draw(3) == 0;
+		}
+		if (!drawn.half_duplex && draw(3) == 0)
+			group->ports = 1 + g;
+	}
+	for (int w = 0, at = 0; w < t->n_workers; w++) {
+		while (at && draw(2)) /* out of some */
+			at = drawn_groups[at].parent;
+		while (drawn.n_groups < MOST_GROUPS && draw(2)) { /* and into others */
+			int g = drawn.n_groups++;
+
+			drawn_groups[g].parent = at;
+			if (!drawn_groups[g].ports && !drawn.half_duplex && draw(2))
+				drawn_groups[g].ports = drawn_groups[at].ports;
+			at = g;
+		}
+		drawn_workers[w].group = at;
+	}
+}
+
+static void pass_uplinks(struct oracle_step *t, int v, int w, const int64_t *uplink)
+{
+	for (int g = 1; g < drawn.n_groups; g++) {
+		const struct orr_cluster_group *group = &drawn_groups[g];
+		bool leaves = is_in(v, g), enters = is_in(w, g);
+		int at = leaves ? v : w, first = 0;
+
+		if (leaves == enters || !group->lanes)
+			continue;
+		while (!is_in(first, g))
+			first++;
+		pass(t, v, w,
+		     10000 + 100 * (2 * g + (enters && !drawn.half_duplex)) +
+			     (group->rails ? (at - first) % group->lanes : 0),
+		     group->rails ? 1 : group->lanes, uplink[g]);
+	}
+}
+
+/* The fastest of the links that groups with these ports join, of those around w. */
+static int64_t port_ns_per_byte(int w, int ports, const int64_t *ns_per_byte)
+{
+	int64_t fastest = INT64_MAX;
+
+	for (int g = 0; g < drawn.n_groups; g++)
+		if (is_in(w, g) && drawn_groups[g].ports == ports && ns_per_byte[g] < fastest)
+			fastest = ns_per_byte[g];
+	return fastest;
+}
+
+static void draw_tree(struct oracle_step *t, struct orr_machine *machine)
+{
+	int64_t ns_per_byte[MOST_GROUPS], uplink[MOST_GROUPS];
+
+	draw_workers(t);
+	drawn.half_duplex = draw(2);
+	draw_groups(t, ns_per_byte, uplink);
+	for (int v = 0; v < t->n_workers; v++)
+		for (int w = 0; w < t->n_workers; w++) {
+			int joins = 0, ports;
+
+			for (int g = 1; g < drawn.n_groups; g++) /* inner ones come later */
+				joins = is_in(v, g) && is_in(w, g) ? g : joins;
+			ports = drawn_groups[joins].ports;
+			if (v == w)
+				continue;
+			t->latency[v][w] = drawn_groups[joins].link.latency_ns;
+			t->ns_per_byte[v][w] = ns_per_byte[joins];
+			pass_uplinks(t, v, w, uplink);
+			for (int i = 0; i < 2 && ports; i++)
+				pass(t, v, w, 1000 + 100 * ports + 2 * (i ? w : v) + i, 1,
+				     port_ns_per_byte(i ? w : v, ports, ns_per_byte));
+		}
+	pass_links(t, drawn.half_duplex);
+	*machine = orr_machine_of(&drawn, 0);
 }
 
 static void draw_machine(struct oracle_step *t, struct orr_machine *machine)
 {
-	if (draw(2))
+	int kind = (int)draw(3);
+
+	if (kind == 0)
 		draw_levels(t, machine);
-	else
+	else if (kind == 1)
 		draw_cluster(t, machine);
+	else
+		draw_tree(t, machine);
 }
 
 /* Some stages, and some edges without a gradient; what the loss does not reach cannot be trained.
@@ -502,6 +672,37 @@ static void compare_workers(const struct orr_figures *f, const struct oracle_ans
 	}
 }
 
+static int compare_moves(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct oracle_move));
+}
+
+/* Transfers and rings, each with its start and end. */
+static void compare_transfers(const struct orr_timeline *timeline, struct oracle_answer *answer,
+			      int step, const char *label)
+{
+	static struct oracle_move moves[ORACLE_MESSAGES];
+
+	ck_assert_msg(timeline->n_transfers == answer->n_moves, "step %d%s: %d transfers, not %d",
+		      step, label, timeline->n_transfers, answer->n_moves);
+	for (int i = 0; i < timeline->n_transfers; i++) {
+		const struct orr_transfer *x = &timeline->transfers[i];
+		bool ring = x->kind == ORR_TRANSFER_ALL_REDUCE;
+
+		moves[i] = (struct oracle_move){ring ? -1 : x->from, ring ? -1 : x->to, x->start_ns,
+						x->end_ns};
+	}
+	qsort(moves, (size_t)answer->n_moves, sizeof(*moves), compare_moves);
+	qsort(answer->moves, (size_t)answer->n_moves, sizeof(*moves), compare_moves);
+	for (int i = 0; i < answer->n_moves; i++)
+		ck_assert_msg(!compare_moves(&moves[i], &answer->moves[i]),
+			      "step %d%s: from %d to %d at %lld to %lld, not from %d to %d at %lld "
+			      "to %lld",
+			      step, label, moves[i].from, moves[i].to, (long long)moves[i].start,
+			      (long long)moves[i].end, answer->moves[i].from, answer->moves[i].to,
+			      (long long)answer->moves[i].start, (long long)answer->moves[i].end);
+}
+
 /* The jobs that are of t, against the independent simulator; label: for messages. */
 static void compare_jobs(const struct orr_jobs *jobs, struct oracle_step *t, int step,
 			 const char *label)
@@ -522,6 +723,7 @@ static void compare_jobs(const struct orr_jobs *jobs, struct oracle_step *t, int
 			      "step %d%s, job %d: %lld to %lld, not %lld to %lld", step, label, j,
 			      (long long)timeline->start_ns[j], (long long)timeline->end_ns[j],
 			      (long long)answer.start[j], (long long)answer.end[j]);
+	compare_transfers(timeline, &answer, step, label);
 	ck_assert_msg(f->makespan_ns == answer.makespan, "step %d%s: makespan %lld, not %lld", step,
 		      label, (long long)f->makespan_ns, (long long)answer.makespan);
 	compare_workers(f, &answer, step);
@@ -596,6 +798,24 @@ static bool compare(struct oracle_step *t, const struct given *given, int step)
 	return freed;
 }
 
+static void draw_step(struct oracle_step *t, struct given *given, uint64_t seed,
+		      void (*machine)(struct oracle_step *t, struct orr_machine *machine))
+{
+	random_state = seed;
+	draw(2);
+	memset(t, 0, sizeof(*t));
+	draw_pipeline(t);
+	draw_microbatches(t);
+	draw_outputs(t);
+	machine(t, &given->machine);
+	draw_frozen(t);
+	draw_placement(t);
+	draw_gangs(t, given);
+	draw_sets(t);
+	t->ahead = (int)draw(4);
+	draw_order(t);
+}
+
 START_TEST(random_steps_are_those_of_another_simulator)
 {
 	static struct oracle_step t;
@@ -604,19 +824,7 @@ START_TEST(random_steps_are_those_of_another_simulator)
 	bool links;
 
 	for (int step = 0; step < N_STEPS; step++) {
-		random_state = (uint64_t)step;
-		draw(2);
-		memset(&t, 0, sizeof(t));
-		draw_pipeline(&t);
-		draw_microbatches(&t);
-		draw_outputs(&t);
-		draw_machine(&t, &given.machine);
-		draw_frozen(&t);
-		draw_placement(&t);
-		draw_gangs(&t, &given);
-		draw_sets(&t);
-		t.ahead = (int)draw(4);
-		draw_order(&t);
+		draw_step(&t, &given, (uint64_t)step, draw_machine);
 		with_greedy += compare(&t, &given, step);
 		links = given.machine.bandwidth_bytes_per_s > 0 || given.machine.latency_ns;
 		for (int i = 0; i < t.n_sets; i++)
@@ -634,6 +842,43 @@ START_TEST(random_steps_are_those_of_another_simulator)
 	ck_assert_int_gt(with_fetches, N_STEPS);
 	ck_assert_int_gt(with_sets, N_STEPS / 5);
 	ck_assert_int_gt(with_greedy, N_STEPS / 4);
+}
+END_TEST
+
+#define N_NETWORKS 500
+
+/* Do two ways that differ pass the same uplink or port? */
+static bool ways_meet(const struct oracle_step *t)
+{
+	int n[ORACLE_LINKS] = {0};
+
+	for (int v = 0; v < t->n_workers; v++)
+		for (int w = 0; w < t->n_workers; w++)
+			for (int i = 0; i < t->n_on_way[v][w]; i++)
+				if (n[t->way[v][w][i]]++ && !drawn.half_duplex)
+					return true;
+	return false;
+}
+
+START_TEST(random_networks_are_those_of_another_simulator)
+{
+	static struct oracle_step t;
+	static struct given given = {.step = &t};
+	int n_meet = 0, n_shared = 0, n_half = 0, n_rails = 0;
+
+	for (int step = 0; step < N_NETWORKS; step++) {
+		draw_step(&t, &given, 2000000 + (uint64_t)step, draw_tree);
+		(void)compare(&t, &given, step);
+		n_meet += ways_meet(&t);
+		n_shared += t.fair;
+		n_half += drawn.half_duplex;
+		for (int g = 1; g < drawn.n_groups; g++)
+			n_rails += drawn_groups[g].lanes > 1 && drawn_groups[g].rails;
+	}
+	ck_assert_int_gt(n_meet, N_NETWORKS / 5);
+	ck_assert_int_gt(n_shared, N_NETWORKS / 5);
+	ck_assert_int_gt(n_half, N_NETWORKS / 5);
+	ck_assert_int_gt(n_rails, N_NETWORKS / 5);
 }
 END_TEST
 
@@ -749,6 +994,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		ONCE(random_steps_are_those_of_another_simulator),
+		ONCE(random_networks_are_those_of_another_simulator),
 		ONCE(every_schedule_on_random_models_is_that_of_another_simulator),
 	};
 

@@ -36,10 +36,10 @@ struct orr_cluster {
 	bool units;          /* its latencies are units, see orrery.h */
 	int64_t overhead_ns; /* of each job and update, beside what it computes */
 	int n_workers, n_groups, n_pairs;
-	bool ports;       /* a worker sends one thing and receives one thing at a time, whatever the
-			     peers; else each direction of a link carries one */
 	bool half_duplex; /* the two directions of a link share one transfer at a time; not with
 			     ports */
+	bool in_order;    /* what has to wait is not overtaken by what was asked for later */
+	bool shared;      /* whatever is on a link shares it; else it carries one thing at a time */
 	struct orr_cluster_worker {
 		char *name;           /* owned */
 		int group;            /* the innermost: its node */
@@ -50,7 +50,14 @@ struct orr_cluster {
 		char *name;                /* owned; "" for the whole machine, group 0 */
 		int parent;                /* lower; -1 of group 0 */
 		struct orr_link_cost link; /* of workers that no smaller group joins */
-	} * groups;                        /* [n_groups] */
+		/* These links are ports: a worker sends one thing and receives one thing at a
+		 * time, whatever the peers. 1 + the group whose workers' ports they are: this one,
+		 * or one around it; 0: they are not. */
+		int ports;
+		int lanes;                 /* of the uplink to the group around, 0: there is none */
+		double uplink_bytes_per_s; /* of a lane, each way */
+		bool rails; /* the worker at number i of the group has lane i mod lanes; else any */
+	} * groups;         /* [n_groups] */
 	struct orr_cluster_pair {
 		int from, to; /* from < to */
 		struct orr_link_cost link;
@@ -105,7 +112,7 @@ static inline int64_t orr_machine_overhead(const struct orr_machine *m)
 /* Do the two directions of a link take turns? Only with duplex=half in a machine file. */
 bool orr_machine_half_duplex(const struct orr_machine *m);
 
-/* The link between two different workers. */
+/* The link between two different workers, as fast as the slowest uplink on the way. */
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to);
 
 /* Which of k workers serves each of n microbatches: in turns or, if speeds differ, the worker that
@@ -119,7 +126,8 @@ int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, i
 
 /* Duration of a ring all-reduce of bytes over k workers: 2 (k - 1) steps, in each of which every
  * worker sends 1/k of the bytes to the next, at the speed of the slowest link. Over two workers it
- * uses both directions of their link, at once unless half duplex. 0 for one worker. */
+ * uses both directions of their link, at once unless half duplex; where more of its transfers pass
+ * an uplink than that has lanes, they take turns. 0 for one worker. */
 int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes);
 
 ORR_END

@@ -1,5 +1,4 @@
 #pragma once
-#include <stdbool.h>
 #include <stdint.h>
 
 struct orr_link_cost;
@@ -8,6 +7,6 @@ struct orr_link_cost;
  * the ints from and to. */
 int orr_ends_compare(const void *a, const void *b);
 
-/* A ring all-reduce over k workers joined by links like this one; in_turn: the two directions of
- * the link take turns. */
-int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, bool in_turn);
+/* A ring all-reduce over k workers joined by links like this one, on each of which as many of its
+ * transfers take turns: 1 unless both ways of one link do, or there are few lanes. */
+int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, int turns);

@@ -220,36 +220,6 @@ void orr_machine_turns(const struct orr_machine *m, const int *workers, int k, i
 	}
 }
 
-int orr_ends_compare(const void *a, const void *b)
-{
-	const int *x = a, *y = b;
-
-	if (x[0] != y[0])
-		return x[0] < y[0] ? -1 : 1;
-	return (x[1] > y[1]) - (x[1] < y[1]);
-}
-
-/* Of its own, or of the innermost group that has both. */
-static struct orr_link_cost cluster_link(const struct orr_cluster *c, int from, int to)
-{
-	const struct orr_cluster_pair key = {.from = from < to ? from : to,
-					     .to = from < to ? to : from},
-				      *own = c->n_pairs
-						     ? bsearch(&key, c->pairs, (size_t)c->n_pairs,
-							       sizeof(key), orr_ends_compare)
-						     : NULL;
-	int a = c->workers[from].group, b = c->workers[to].group;
-
-	if (own)
-		return own->link;
-	while (a != b) /* parents have lower numbers */
-		if (a > b)
-			a = c->groups[a].parent;
-		else
-			b = c->groups[b].parent;
-	return c->groups[a].link;
-}
-
 /* The group of worker w that is n groups further out than its own; -1: there is none. */
 static int group_around(const struct orr_cluster *c, int w, int n)
 {
@@ -258,6 +228,13 @@ static int group_around(const struct orr_cluster *c, int w, int n)
 	while (n-- && group >= 0)
 		group = c->groups[group].parent;
 	return group;
+}
+
+static bool are_alike(const struct orr_cluster_group *a, const struct orr_cluster_group *b)
+{
+	return a->link.bytes_per_s == b->link.bytes_per_s &&
+	       a->link.latency_ns == b->link.latency_ns && a->lanes == b->lanes &&
+	       a->uplink_bytes_per_s == b->uplink_bytes_per_s;
 }
 
 bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m)
@@ -278,15 +255,17 @@ bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m)
 			if (group < 0 || m->n_workers % n ||
 			    (group != group_around(c, w - w % n, l)) ||
 			    (w % n == 0 && w && group == group_around(c, w - 1, l)) ||
-			    c->groups[group].link.bytes_per_s !=
-				    c->groups[first].link.bytes_per_s ||
-			    c->groups[group].link.latency_ns != c->groups[first].link.latency_ns ||
+			    !are_alike(&c->groups[group], &c->groups[first]) ||
 			    c->workers[w].speed != c->workers[0].speed ||
 			    c->workers[w].memory_bytes != c->workers[0].memory_bytes)
 				return false;
 		}
-		found.bytes_per_s[l] = c->groups[first].link.bytes_per_s;
-		found.latency_ns[l] = c->groups[first].link.latency_ns;
+		if (n > size) { /* uplinks may be slower than the links of the group */
+			struct orr_link_cost link = orr_machine_link(m, 0, size);
+
+			found.bytes_per_s[l] = link.bytes_per_s;
+			found.latency_ns[l] = link.latency_ns;
+		}
 		size = n;
 	}
 	if (!c || c->n_pairs || size < m->n_workers)
@@ -296,14 +275,30 @@ bool orr_machine_nested(struct orr_levels *levels, const struct orr_machine *m)
 	return true;
 }
 
+/* The uplinks of the groups around worker w, and the ports of its links. */
+static uint64_t hash_groups(const struct orr_cluster *c, int w, uint64_t hash)
+{
+	for (int g = c->workers[w].group; g >= 0; g = c->groups[g].parent) {
+		const struct orr_cluster_group *is = &c->groups[g];
+		int numbers[] = {g, is->ports, is->lanes, is->rails};
+
+		hash = orr_hash(hash, numbers, sizeof(numbers));
+		hash = orr_hash(hash, &is->uplink_bytes_per_s, sizeof(is->uplink_bytes_per_s));
+		hash = orr_hash(hash, &is->link.bytes_per_s, sizeof(is->link.bytes_per_s));
+	}
+	return hash;
+}
+
 uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 {
 	const struct orr_cluster *c = m->cluster;
-	const unsigned char shares = c ? (unsigned char)(c->ports + 2 * c->half_duplex) : 0;
+	const unsigned char shares =
+		c ? (unsigned char)(c->half_duplex + 2 * c->in_order + 4 * c->shared) : 0;
 
 	for (int w = 0; c && w < m->n_workers; w++) {
 		hash = orr_hash(hash, &c->workers[w].speed, sizeof(c->workers[w].speed));
 		hash = orr_hash(hash, &shares, sizeof(shares));
+		hash = hash_groups(c, w, hash);
 		for (int v = 0; v < w; v++) {
 			struct orr_link_cost link = orr_machine_link(m, v, w);
 
@@ -317,77 +312,4 @@ uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 		hash = orr_hash(hash, &m->levels.bytes_per_s[l], sizeof(m->levels.bytes_per_s[l]));
 	}
 	return hash;
-}
-
-bool orr_machine_half_duplex(const struct orr_machine *m)
-{
-	return m->cluster && m->cluster->half_duplex;
-}
-
-/* The innermost level that joins the two. */
-static int level_between(const struct orr_levels *levels, int from, int to)
-{
-	int l = 0;
-
-	for (; l + 1 < levels->n; l++) {
-		from /= levels->workers[l];
-		to /= levels->workers[l];
-		if (from == to)
-			break;
-	}
-	return l;
-}
-
-struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to)
-{
-	int l = level_between(&m->levels, from, to);
-
-	if (m->cluster)
-		return cluster_link(m->cluster, from, to);
-	if (!m->levels.n)
-		return (struct orr_link_cost){m->latency_ns, m->bandwidth_bytes_per_s};
-	return (struct orr_link_cost){m->levels.latency_ns[l], m->levels.bytes_per_s[l]};
-}
-
-/* A transfer longer than the clock can count takes all of it, and is refused elsewhere. */
-static int64_t within_clock(double ns)
-{
-	return ns < (double)(INT64_MAX / 4) ? llround(ns) : INT64_MAX / 4;
-}
-
-int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes)
-{
-	struct orr_link_cost link;
-
-	if (from == to)
-		return 0;
-	link = orr_machine_link(m, from, to);
-	link.latency_ns = smaller(link.latency_ns, INT64_MAX / 4);
-	if (link.bytes_per_s > 0)
-		link.latency_ns += within_clock((double)bytes / link.bytes_per_s * 1e9);
-	return link.latency_ns;
-}
-
-int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, bool in_turn)
-{
-	int64_t ns = within_clock(2.0 * (k - 1) * (double)link->latency_ns);
-
-	/* two workers send to each other over one link, which carries one thing at a time */
-	if (link->bytes_per_s > 0)
-		ns += within_clock((k == 2 && in_turn ? 2.0 : 1.0) * 2.0 * (k - 1) / k *
-				   (double)bytes * (1 / link->bytes_per_s) * 1e9);
-	return ns;
-}
-
-int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes)
-{
-	int64_t longest = 0;
-
-	for (int i = 0; i < k && k > 1; i++) {
-		struct orr_link_cost link = orr_machine_link(m, workers[i], workers[(i + 1) % k]);
-
-		longest = larger(longest,
-				 orr_ring_over_ns(&link, k, bytes, orr_machine_half_duplex(m)));
-	}
-	return longest;
 }

@@ -10,6 +10,7 @@
 #include "model/dot.h"
 #include "model/dot_tree.h"
 #include "cluster.h"
+#include "path.h"
 #include "base/grow.h"
 #include "base/input_file.h"
 #include "base/quantity.h"
@@ -21,6 +22,8 @@
 
 #define WORKERS_ALLOWED "speed, memory and repeat"
 #define LINKS_ALLOWED "latency and bandwidth"
+#define GROUPS_ALLOWED "latency, bandwidth, ports, uplink, lanes, rails and repeat"
+#define MACHINES_ALLOWED "latency, bandwidth, overhead, ports, duplex, waiting and model"
 
 struct reader {
 	struct orr_cluster *cluster;
@@ -130,16 +133,90 @@ static int read_link(struct reader *r, const struct orr_dot_attribute *a, const 
 	return *is_one ? read_time(r, &link->latency_ns, a->text, what) : 0;
 }
 
-static int read_duplex(const struct reader *r, const char *text, const char *what)
+/* Is text the first of two words, or the second? */
+static int read_choice(const struct reader *r, bool *first, const char *text, const char *one,
+		       const char *other, const char *what)
 {
-	r->cluster->half_duplex = !strcmp(text, "half");
-	if (r->cluster->half_duplex || !strcmp(text, "full"))
+	*first = !strcmp(text, one);
+	if (*first || !strcmp(text, other))
 		return 0;
-	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give half or full", what, text);
+	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give %s or %s", what, text, one, other);
 }
 
-/* Of a subgraph, or the whole machine. */
-static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64_t *repeat)
+/* What is of the machine alone, if a is. */
+static int read_machine(struct reader *r, const struct orr_dot_attribute *a, const char *what,
+			bool *is_one)
+{
+	struct orr_cluster *c = r->cluster;
+
+	*is_one = true;
+	if (!strcmp(a->name, "duplex"))
+		return read_choice(r, &c->half_duplex, a->text, "half", "full", what);
+	if (!strcmp(a->name, "overhead"))
+		return read_time(r, &c->overhead_ns, a->text, what);
+	if (!strcmp(a->name, "waiting"))
+		return read_choice(r, &c->in_order, a->text, "in_order", "free", what);
+	if (!strcmp(a->name, "model"))
+		return read_choice(r, &c->shared, a->text, "shared", "exclusive", what);
+	*is_one = false;
+	return 0;
+}
+
+/* What is of a group alone, if a is. */
+static int read_uplink(const struct reader *r, const struct orr_dot_attribute *a, const char *what,
+		       struct orr_cluster_group *group, int64_t *repeat, bool *is_one)
+{
+	int64_t lanes;
+	int code;
+
+	*is_one = true;
+	if (!strcmp(a->name, "repeat"))
+		return orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
+	if (!strcmp(a->name, "rails"))
+		return orr_attribute_truth(&group->rails, a->text, what, r->err);
+	if (!strcmp(a->name, "lanes")) {
+		code = orr_count_parse(&lanes, a->text, 1, MOST_WORKERS, what, r->err);
+		group->lanes = (int)lanes;
+		return code;
+	}
+	if ((*is_one = !strcmp(a->name, "uplink"))) {
+		code = orr_rate_parse(&group->uplink_bytes_per_s, a->text, what, r->err);
+		return code || group->uplink_bytes_per_s > 0 ? code
+							     : refuse_zero(r, what, "no uplink");
+	}
+	return 0;
+}
+
+/* The lanes of an uplink; and there is a limit to the uplinks on a way. */
+static int check_uplink(const struct reader *r, int s, struct orr_cluster_group *group)
+{
+	const struct orr_dot_subgraph *subgraph = &r->dot.subgraphs[s];
+	int n = 0;
+
+	if (!(group->uplink_bytes_per_s > 0)) {
+		if (group->lanes || group->rails)
+			return orr_fail(r->err, ORR_E_INPUT,
+					"%s:%d: %.60s: %s are of an uplink: give its bandwidth, "
+					"such as uplink=\"25GB/s\"",
+					r->file, subgraph->line, subgraph->name,
+					group->lanes ? "lanes" : "rails");
+		return 0;
+	}
+	group->lanes = group->lanes ? group->lanes : 1;
+	for (int g = group->parent; g >= 0; g = r->cluster->groups[g].parent)
+		n += r->cluster->groups[g].lanes > 0;
+	return n < ORR_MOST_UPLINKS
+		       ? 0
+		       : orr_fail(
+				 r->err, ORR_E_INPUT,
+				 "%s:%d: %.60s: more than %d uplinks in one another: leave out the "
+				 "fastest",
+				 r->file, subgraph->line, subgraph->name, ORR_MOST_UPLINKS);
+}
+
+/* Of a subgraph, or the whole machine: what will be group number id. */
+static int read_group(struct reader *r, int s, int id, struct orr_cluster_group *group,
+		      int64_t *repeat)
 {
 	const struct orr_dot_subgraph *subgraph = &r->dot.subgraphs[s];
 	int code = 0;
@@ -149,26 +226,24 @@ static int read_group(struct reader *r, int s, struct orr_link_cost *link, int64
 		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
 		const char *owner = s ? subgraph->name : "the machine";
 		char what[MOST_PLACE];
-		bool is_link;
+		bool is_one, ports;
 
 		print_place(what, r, a, owner);
-		if ((code = read_link(r, a, owner, link, &is_link)) || is_link)
+		if ((code = read_link(r, a, owner, &group->link, &is_one)) || is_one)
 			continue;
-		if (s && !strcmp(a->name, "repeat"))
-			code = orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
-		else if (!s && !strcmp(a->name, "ports"))
-			code = orr_attribute_truth(&r->cluster->ports, a->text, what, r->err);
-		else if (!s && !strcmp(a->name, "overhead"))
-			code = read_time(r, &r->cluster->overhead_ns, a->text, what);
-		else if (!s && !strcmp(a->name, "duplex"))
-			code = read_duplex(r, a->text, what);
-		else if (!orr_attribute_draws('g', a->name))
-			code = refuse_attribute(
-				r, a, s ? "a group of workers" : "a machine",
-				s ? "latency, bandwidth and repeat"
-				  : "latency, bandwidth, overhead, ports and duplex");
+		code = s ? read_uplink(r, a, what, group, repeat, &is_one)
+			 : read_machine(r, a, what, &is_one);
+		if (code || is_one)
+			continue;
+		if (!strcmp(a->name, "ports")) {
+			code = orr_attribute_truth(&ports, a->text, what, r->err);
+			group->ports = ports ? 1 + id : 0;
+		} else if (!strcmp(a->name, "model") || !orr_attribute_draws('g', a->name)) {
+			code = refuse_attribute(r, a, s ? "a group of workers" : "a machine",
+						s ? GROUPS_ALLOWED : MACHINES_ALLOWED);
+		}
 	}
-	return code;
+	return code ? code : check_uplink(r, s, group);
 }
 
 /* ---- workers and groups ---- */
@@ -248,32 +323,46 @@ static int fill_group(struct reader *r, int s, int group, const char *copy)
 	return code;
 }
 
+static int grow_groups(struct reader *r)
+{
+	struct orr_cluster *c = r->cluster;
+	struct orr_cluster_group *grown =
+		realloc(c->groups, ((size_t)c->n_groups + 1) * sizeof(*grown));
+
+	if (!grown)
+		return no_memory(r);
+	c->groups = grown;
+	return 0;
+}
+
 /* As often as it repeats; recursion is as deep as subgraphs nest. */
 static int add_group(struct reader *r, int s, int parent, const char *copy)
 {
 	struct orr_cluster *c = r->cluster;
-	struct orr_link_cost link = parent < 0 ? (struct orr_link_cost){0} : c->groups[parent].link;
-	int64_t repeat;
-	int code = read_group(r, s, &link, &repeat);
+	int64_t repeat = 1;
+	int code = 0;
 
-	if (!code && s && !*r->dot.subgraphs[s].name)
-		return orr_fail(r->err, ORR_E_INPUT,
-				"%s:%d: a group of workers needs a name: say subgraph NAME {",
-				r->file, r->dot.subgraphs[s].line);
 	for (int i = 0; i < repeat && !code; i++) {
-		struct orr_cluster_group *grown =
-			realloc(c->groups, ((size_t)c->n_groups + 1) * sizeof(*grown));
+		struct orr_cluster_group group = {.parent = parent};
+		int id = c->n_groups;
 		char own[MOST_NAME];
 
-		if (!grown)
-			return no_memory(r);
-		c->groups = grown;
+		if (parent >= 0) {
+			group.link = c->groups[parent].link;
+			group.ports = c->groups[parent].ports;
+		}
+		if ((code = read_group(r, s, id, &group, &repeat)) || (code = grow_groups(r)))
+			return code;
+		if (s && !*r->dot.subgraphs[s].name)
+			return orr_fail(
+				r->err, ORR_E_INPUT,
+				"%s:%d: a group of workers needs a name: say subgraph NAME {",
+				r->file, r->dot.subgraphs[s].line);
 		(void)snprintf(own, sizeof(own), repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
-		grown[c->n_groups] = (struct orr_cluster_group){
-			name_of(s ? r->dot.subgraphs[s].name : "", own), parent, link};
-		if (!grown[c->n_groups++].name)
+		if (!(group.name = name_of(s ? r->dot.subgraphs[s].name : "", own)))
 			return no_memory(r);
-		code = fill_group(r, s, c->n_groups - 1, own);
+		c->groups[c->n_groups++] = group;
+		code = fill_group(r, s, id, own);
 	}
 	return code;
 }
@@ -422,6 +511,25 @@ static int add_edges(struct reader *r)
 
 /* ---- the file ---- */
 
+static int check_machine(const struct reader *r)
+{
+	const struct orr_cluster *c = r->cluster;
+
+	for (int g = 0; g < c->n_groups && c->half_duplex; g++)
+		if (c->groups[g].ports)
+			return orr_fail(
+				r->err, ORR_E_INPUT,
+				"%s: duplex=half is of links, and with ports=true there are "
+				"none: leave one out",
+				r->file);
+	if (c->shared && c->in_order)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s: waiting=in_order is of links that carry one thing at a time, "
+				"and with model=shared none waits: leave one out",
+				r->file);
+	return 0;
+}
+
 static int read_all(struct reader *r, const char *text)
 {
 	struct orr_cluster *c = r->cluster;
@@ -439,11 +547,8 @@ static int read_all(struct reader *r, const char *text)
 	if ((code = find_groups(r)) || (code = add_group(r, 0, -1, "")) || (code = add_edges(r)))
 		return code;
 	c->units = r->plain;
-	if (c->ports && c->half_duplex)
-		return orr_fail(r->err, ORR_E_INPUT,
-				"%s: duplex=half is of links, and with ports=true there are none: "
-				"leave one out",
-				r->file);
+	if ((code = check_machine(r)))
+		return code;
 	return c->n_workers ? 0
 			    : orr_fail(r->err, ORR_E_INPUT,
 				       "%s: a machine without workers: a worker is a node, such as "

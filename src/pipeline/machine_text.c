@@ -38,16 +38,28 @@ static void write_run(FILE *file, const struct orr_cluster *c, int first, int la
 		fprintf(file, " %s", orr_size_print(size, sizeof(size), worker->memory_bytes));
 }
 
+static const char *links_name(const struct orr_cluster *c)
+{
+	bool ports = false, uplinks = false;
+
+	for (int g = 0; g < c->n_groups; g++) {
+		ports = ports || c->groups[g].ports;
+		uplinks = uplinks || c->groups[g].lanes;
+	}
+	if (uplinks)
+		return ports            ? "ports and uplinks"
+		       : c->half_duplex ? "half-duplex links and uplinks"
+					: "links and uplinks";
+	return ports ? "ports" : c->half_duplex ? "half-duplex links" : "links";
+}
+
 void orr_machine_write(FILE *file, const struct orr_machine *m, const char *heading)
 {
 	const struct orr_cluster *c = m->cluster;
 
 	if (!c)
 		return;
-	fprintf(file, "%s%s, %s", heading, c->name,
-		c->ports         ? "ports"
-		: c->half_duplex ? "half-duplex links"
-				 : "links");
+	fprintf(file, "%s%s, %s%s", heading, c->name, c->shared ? "shared " : "", links_name(c));
 	for (int w = 0, first = 0; w < m->n_workers; w++)
 		if (w + 1 == m->n_workers || !are_alike(c, first, w + 1)) {
 			write_run(file, c, first, w);

@@ -136,7 +136,7 @@ static int64_t exchange_ns(const struct orr_pipeline *p, int s, int b, bool grad
 		sum += ns;
 		longest = larger(longest, ns);
 	}
-	return cluster && cluster->ports ? sum : longest;
+	return cluster && cluster->groups[cluster->workers[0].group].ports ? sum : longest;
 }
 
 /* What one worker has of a stage before the split. */

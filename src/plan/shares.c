@@ -66,15 +66,15 @@ double orr_sharing_each_s(const struct orr_sharing *gang, const struct orr_share
 
 int64_t orr_sharing_ring_ns(const struct orr_sharing *gang, int k, int64_t bytes)
 {
-	bool in_turn = orr_machine_half_duplex(gang->machine);
+	int turns = k == 2 && orr_machine_half_duplex(gang->machine) ? 2 : 1;
 	struct orr_link_cost last;
 	int64_t longest;
 
 	if (k < 2)
 		return 0;
 	last = orr_machine_link(gang->machine, gang->workers[k - 1], gang->workers[0]);
-	longest = orr_ring_over_ns(&last, k, bytes, in_turn);
+	longest = orr_ring_over_ns(&last, k, bytes, turns);
 	for (int i = 0; i < gang->n_links; i++)
-		longest = larger(longest, orr_ring_over_ns(&gang->links[i], k, bytes, in_turn));
+		longest = larger(longest, orr_ring_over_ns(&gang->links[i], k, bytes, turns));
 	return longest;
 }

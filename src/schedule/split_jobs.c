@@ -26,34 +26,39 @@ static int64_t smaller_memory(int64_t a, int64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-/* A group is as fast and has as much room as its least worker, and sends as its first one. */
+/* A group is as fast and has as much room as its least worker, and is where its first one is. */
 static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int n_groups,
 			struct orr_error *err)
 {
-	int t = m->n_workers / n_groups, n = 0;
-	size_t n_pairs = (size_t)n_groups * (size_t)(n_groups - 1) / 2;
+	int t = m->n_workers / n_groups;
+	size_t n = (size_t)c->n_groups;
 
-	c->n_workers = n_groups;
-	c->n_groups = 1;
-	c->n_pairs = (int)n_pairs;
 	c->workers = calloc((size_t)n_groups, sizeof(*c->workers));
-	c->groups = calloc(1, sizeof(*c->groups));
-	c->pairs = calloc(n_pairs + 1, sizeof(*c->pairs));
+	c->groups = malloc(n * sizeof(*c->groups));
+	c->pairs = calloc((size_t)c->n_pairs + 1, sizeof(*c->pairs));
 	if (!c->workers || !c->groups || !c->pairs)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", n_groups);
-	c->groups[0].parent = -1;
+	memcpy(c->groups, m->cluster->groups, n * sizeof(*c->groups));
 	for (int g = 0; g < n_groups; g++) {
 		struct orr_cluster_worker *group = &c->workers[g];
 
-		*group = (struct orr_cluster_worker){.speed = orr_machine_speed(m, g * t)};
+		*group = (struct orr_cluster_worker){.group = m->cluster->workers[g * t].group,
+						     .speed = orr_machine_speed(m, g * t)};
 		for (int w = g * t; w < (g + 1) * t; w++) {
 			group->speed = fmin(group->speed, orr_machine_speed(m, w));
 			group->memory_bytes =
 				smaller_memory(group->memory_bytes, orr_machine_memory(m, w));
 		}
-		for (int h = g + 1; h < n_groups; h++)
-			c->pairs[n++] =
-				(struct orr_cluster_pair){g, h, orr_machine_link(m, g * t, h * t)};
+	}
+	c->n_pairs = 0;
+	for (int i = 0; i < m->cluster->n_pairs; i++) {
+		struct orr_cluster_pair pair = m->cluster->pairs[i];
+
+		if (pair.from % t || pair.to % t || pair.to >= n_groups * t)
+			continue;
+		pair.from /= t;
+		pair.to /= t;
+		c->pairs[c->n_pairs++] = pair;
 	}
 	return 0;
 }
@@ -67,12 +72,11 @@ static int join_machine(struct orr_machine *out, struct orr_cluster *c, const st
 	join_levels(&out->levels, m->n_workers / n_groups);
 	if (!m->cluster)
 		return 0;
-	*c = (struct orr_cluster){.name = m->cluster->name,
-				  .text = m->cluster->text,
-				  .units = m->cluster->units,
-				  .overhead_ns = m->cluster->overhead_ns,
-				  .ports = m->cluster->ports,
-				  .half_duplex = m->cluster->half_duplex};
+	*c = *m->cluster;
+	c->workers = NULL; /* its own, in place of those that are borrowed */
+	c->groups = NULL;
+	c->pairs = NULL;
+	c->n_workers = n_groups;
 	out->cluster = c;
 	return join_cluster(c, m, n_groups, err);
 }

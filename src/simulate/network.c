@@ -1,24 +1,24 @@
 #include "network.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/grow.h"
+#include "base/max.h"
+#include "base/mix.h"
+#include "flows.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
+#include "pipeline/path.h"
 #include "orrery/timeline.h"
 
-/* From one worker to another; of half-duplex links that is the way back, too. */
-static size_t link_between(const struct orr_network *net, int from, int to)
-{
-	size_t low = (size_t)(from < to ? from : to), high = (size_t)(from < to ? to : from);
-	size_t pair = high * (high - 1) / 2 + low;
+struct orr_parked {
+	struct orr_heap_entry entry;
+	int link;
+};
 
-	return net->half_duplex ? pair : 2 * pair + (from > to);
-}
-
-/* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
-static int ring_of(const struct orr_network *net, const struct orr_transfer *transfer,
-		   const int **owners)
+int orr_network_ring(const struct orr_network *net, const struct orr_transfer *transfer,
+		     const int **owners)
 {
 	const struct orr_jobs *jobs = net->timeline->jobs;
 
@@ -29,97 +29,127 @@ static int ring_of(const struct orr_network *net, const struct orr_transfer *tra
 	return orr_jobs_ring_size(jobs, transfer->set);
 }
 
-static int count_links(const struct orr_network *net, const struct orr_transfer *transfer)
-{
-	const int *owners;
-	int k = ring_of(net, transfer, &owners);
-
-	if (net->ports)
-		return k ? 2 * k : 2;
-	if (k == 2 && net->half_duplex)
-		return 1;
-	return k ? k : 1;
-}
-
-/* Where worker w sends, and where it receives. */
-static size_t port_of(int w, bool receives)
-{
-	return 2 * (size_t)w + receives;
-}
-
-static size_t key_at(const struct orr_network *net, const struct orr_transfer *transfer, int i)
-{
-	const int *owners;
-	int k = ring_of(net, transfer, &owners);
-
-	if (net->ports)
-		return k   ? port_of(owners[i / 2], i % 2)
-		       : i ? port_of(transfer->to, true)
-			   : port_of(transfer->from, false);
-	return k ? link_between(net, owners[i], owners[(i + 1) % k])
-		 : link_between(net, transfer->from, transfer->to);
-}
+/* ---- links and ways ---- */
 
 /* Where by_key has the link, or has room for it. */
-static size_t *find_link(const struct orr_network *net, size_t key)
+static int *find_link(const struct orr_network *net, size_t key)
 {
-	size_t mask = 2 * net->links_room - 1,
-	       at = (size_t)(key * UINT64_C(11400714819323198485) >> 20);
+	size_t mask = 2 * (size_t)net->links_room - 1, at = orr_mix(key) & mask;
 
-	for (at &= mask; net->by_key[at] && net->links[net->by_key[at] - 1].key != key;)
+	while (net->by_key[at] && net->links[net->by_key[at] - 1].key != key)
 		at = (at + 1) & mask;
 	return &net->by_key[at];
 }
 
-/* One that was asked for. */
-static struct orr_channel *link_at(const struct orr_network *net,
-				   const struct orr_transfer *transfer, int i)
-{
-	return &net->links[*find_link(net, key_at(net, transfer, i)) - 1];
-}
-
 static int grow_links(struct orr_network *net, struct orr_error *err)
 {
-	size_t room = 2 * net->links_room;
-	struct orr_channel *links = realloc(net->links, room * sizeof(*links));
-	size_t *touched = realloc(net->touched, room * sizeof(*touched)),
-	       *by_key = calloc(2 * room, sizeof(*by_key));
+	int room = net->links_room ? 2 * net->links_room : 32;
+	struct orr_channel *links = realloc(net->links, (size_t)room * sizeof(*links));
+	int *touched = realloc(net->touched, (size_t)room * sizeof(*touched)),
+	    *by_key = calloc(2 * (size_t)room, sizeof(*by_key));
 
 	net->links = links ? links : net->links;
 	net->touched = touched ? touched : net->touched;
 	if (!links || !touched || !by_key) {
 		free(by_key);
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %zu links", room);
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d links", room);
 	}
 	free(net->by_key);
 	net->by_key = by_key;
 	net->links_room = room;
-	for (size_t i = 0; i < net->n_links; i++)
+	for (int i = 0; i < net->n_links; i++)
 		*find_link(net, links[i].key) = i + 1;
 	return 0;
 }
 
-static int make_link(struct orr_network *net, size_t key, struct orr_error *err)
+/* Of all lanes, in thousandths of bytes per second. */
+static int64_t rate_of(const struct orr_part *part)
 {
-	int code;
+	double rate = part->bytes_per_s * 1e3 * part->lanes;
 
-	if (*find_link(net, key))
-		return 0;
-	if (net->n_links == net->links_room && (code = grow_links(net, err)))
-		return code;
-	net->links[net->n_links] = (struct orr_channel){.key = key};
-	*find_link(net, key) = net->n_links + 1;
-	net->n_links++;
+	return !(rate > 0)   ? 0
+	       : rate < 4e18 ? larger(1, llround(rate))
+			     : INT64_C(4000000000000000000);
+}
+
+static int make_link(struct orr_network *net, int *number, const struct orr_part *part,
+		     struct orr_error *err)
+{
+	int *at = find_link(net, part->key), code;
+
+	if (!*at) {
+		if (net->n_links == net->links_room && (code = grow_links(net, err)))
+			return code;
+		at = find_link(net, part->key);
+		net->links[net->n_links] = (struct orr_channel){
+			.key = part->key, .lanes = part->lanes, .rate_mb_s = rate_of(part)};
+		*at = ++net->n_links;
+	}
+	*number = *at - 1;
 	return 0;
 }
 
-static void touch(struct orr_network *net, struct orr_channel *link)
+/* A way passes a link; of a ring once or more often. */
+static int add_use(struct orr_network *net, struct orr_channel way, struct orr_use use,
+		   struct orr_error *err)
 {
-	if (link->touched)
-		return;
-	link->touched = true;
-	net->touched[net->n_touched++] = (size_t)(link - net->links);
+	for (int i = way.first_use; i < net->n_uses && use.hops > 1; i++)
+		if (net->uses[i].link == use.link)
+			return 0;
+	if (!orr_grow(&net->uses, net->n_uses, &net->uses_room, sizeof(*net->uses)))
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the links of %d ways",
+				net->n_links);
+	net->uses[net->n_uses++] = use;
+	return 0;
 }
+
+/* Of a transfer the link of its two workers; of a ring one that is for nothing else. */
+static size_t way_key(const struct orr_network *net, const struct orr_transfer *transfer)
+{
+	return transfer->kind == ORR_TRANSFER_ALL_REDUCE
+		       ? ~(size_t)transfer->set
+		       : orr_machine_link_key(net->machine, transfer->from, transfer->to);
+}
+
+const struct orr_channel *orr_network_way(const struct orr_network *net,
+					  const struct orr_transfer *transfer)
+{
+	return &net->links[*find_link(net, way_key(net, transfer)) - 1];
+}
+
+static int make_way(struct orr_network *net, const struct orr_transfer *transfer,
+		    struct orr_error *err)
+{
+	struct orr_part way_part = {.key = way_key(net, transfer), .lanes = 1},
+			parts[ORR_MOST_PARTS];
+	const int *owners;
+	int k = orr_network_ring(net, transfer, &owners), way, code;
+	int pair[] = {transfer->from, transfer->to};
+
+	if (!k)
+		(void)orr_machine_path(parts, net->machine, pair[0], pair[1]);
+	if ((code = make_link(net, &way, k ? &way_part : parts, err)) || net->links[way].n_uses)
+		return code;
+	net->links[way].first_use = net->n_uses;
+	for (int i = 0; i < (k ? k : 1); i++) {
+		int n = k ? orr_machine_path(parts, net->machine, owners[i], owners[(i + 1) % k])
+			  : orr_machine_path(parts, net->machine, pair[0], pair[1]);
+
+		for (int l = 0; l < n; l++) {
+			struct orr_use use = {
+				.hops = k ? orr_machine_hops(net->machine, owners, k, &parts[l])
+					  : 1};
+
+			if ((code = make_link(net, &use.link, &parts[l], err)) ||
+			    (code = add_use(net, net->links[way], use, err)))
+				return code;
+		}
+	}
+	net->links[way].n_uses = net->n_uses - net->links[way].first_use;
+	return 0;
+}
+
+/* ---- requests ---- */
 
 static int reserve_transfer(struct orr_network *net, struct orr_error *err)
 {
@@ -177,7 +207,7 @@ int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_
 static int64_t duration_of(const struct orr_network *net, const struct orr_transfer *transfer)
 {
 	const int *owners;
-	int k = ring_of(net, transfer, &owners);
+	int k = orr_network_ring(net, transfer, &owners);
 	int64_t ns = k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
 		       : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
 						 transfer->bytes);
@@ -186,70 +216,62 @@ static int64_t duration_of(const struct orr_network *net, const struct orr_trans
 	return transfer->ring == ORR_RING_ALL_REDUCE ? ns : ns - ns / 2;
 }
 
+/* Of equal (time, n) the lowest order, and within a job the first request. */
+static int queue(struct orr_network *net, struct orr_heap_entry entry,
+		 const struct orr_channel *way, struct orr_error *err)
+{
+	int code = orr_heap_push(&net->ready, entry.key, entry.tie, entry.value, err);
+
+	for (int i = 0; i < way->n_uses && net->in_order && !code; i++)
+		code = orr_heap_push(&net->links[net->uses[way->first_use + i].link].waiting,
+				     entry.key, entry.tie, entry.value, err);
+	return code;
+}
+
 int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
 			int64_t now_ns, int64_t n, int job, struct orr_error *err)
 {
 	struct orr_timeline *t = net->timeline;
 	int64_t order = order_of(net, transfer, job), ns = duration_of(net, transfer);
-	int n_links = count_links(net, transfer), code;
+	int code;
 
 	/* all of them one after the other fit the clock, so no sum of times overflows */
 	net->total_ns += (double)ns;
 	if ((code = orr_network_check_clock(net->total_ns, t->jobs->pipeline, err)) ||
-	    (code = reserve_transfer(net, err)))
+	    (code = reserve_transfer(net, err)) || (code = make_way(net, transfer, err)) ||
+	    (code = queue(net, (struct orr_heap_entry){now_ns, n, order << 31 | t->n_transfers},
+			  orr_network_way(net, transfer), err)))
 		return code;
-	for (int i = 0; i < n_links; i++) {
-		struct orr_channel *link;
-
-		if ((code = make_link(net, key_at(net, transfer, i), err)))
-			return code;
-		link = link_at(net, transfer, i);
-		/* of equal (time, n) the lowest order, and within a job the first request */
-		if ((code = orr_heap_push(&link->waiting, now_ns, n, order << 31 | t->n_transfers,
-					  err)))
-			return code;
-		touch(net, link);
-	}
 	t->transfers[t->n_transfers] = *transfer;
+	t->transfers[t->n_transfers].start_ns = -1;
 	t->transfers[t->n_transfers++].end_ns = ns; /* from its start on, see hold() */
 	return 0;
 }
 
-static int first_waiting(const struct orr_channel *link)
+/* ---- links that carry one thing at a time ---- */
+
+static int index_of(struct orr_heap_entry entry)
 {
-	return (int)(link->waiting.entries[0].value & INT32_MAX);
+	return (int)(entry.value & INT32_MAX);
 }
 
-/* Is it the turn of the first thing that waits for this link on all links that it needs? All links
- * queue requests in one order, so the first request overall can start once its links are free. */
-static bool can_start(const struct orr_network *net, const struct orr_channel *link)
+static int lanes_for(const struct orr_use *use, const struct orr_channel *link)
 {
-	const struct orr_transfer *transfer;
-	int index;
-
-	if (link->busy || !link->waiting.n)
-		return false;
-	index = first_waiting(link);
-	transfer = &net->timeline->transfers[index];
-	for (int i = 0; i < count_links(net, transfer); i++) {
-		const struct orr_channel *other = link_at(net, transfer, i);
-
-		if (other->busy || first_waiting(other) != index)
-			return false;
-	}
-	return true;
+	return (int)smaller(use->hops, link->lanes);
 }
 
-static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t now_ns)
+/* A link on its way that it has to wait for; -1: none. */
+static int find_full(const struct orr_network *net, const struct orr_channel *way, int index)
 {
-	for (int i = 0; i < count_links(net, transfer); i++) {
-		struct orr_channel *link = link_at(net, transfer, i);
+	for (int i = 0; i < way->n_uses; i++) {
+		const struct orr_use *use = &net->uses[way->first_use + i];
+		const struct orr_channel *link = &net->links[use->link];
 
-		orr_heap_pop(&link->waiting);
-		link->busy = true;
+		if (link->taken + lanes_for(use, link) > link->lanes ||
+		    (net->in_order && index_of(link->waiting.entries[0]) != index))
+			return use->link;
 	}
-	transfer->start_ns = now_ns;
-	transfer->end_ns += now_ns;
+	return -1;
 }
 
 /* The end of what leaves its links when the last byte is on its way: of a ring, the least latency
@@ -257,53 +279,122 @@ static void hold(struct orr_network *net, struct orr_transfer *transfer, int64_t
 static int64_t free_ns(const struct orr_network *net, const struct orr_transfer *transfer)
 {
 	const int *owners;
-	int k = ring_of(net, transfer, &owners);
+	int k = orr_network_ring(net, transfer, &owners);
 	int64_t latency_ns =
 		k ? INT64_MAX
 		  : orr_machine_link(net->machine, transfer->from, transfer->to).latency_ns;
 
-	for (int i = 0; i < k; i++) {
-		int64_t ns =
-			orr_machine_link(net->machine, owners[i], owners[(i + 1) % k]).latency_ns;
-
-		latency_ns = ns < latency_ns ? ns : latency_ns;
-	}
+	for (int i = 0; i < k; i++)
+		latency_ns = smaller(
+			latency_ns,
+			orr_machine_link(net->machine, owners[i], owners[(i + 1) % k]).latency_ns);
 	return transfer->end_ns - latency_ns;
 }
 
-int orr_network_start(struct orr_network *net, int64_t now_ns,
-		      int (*started)(void *user, int index, int64_t free_ns), void *user)
+static void hold(struct orr_network *net, const struct orr_channel *way,
+		 struct orr_transfer *transfer, int64_t now_ns)
 {
-	int code;
+	for (int i = 0; i < way->n_uses; i++) {
+		const struct orr_use *use = &net->uses[way->first_use + i];
+		struct orr_channel *link = &net->links[use->link];
 
-	for (size_t i = 0; i < net->n_touched; i++) {
-		struct orr_channel *link = &net->links[net->touched[i]];
-		struct orr_transfer *transfer;
-		int index;
-
-		link->touched = false;
-		if (!can_start(net, link))
-			continue;
-		index = first_waiting(link);
-		transfer = &net->timeline->transfers[index];
-		hold(net, transfer, now_ns);
-		if ((code = started(user, index, free_ns(net, transfer))))
-			return code;
+		link->taken += lanes_for(use, link);
+		if (net->in_order)
+			(void)orr_heap_pop(&link->waiting);
 	}
-	net->n_touched = 0;
+	transfer->start_ns = now_ns;
+	transfer->end_ns += now_ns;
+}
+
+/* The first that waits for a link may be able to start. */
+static int wake(struct orr_network *net, struct orr_channel *link, struct orr_error *err)
+{
+	struct orr_heap_entry entry;
+
+	if (!link->waiting.n || link->taken == link->lanes)
+		return 0;
+	entry = net->in_order ? link->waiting.entries[0] : orr_heap_pop(&link->waiting);
+	return orr_heap_push(&net->ready, entry.key, entry.tie, entry.value, err);
+}
+
+static int park(struct orr_network *net, struct orr_heap_entry entry, int link,
+		struct orr_error *err)
+{
+	if (!orr_grow(&net->parked, net->n_parked, &net->parked_room, sizeof(*net->parked)))
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers",
+				2 * net->parked_room);
+	net->parked[net->n_parked++] = (struct orr_parked){entry, link};
 	return 0;
 }
 
-void orr_network_release(struct orr_network *net, int index)
+/* What cannot start waits for the first link that is full, and is in nobody's way. */
+static int start_first(struct orr_network *net, int64_t now_ns,
+		       int (*leaves)(void *user, int index, int64_t free_ns), void *user,
+		       struct orr_error *err)
 {
-	const struct orr_transfer *transfer = &net->timeline->transfers[index];
+	struct orr_heap_entry entry = orr_heap_pop(&net->ready);
+	struct orr_transfer *transfer = &net->timeline->transfers[index_of(entry)];
+	const struct orr_channel *way = orr_network_way(net, transfer);
+	int full, code = 0;
 
-	for (int i = 0; i < count_links(net, transfer); i++) {
-		struct orr_channel *link = link_at(net, transfer, i);
-
-		link->busy = false;
-		touch(net, link);
+	if (transfer->start_ns >= 0)
+		return 0; /* in order: on another of its links it was the first, too */
+	full = find_full(net, way, index_of(entry));
+	if (full >= 0 && net->in_order)
+		return 0;
+	if (full >= 0) {
+		code = park(net, entry, full, err);
+	} else {
+		hold(net, way, transfer, now_ns);
+		code = leaves(user, index_of(entry), free_ns(net, transfer));
 	}
+	for (int i = 0; i < way->n_uses && !code; i++)
+		code = wake(net, &net->links[net->uses[way->first_use + i].link], err);
+	return code;
+}
+
+int orr_network_start(struct orr_network *net, int64_t now_ns,
+		      int (*leaves)(void *user, int index, int64_t free_ns), void *user,
+		      struct orr_error *err)
+{
+	int code = 0;
+
+	if (net->shared)
+		return orr_flows_start(net, now_ns, leaves, user, err);
+	for (int i = 0; i < net->n_touched && !code; i++) {
+		net->links[net->touched[i]].touched = false;
+		code = wake(net, &net->links[net->touched[i]], err);
+	}
+	net->n_touched = 0;
+	while (net->ready.n && !code)
+		code = start_first(net, now_ns, leaves, user, err);
+	for (int i = 0; i < net->n_parked && !code; i++) {
+		const struct orr_heap_entry *entry = &net->parked[i].entry;
+
+		code = orr_heap_push(&net->links[net->parked[i].link].waiting, entry->key,
+				     entry->tie, entry->value, err);
+	}
+	net->n_parked = 0;
+	return code;
+}
+
+bool orr_network_release(struct orr_network *net, int index, int64_t now_ns)
+{
+	const struct orr_channel *way;
+
+	if (net->shared)
+		return orr_flows_release(net, index, now_ns);
+	way = orr_network_way(net, &net->timeline->transfers[index]);
+	for (int i = 0; i < way->n_uses; i++) {
+		const struct orr_use *use = &net->uses[way->first_use + i];
+		struct orr_channel *link = &net->links[use->link];
+
+		link->taken -= lanes_for(use, link);
+		if (!link->touched)
+			net->touched[net->n_touched++] = use->link;
+		link->touched = true;
+	}
+	return true;
 }
 
 int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err)
@@ -315,17 +406,20 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 	net->is_free = !machine->latency_ns && !(machine->bandwidth_bytes_per_s > 0);
 	if (net->is_free)
 		return 0;
-	net->ports = machine->cluster && machine->cluster->ports;
-	net->half_duplex = orr_machine_half_duplex(machine);
-	net->links_room = 32;
+	net->in_order = machine->cluster && machine->cluster->in_order;
+	net->shared = machine->cluster && machine->cluster->shared;
 	return grow_links(net, err);
 }
 
 void orr_network_fini(struct orr_network *net)
 {
-	for (size_t i = 0; net->links && i < net->n_links; i++)
+	for (int i = 0; i < net->n_links; i++)
 		orr_heap_fini(&net->links[i].waiting);
+	orr_heap_fini(&net->ready);
 	free(net->links);
 	free(net->by_key);
 	free(net->touched);
+	free(net->uses);
+	free(net->parked);
+	free(net->flows);
 }

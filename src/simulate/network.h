@@ -1,15 +1,20 @@
 #pragma once
-/* The links of a simulation. A link here is one direction: from any worker to any other. It carries
- * one thing at a time, in the order in which things were asked for; of those asked for at one
- * instant the lowest n comes first, then the lowest job. A thing is
- * - a transfer: it holds its link for bytes/bandwidth and arrives the latency later;
+/* The links of a simulation, and the ports and uplinks that transfers pass (pipeline/path.h); each
+ * direction is one, unless the machine is of half duplex. A thing is
+ * - a transfer: it holds a lane of every link on its way for bytes/bandwidth of the slowest, and
+ * arrives the latency later;
  * - a ring over the k owners of a stage, or of tied parameters (in the order of jobs->owners),
- * which all-reduce its gradient: it starts when its turn has come on the link from every owner to
- * the next and these are free, and holds all of them for 2 (k - 1) steps of 1/k of the gradient. Of
- * two owners it holds both directions. So rings that share a link follow one another, as do rings
- * and transfers. On a machine of half duplex the two directions are one link. On a machine with
- * ports these take the place of links: a worker has one to send and one to receive, a transfer
- * holds a port of each of its two workers, and a ring both of every owner. */
+ * which all-reduce its gradient: it holds the lanes of the ways from every owner to the next for 2
+ * (k - 1) steps of 1/k of the gradient. Of two owners it holds both directions.
+ *
+ * Exclusive: a lane carries one thing at a time. What can start starts, in the order in which
+ * things were asked for; of those asked for at one instant the lowest n comes first, then the
+ * lowest job. On a machine with waiting=in_order nothing overtakes what it shares a link with. A
+ * thing takes all its lanes at once, so that none waits for a thing that waits.
+ *
+ * Shared: all start when they are asked for. Whenever one starts or ends, the rates of all are set
+ * anew, max-min fairly by progressive filling: all grow alike until a link is full; what passes it
+ * stays as it is, and the others grow on. Rates are whole thousandths of bytes per second. */
 
 #include "orrery/orrery.h"
 #include "base/heap.h"
@@ -19,21 +24,39 @@ struct orr_pipeline;
 struct orr_timeline;
 struct orr_transfer;
 
-struct orr_channel { /* or a port; made when it is first asked for */
-	size_t key;  /* its workers */
-	bool busy, touched;
-	struct orr_heap waiting; /* indices of transfers and rings */
+struct orr_use {
+	int link, hops; /* how many go over it at once */
+};
+
+struct orr_channel { /* a link, port or uplink; made when it is first asked for */
+	size_t key;
+	int lanes, taken;
+	bool touched;
+	struct orr_heap waiting;  /* numbers of things; not in order: of those that found it full */
+	int first_use, n_uses;    /* of a link of two: their way; n_uses 0: not known yet */
+	int64_t rate_mb_s;        /* shared: of all lanes; 0: infinite */
+	int64_t left_mb_s, level; /* while it fills */
+	int load;
 };
 
 struct orr_network {
 	const struct orr_machine *machine; /* borrowed */
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
 	bool is_free;                      /* nothing takes time: nothing is asked for */
-	bool ports, half_duplex;
-	struct orr_channel *links; /* [links_room] */
-	size_t n_links, links_room;
-	size_t *by_key; /* [2 * links_room] open addressing over links, numbered from 1; 0: free */
-	size_t *touched, n_touched; /* [links_room] links on which something may start */
+	bool in_order, shared;
+	struct orr_channel *links; /* [links_room] and rings, which are ways alone */
+	int n_links, links_room;
+	int *by_key; /* [2 * links_room] open addressing over links, numbered from 1; 0: free */
+	int *touched, n_touched; /* [links_room] links on which something may start */
+	struct orr_use *uses;
+	int n_uses, uses_room;
+	struct orr_heap ready;     /* what may be able to start */
+	struct orr_parked *parked; /* and cannot */
+	int n_parked, parked_room;
+	struct orr_flow *flows; /* what is under way where links are shared (flows.h) */
+	int n_flows, flows_room;
+	int64_t since_ns;   /* when their rates were set */
+	bool flows_changed; /* one has left since */
 	int transfers_room;
 	double total_ns; /* of all that was asked for, one after the other */
 };
@@ -50,8 +73,17 @@ void orr_network_fini(struct orr_network *net);
 int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
 			int64_t now_ns, int64_t n, int job, struct orr_error *err);
 
-/* Start all requests that can start: sets their start and end, and calls started() with its index
- * and when its links are free again, which then has to be told by orr_network_release(). */
+/* Start all requests that can start, and call leaves() with the index of what will leave its links,
+ * and when, if nothing else happens before: then orr_network_release() has to be told. */
 int orr_network_start(struct orr_network *net, int64_t now_ns,
-		      int (*started)(void *user, int index, int64_t free_ns), void *user);
-void orr_network_release(struct orr_network *net, int index);
+		      int (*leaves)(void *user, int index, int64_t free_ns), void *user,
+		      struct orr_error *err);
+/* Has it left its links? Its start and end are then as they stay. */
+bool orr_network_release(struct orr_network *net, int index, int64_t now_ns);
+
+/* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
+int orr_network_ring(const struct orr_network *net, const struct orr_transfer *transfer,
+		     const int **owners);
+/* What it passes; it was asked for. */
+const struct orr_channel *orr_network_way(const struct orr_network *net,
+					  const struct orr_transfer *transfer);

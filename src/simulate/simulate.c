@@ -12,7 +12,7 @@
 
 enum event {
 	EVENT_END,     /* the job or update on worker `id` ends */
-	EVENT_FREE,    /* transfer `id` has left its links */
+	EVENT_FREE,    /* transfer `id` has left its links, if nothing has come between */
 	EVENT_ARRIVAL, /* transfer `id` arrives */
 	EVENT_UPDATE   /* update `id` has all gradients */
 };
@@ -72,14 +72,10 @@ static int request(struct simulation *sim, struct orr_transfer transfer)
 	return orr_network_request(&sim->network, &transfer, sim->now, n, j, sim->err);
 }
 
-/* What the network calls when it has started a transfer or a ring. */
-static int started(void *user, int index, int64_t free_ns)
+/* What the network says of a transfer or a ring that is under way. */
+static int leaves(void *user, int index, int64_t free_ns)
 {
-	struct simulation *sim = user;
-	int code = push_event(sim, free_ns, EVENT_FREE, index);
-
-	return code ? code
-		    : push_event(sim, sim->timeline->transfers[index].end_ns, EVENT_ARRIVAL, index);
+	return push_event(user, free_ns, EVENT_FREE, index);
 }
 
 /* ---- jobs ---- */
@@ -367,13 +363,15 @@ static int arrive_at(struct simulation *sim, const struct orr_transfer *transfer
 }
 
 /* A gradient that has left the link has left its place. */
-static int leave(struct simulation *sim, const struct orr_transfer *transfer)
+static int leave(struct simulation *sim, int index)
 {
+	const struct orr_transfer *transfer = &sim->timeline->transfers[index];
 	int j = transfer->kind == ORR_TRANSFER_WEIGHT_GRADIENT
 			? orr_foreign_after(&sim->foreign, ORR_PLACE_GRADIENT, transfer->producer)
 			: -1;
+	int code = push_event(sim, transfer->end_ns, EVENT_ARRIVAL, index);
 
-	return j >= 0 ? deliver(sim, j) : 0;
+	return code || j < 0 ? code : deliver(sim, j);
 }
 
 static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
@@ -406,8 +404,7 @@ static int handle(struct simulation *sim, enum event event, int id)
 		touch_all(sim, j);
 		return end_job(sim, j);
 	case EVENT_FREE:
-		orr_network_release(&sim->network, id);
-		return leave(sim, &sim->timeline->transfers[id]);
+		return orr_network_release(&sim->network, id, sim->now) ? leave(sim, id) : 0;
 	case EVENT_ARRIVAL:
 		return arrive(sim, &sim->timeline->transfers[id]);
 	case EVENT_UPDATE:
@@ -429,7 +426,9 @@ static int start_touched(struct simulation *sim)
 			return code;
 	}
 	sim->n_touched_workers = 0;
-	return sim->network.is_free ? 0 : orr_network_start(&sim->network, sim->now, started, sim);
+	return sim->network.is_free
+		       ? 0
+		       : orr_network_start(&sim->network, sim->now, leaves, sim, sim->err);
 }
 
 static int begin(struct simulation *sim)

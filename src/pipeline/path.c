@@ -1,0 +1,275 @@
+/* The way from a worker to another, and how long it is. */
+#include "path.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/max.h"
+#include "cluster.h"
+#include "orrery/machine.h"
+
+int orr_ends_compare(const void *a, const void *b)
+{
+	const int *x = a, *y = b;
+
+	if (x[0] != y[0])
+		return x[0] < y[0] ? -1 : 1;
+	return (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+bool orr_machine_half_duplex(const struct orr_machine *m)
+{
+	return m->cluster && m->cluster->half_duplex;
+}
+
+/* ---- the parts ---- */
+
+enum kind { LINK, PORT, UPLINK };
+
+static size_t key_of(enum kind kind, int a, int b)
+{
+	return (size_t)kind << 62 | (size_t)a << 31 | (size_t)b;
+}
+
+/* The innermost level that joins the two. */
+static int level_between(const struct orr_levels *levels, int from, int to)
+{
+	int l = 0;
+
+	for (; l + 1 < levels->n; l++) {
+		from /= levels->workers[l];
+		to /= levels->workers[l];
+		if (from == to)
+			break;
+	}
+	return l;
+}
+
+/* The innermost group that has both; parents have lower numbers. */
+static int group_between(const struct orr_cluster *c, int from, int to)
+{
+	int a = c->workers[from].group, b = c->workers[to].group;
+
+	while (a != b)
+		if (a > b)
+			a = c->groups[a].parent;
+		else
+			b = c->groups[b].parent;
+	return a;
+}
+
+static bool is_in(const struct orr_cluster *c, int w, int group)
+{
+	int at = c->workers[w].group;
+
+	while (at > group)
+		at = c->groups[at].parent;
+	return at == group;
+}
+
+/* The lane of the uplink of a group that worker w takes; -1: any. */
+static int lane_of(const struct orr_cluster *c, int group, int w)
+{
+	int first = w;
+
+	if (!c->groups[group].rails)
+		return -1;
+	while (first > 0 && is_in(c, first - 1, group))
+		first--;
+	return (w - first) % c->groups[group].lanes;
+}
+
+/* Uplinks of the groups of worker w inside a group. */
+static int add_uplinks(struct orr_part *parts, int n, const struct orr_cluster *c, int w, int group,
+		       bool enters)
+{
+	for (int g = c->workers[w].group; g != group; g = c->groups[g].parent) {
+		const struct orr_cluster_group *has = &c->groups[g];
+		int lane = lane_of(c, g, w);
+
+		if (has->lanes)
+			parts[n++] = (struct orr_part){
+				key_of(UPLINK, 2 * g + (enters && !c->half_duplex), lane + 1),
+				has->uplink_bytes_per_s, lane < 0 ? has->lanes : 1, true};
+	}
+	return n;
+}
+
+static const struct orr_cluster_pair *find_pair(const struct orr_cluster *c, int from, int to)
+{
+	const struct orr_cluster_pair key = {.from = from < to ? from : to,
+					     .to = from < to ? to : from};
+
+	return c->n_pairs
+		       ? bsearch(&key, c->pairs, (size_t)c->n_pairs, sizeof(key), orr_ends_compare)
+		       : NULL;
+}
+
+static double slower(double a, double b)
+{
+	return !(a > 0) ? b : !(b > 0) ? a : fmin(a, b);
+}
+
+static double faster(double a, double b)
+{
+	return a > 0 && b > 0 ? fmax(a, b) : 0;
+}
+
+size_t orr_machine_link_key(const struct orr_machine *m, int from, int to)
+{
+	bool turned = orr_machine_half_duplex(m) && from > to;
+
+	return key_of(LINK, turned ? to : from, turned ? from : to);
+}
+
+/* The link of the two, as fast as the slowest part, and uplinks. A link of their own passes none.
+ */
+static int find_links(struct orr_part parts[ORR_MOST_PARTS], struct orr_link_cost *link,
+		      const struct orr_machine *m, int from, int to)
+{
+	int l = level_between(&m->levels, from, to), n = 1;
+	const struct orr_cluster *c = m->cluster;
+
+	if (c) {
+		const struct orr_cluster_pair *own = find_pair(c, from, to);
+		int group = group_between(c, from, to);
+
+		*link = own ? own->link : c->groups[group].link;
+		n = own ? n : add_uplinks(parts, n, c, from, group, false);
+		n = own ? n : add_uplinks(parts, n, c, to, group, true);
+	} else {
+		*link = m->levels.n
+				? (struct orr_link_cost){m->levels.latency_ns[l],
+							 m->levels.bytes_per_s[l]}
+				: (struct orr_link_cost){m->latency_ns, m->bandwidth_bytes_per_s};
+	}
+	for (int i = 1; i < n; i++)
+		link->bytes_per_s = slower(link->bytes_per_s, parts[i].bytes_per_s);
+	parts[0] =
+		(struct orr_part){orr_machine_link_key(m, from, to), link->bytes_per_s, 1, false};
+	return n;
+}
+
+/* A port is as fast as the fastest link that it is for. */
+static double port_rate(const struct orr_cluster *c, int w, int ports)
+{
+	double fastest = 1e-9;
+
+	for (int g = c->workers[w].group; g >= 0; g = c->groups[g].parent)
+		if (c->groups[g].ports == ports)
+			fastest = faster(fastest, c->groups[g].link.bytes_per_s);
+	for (int i = 0; i < c->n_pairs; i++) {
+		const struct orr_cluster_pair *pair = &c->pairs[i];
+
+		if ((pair->from == w || pair->to == w) &&
+		    c->groups[group_between(c, pair->from, pair->to)].ports == ports)
+			fastest = faster(fastest, pair->link.bytes_per_s);
+	}
+	return fastest;
+}
+
+int orr_machine_path(struct orr_part parts[ORR_MOST_PARTS], const struct orr_machine *m, int from,
+		     int to)
+{
+	const struct orr_cluster *c = m->cluster;
+	int ports = c ? c->groups[group_between(c, from, to)].ports : 0;
+	struct orr_link_cost link;
+	int n = find_links(parts, &link, m, from, to);
+
+	for (int receives = 0; ports && receives < 2; receives++) {
+		int w = receives ? to : from;
+
+		parts[n++] = (struct orr_part){key_of(PORT, ports, 2 * w + receives),
+					       port_rate(c, w, ports), 1, false};
+	}
+	return n;
+}
+
+struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to)
+{
+	struct orr_part parts[ORR_MOST_PARTS];
+	struct orr_link_cost link;
+
+	(void)find_links(parts, &link, m, from, to);
+	return link;
+}
+
+/* ---- how long it takes ---- */
+
+/* A transfer longer than the clock can count takes all of it, and is refused elsewhere. */
+static int64_t within_clock(double ns)
+{
+	return ns < (double)(INT64_MAX / 4) ? llround(ns) : INT64_MAX / 4;
+}
+
+int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, int64_t bytes)
+{
+	struct orr_link_cost link;
+
+	if (from == to)
+		return 0;
+	link = orr_machine_link(m, from, to);
+	link.latency_ns = smaller(link.latency_ns, INT64_MAX / 4);
+	if (link.bytes_per_s > 0)
+		link.latency_ns += within_clock((double)bytes / link.bytes_per_s * 1e9);
+	return link.latency_ns;
+}
+
+int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, int turns)
+{
+	int64_t ns = within_clock(2.0 * (k - 1) * (double)link->latency_ns);
+
+	if (link->bytes_per_s > 0)
+		ns += within_clock(turns * 2.0 * (k - 1) / k * (double)bytes *
+				   (1 / link->bytes_per_s) * 1e9);
+	return ns;
+}
+
+int orr_machine_hops(const struct orr_machine *m, const int *workers, int k,
+		     const struct orr_part *part)
+{
+	int hops = 0;
+
+	if (!part->uplink && !(k == 2 && orr_machine_half_duplex(m)))
+		return 1;
+	for (int i = 0; i < k; i++) {
+		struct orr_part parts[ORR_MOST_PARTS];
+		struct orr_link_cost link;
+		int n = find_links(parts, &link, m, workers[i], workers[(i + 1) % k]);
+
+		for (int l = 0; l < n; l++)
+			hops += parts[l].key == part->key;
+	}
+	return hops;
+}
+
+/* The ring's steps from one worker to the next, at the speed of the slowest part: where more pass a
+ * part than it has lanes, they take turns. */
+static int64_t ring_link_ns(const struct orr_machine *m, const int *workers, int k, int i,
+			    int64_t bytes)
+{
+	struct orr_part parts[ORR_MOST_PARTS];
+	struct orr_link_cost link;
+	int n = find_links(parts, &link, m, workers[i], workers[(i + 1) % k]);
+	int64_t longest = 0;
+
+	for (int l = 0; l < n; l++) {
+		int hops = orr_machine_hops(m, workers, k, &parts[l]);
+
+		link.bytes_per_s = parts[l].bytes_per_s;
+		longest = larger(longest,
+				 orr_ring_over_ns(&link, k, bytes,
+						  (hops + parts[l].lanes - 1) / parts[l].lanes));
+	}
+	return longest;
+}
+
+int64_t orr_machine_ring_ns(const struct orr_machine *m, const int *workers, int k, int64_t bytes)
+{
+	int64_t longest = 0;
+
+	for (int i = 0; i < k && k > 1; i++)
+		longest = larger(longest, ring_link_ns(m, workers, k, i, bytes));
+	return longest;
+}
