@@ -1,4 +1,5 @@
-/* What shares a link, in closed form: rings of stages, and rings with transfers. */
+/* What shares a link, in closed form: rings of stages, rings with transfers, and rings between
+ * nodes. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,11 +112,117 @@ START_TEST(a_ring_is_as_slow_as_its_slowest_link)
 }
 END_TEST
 
+/* Eight stages that have nothing to do with each other, F = B = 1 unit, on each of two nodes of
+ * eight: at 2 eight rings begin between the nodes, of 10 bytes each way. Alone at 5 bytes a unit
+ * each takes 2 (latency + 1). */
+static const struct {
+	const char *name, *machine;
+	double exclusive, shared;
+} nodes[] = {
+	{"a link each", "bandwidth=\"5B/s\"; subgraph x { repeat=2; a [repeat=8] }", 2 + 2, 2 + 2},
+	{"one uplink", "subgraph x { repeat=2; uplink=\"5B/s\"; a [repeat=8] }", 2 + 8 * 2,
+	 2 + 8 * 2},
+	{"as many lanes as rings",
+	 "subgraph x { repeat=2; uplink=\"5B/s\"; lanes=8; a [repeat=8] }", 2 + 2, 2 + 2},
+	/* 16 bytes a unit for all; of those that carry one thing two are idle in the last turn */
+	{"five lanes", "subgraph x { repeat=2; uplink=\"5B/s\"; lanes=5; a [repeat=8] }", 2 + 2 * 2,
+	 2 + 80 / 25.0},
+	/* the rings of workers 0 and 4 share one, 1 and 5, 2 and 6, 3 and 7 */
+	{"four rails",
+	 "subgraph x { repeat=2; uplink=\"5B/s\"; lanes=4; rails=true; a [repeat=8] }", 2 + 2 * 2,
+	 2 + 2 * 2},
+	/* 0, 5; 1, 6; 2, 7; 3; 4: those alone on a rail are at full speed */
+	{"five rails",
+	 "subgraph x { repeat=2; uplink=\"5B/s\"; lanes=5; rails=true; a [repeat=8] }", 2 + 2 * 2,
+	 2 + 2 * 2},
+	/* each takes one lane on the way up, and one of two further up */
+	{"leaves above the nodes",
+	 "subgraph y { repeat=2; uplink=\"5B/s\"; lanes=2; subgraph x { uplink=\"5B/s\"; lanes=8; "
+	 "a "
+	 "[repeat=8] } }",
+	 2 + 4 * 2, 2 + 4 * 2},
+	/* both ways by one lane, and by one link */
+	{"half duplex", "duplex=half; subgraph x { repeat=2; uplink=\"8B/s\"; a [repeat=8] }",
+	 2 + 8 * 2.5, 2 + 8 * 2.5},
+	/* the last step's latency leaves the lane free; what shares it waits for latencies at the
+	   end */
+	{"latency", "latency=1; subgraph x { repeat=2; uplink=\"5B/s\"; a [repeat=8] }",
+	 2 + 8 * 4 - 7, 2 + 8 * 2 + 2},
+	{"ports that are no part of it",
+	 "subgraph x { repeat=2; bandwidth=\"9B/s\"; ports=true; uplink=\"5B/s\"; a [repeat=8] }",
+	 2 + 8 * 2, 2 + 8 * 2},
+};
+
+START_TEST(rings_share_what_joins_their_nodes)
+{
+	struct orr_pipeline *p = make_pipeline(8, "", 1, 1, 0, 1, 10, 0);
+
+	for (int shared = 0; shared < 2; shared++) {
+		double makespan = shared ? nodes[_i].shared : nodes[_i].exclusive;
+		struct orr_cluster *cluster = NULL;
+		struct orr_error err = {""};
+		struct orr_machine machine;
+		struct way way;
+		char text[300];
+
+		(void)snprintf(text, sizeof(text), "graph { model=%s; %s }",
+			       shared ? "shared" : "exclusive", nodes[_i].machine);
+		ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
+		machine = orr_machine_of(cluster, 0);
+		way_init_on(&way, p, "lpp:R=8", &machine, 2);
+		ck_assert_msg(
+			way.tried.figures->makespan_ns == (int64_t)(makespan * (double)ORR_UNIT_NS),
+			"%s, shared %d: %g instead of %g", nodes[_i].name, shared,
+			(double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS, makespan);
+		check_no_gaps(way.tried.timeline);
+		way_fini(&way);
+		orr_cluster_destroy(cluster);
+	}
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* 10 and 30 bytes at once by one uplink of 10 a unit: one after the other, or half of it each until
+ * the first is there. */
+START_TEST(the_shorter_of_two_ends_later_where_they_share)
+{
+	static const char *const models[] = {"exclusive", "shared"};
+	static const int64_t ends[2][2] = {{1 + 1, 1 + 1 + 3}, {1 + 2, 1 + 2 + 2}};
+
+	for (int i = 0; i < 2; i++) {
+		struct orr_pipeline *p = make_pipeline(4, " 0>2 1>3", 1, 1, 0, 0, 0, 10);
+		struct orr_cluster *cluster = NULL;
+		struct orr_error err = {""};
+		struct orr_machine machine;
+		struct way way;
+		char text[200];
+
+		p->edges[1].bytes = 30;
+		(void)snprintf(text, sizeof(text),
+			       "graph { model=%s; subgraph x { repeat=2; uplink=\"10B/s\"; a "
+			       "[repeat=2] } }",
+			       models[i]);
+		ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
+		machine = orr_machine_of(cluster, 0);
+		way_init_on(&way, p, "gpipe", &machine, 1);
+		ck_assert_int_ge(way.tried.timeline->n_transfers, 2);
+		for (int k = 0; k < 2; k++)
+			ck_assert_int_eq(way.tried.timeline->transfers[k].end_ns,
+					 ends[i][k] * ORR_UNIT_NS);
+		way_fini(&way);
+		orr_cluster_destroy(cluster);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(rings_follow_one_another_and_transfers, N_OF(cases)),
 		ONCE(a_ring_is_as_slow_as_its_slowest_link),
+		EACH(rings_share_what_joins_their_nodes, N_OF(nodes)),
+		ONCE(the_shorter_of_two_ends_later_where_they_share),
 	};
 
 	return suite_run("links", tests, N_OF(tests));

@@ -49,6 +49,18 @@ static const struct {
 	 2 * (4 * 40 + 2)},
 	{"ports to one", "bandwidth=\"5B/s\"; ports=true; a [repeat=3]", "gpipe", " 0>2 1>2", 3, 1,
 	 2 * 8},
+	{"ports to one, shared", "bandwidth=\"5B/s\"; ports=true; model=shared; a [repeat=3]",
+	 "gpipe", " 0>2 1>2", 3, 1, 2 * 8},
+	/* 2 receives from 0, which 1 waits for, and meanwhile sends to 3: F of 3 from 2 on, of 2
+	 * from 3 on; gradients of 2 are with 0 at 6 and with 1 at 7. Where what waits is not
+	 * overtaken, 1 sends to 3 from 3 on, and what 3 sends back is there at 8 */
+	{"who waits for a busy port", "bandwidth=\"5B/s\"; ports=true; a [repeat=4]", "gpipe",
+	 " 0>2 1>2 1>3", 4, 1, 2 * 8},
+	{"and who waits behind", "bandwidth=\"5B/s\"; ports=true; waiting=in_order; a [repeat=4]",
+	 "gpipe", " 0>2 1>2 1>3", 4, 1, 2 * 9},
+	/* ports inside, and none for what leaves: 1 sends to 0 and to 2 at once */
+	{"ports of a group", "bandwidth=\"5B/s\"; subgraph x { ports=true; a [repeat=2] } b",
+	 "gpipe", " 0>1 0>2", 3, 1, 2 * 6},
 };
 
 START_TEST(steps_take_what_their_workers_and_links_take)
@@ -159,6 +171,42 @@ START_TEST(a_file_is_read)
 }
 END_TEST
 
+/* Of groups that nest: the speed of the slowest part of the way, and rings that pass it twice. */
+START_TEST(uplinks_slow_down_what_passes_them)
+{
+	struct orr_cluster *c =
+		parse("graph { bandwidth=\"9B/s\"; latency=\"3ns\"; ports=true;"
+		      " subgraph leaf { repeat=2; uplink=\"4B/s\"; ports=false; bandwidth=\"8B/s\";"
+		      "  subgraph n { repeat=2; uplink=\"2B/s\"; lanes=2; bandwidth=\"7B/s\"; a "
+		      "[repeat=2] } }"
+		      " b; b -- a2 [bandwidth=\"6B/s\"]; a2 }");
+	static const struct {
+		int from, to;
+		double rate;
+	} links[] = {{0, 1, 7}, {0, 2, 2}, {0, 4, 2}, {0, 8, 2}, {8, 9, 6}, {7, 6, 7}};
+	static const int in_order[] = {0, 1, 2, 3}, mixed[] = {0, 2, 1, 3}, three[] = {0, 2, 4},
+			 other[] = {0, 4, 2, 6};
+	struct orr_machine m = orr_machine_of(c, 0);
+
+	for (int i = 0; i < N_OF(links); i++)
+		ck_assert(orr_machine_link(&m, links[i].from, links[i].to).bytes_per_s ==
+			  links[i].rate);
+	ck_assert(m.bandwidth_bytes_per_s == 2);
+	ck_assert_int_eq(c->groups[c->workers[8].group].ports, 1);
+	ck_assert_int_eq(c->groups[c->workers[0].group].ports, 0);
+	/* 2 (k - 1) steps of latency and of a kth of 12 bytes; two leave a node at once, by two
+	 * lanes; two enter and leave a leaf, by one */
+	ck_assert_int_eq(orr_machine_ring_ns(&m, in_order, 4, 12), 6 * (3 + 3 * 500000000LL));
+	ck_assert_int_eq(orr_machine_ring_ns(&m, mixed, 4, 12), 6 * (3 + 3 * 500000000LL));
+	ck_assert_int_eq(orr_machine_ring_ns(&m, three, 3, 12), 4 * (3 + 4 * 500000000LL));
+	c->groups[1].uplink_bytes_per_s = 2;
+	ck_assert_int_eq(orr_machine_ring_ns(&m, other, 4, 12), 6 * (3 + 2 * 3 * 500000000LL));
+	c->groups[1].lanes = 2;
+	ck_assert_int_eq(orr_machine_ring_ns(&m, other, 4, 12), 6 * (3 + 2 * 3 * 250000000LL));
+	orr_cluster_destroy(c);
+}
+END_TEST
+
 /* Levels as --workers has them; NULL: it has none. */
 static const struct {
 	const char *machine, *workers, *links, *latencies;
@@ -172,6 +220,12 @@ static const struct {
 	{"bandwidth=\"1B/s\"; subgraph y { repeat=2; bandwidth=\"4B/s\"; subgraph x { repeat=3; "
 	 "bandwidth=\"9B/s\"; a [repeat=2 speed=2 memory=\"8B\"] } }",
 	 "2x3x2", "9B/s,4B/s,1B/s", NULL, 0},
+	/* between groups as fast as their uplinks, if these are slower */
+	{"bandwidth=\"9B/s\"; subgraph x { repeat=3; uplink=\"2B/s\"; lanes=2; a [repeat=2] }",
+	 "2x3", "9B/s,2B/s", NULL, 0},
+	{"subgraph x { uplink=\"2B/s\"; a [repeat=2] } subgraph y { uplink=\"3B/s\"; b [repeat=2] "
+	 "}",
+	 NULL, NULL, NULL, 0},
 	/* the first of them */
 	{"bandwidth=\"1B/s\"; subgraph x { repeat=3; bandwidth=\"9B/s\"; a [repeat=2] }", "2x2",
 	 "9B/s,1B/s", NULL, 4},
@@ -227,6 +281,7 @@ int main(void)
 		ONCE(only_work_goes_by_speed),
 		ONCE(microbatches_are_shared_by_speed),
 		ONCE(a_file_is_read),
+		ONCE(uplinks_slow_down_what_passes_them),
 		EACH(equal_groups_are_levels, N_OF(nested)),
 	};
 
