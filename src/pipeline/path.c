@@ -23,7 +23,7 @@ bool orr_machine_half_duplex(const struct orr_machine *m)
 	return m->cluster && m->cluster->half_duplex;
 }
 
-/* ---- the parts ---- */
+/* ---- what is on the way ---- */
 
 enum kind { LINK, PORT, UPLINK };
 
@@ -81,15 +81,15 @@ static int lane_of(const struct orr_cluster *c, int group, int w)
 }
 
 /* Uplinks of the groups of worker w inside a group. */
-static int add_uplinks(struct orr_part *parts, int n, const struct orr_cluster *c, int w, int group,
-		       bool enters)
+static int add_uplinks(struct orr_stretch *way, int n, const struct orr_cluster *c, int w,
+		       int group, bool enters)
 {
 	for (int g = c->workers[w].group; g != group; g = c->groups[g].parent) {
 		const struct orr_cluster_group *has = &c->groups[g];
 		int lane = lane_of(c, g, w);
 
 		if (has->lanes)
-			parts[n++] = (struct orr_part){
+			way[n++] = (struct orr_stretch){
 				key_of(UPLINK, 2 * g + (enters && !c->half_duplex), lane + 1),
 				has->uplink_bytes_per_s, lane < 0 ? has->lanes : 1, true};
 	}
@@ -123,9 +123,10 @@ size_t orr_machine_link_key(const struct orr_machine *m, int from, int to)
 	return key_of(LINK, turned ? to : from, turned ? from : to);
 }
 
-/* The link of the two, as fast as the slowest part, and uplinks. A link of their own passes none.
+/* The link of the two, as fast as the slowest stretch, and uplinks. A link of their own passes
+ * none.
  */
-static int find_links(struct orr_part parts[ORR_MOST_PARTS], struct orr_link_cost *link,
+static int find_links(struct orr_stretch way[ORR_MOST_STRETCHES], struct orr_link_cost *link,
 		      const struct orr_machine *m, int from, int to)
 {
 	int l = level_between(&m->levels, from, to), n = 1;
@@ -136,8 +137,8 @@ static int find_links(struct orr_part parts[ORR_MOST_PARTS], struct orr_link_cos
 		int group = group_between(c, from, to);
 
 		*link = own ? own->link : c->groups[group].link;
-		n = own ? n : add_uplinks(parts, n, c, from, group, false);
-		n = own ? n : add_uplinks(parts, n, c, to, group, true);
+		n = own ? n : add_uplinks(way, n, c, from, group, false);
+		n = own ? n : add_uplinks(way, n, c, to, group, true);
 	} else {
 		*link = m->levels.n
 				? (struct orr_link_cost){m->levels.latency_ns[l],
@@ -145,9 +146,9 @@ static int find_links(struct orr_part parts[ORR_MOST_PARTS], struct orr_link_cos
 				: (struct orr_link_cost){m->latency_ns, m->bandwidth_bytes_per_s};
 	}
 	for (int i = 1; i < n; i++)
-		link->bytes_per_s = slower(link->bytes_per_s, parts[i].bytes_per_s);
-	parts[0] =
-		(struct orr_part){orr_machine_link_key(m, from, to), link->bytes_per_s, 1, false};
+		link->bytes_per_s = slower(link->bytes_per_s, way[i].bytes_per_s);
+	way[0] = (struct orr_stretch){orr_machine_link_key(m, from, to), link->bytes_per_s, 1,
+				      false};
 	return n;
 }
 
@@ -169,29 +170,29 @@ static double port_rate(const struct orr_cluster *c, int w, int ports)
 	return fastest;
 }
 
-int orr_machine_path(struct orr_part parts[ORR_MOST_PARTS], const struct orr_machine *m, int from,
-		     int to)
+int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct orr_machine *m,
+		     int from, int to)
 {
 	const struct orr_cluster *c = m->cluster;
 	int ports = c ? c->groups[group_between(c, from, to)].ports : 0;
 	struct orr_link_cost link;
-	int n = find_links(parts, &link, m, from, to);
+	int n = find_links(way, &link, m, from, to);
 
 	for (int receives = 0; ports && receives < 2; receives++) {
 		int w = receives ? to : from;
 
-		parts[n++] = (struct orr_part){key_of(PORT, ports, 2 * w + receives),
-					       port_rate(c, w, ports), 1, false};
+		way[n++] = (struct orr_stretch){key_of(PORT, ports, 2 * w + receives),
+						port_rate(c, w, ports), 1, false};
 	}
 	return n;
 }
 
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to)
 {
-	struct orr_part parts[ORR_MOST_PARTS];
+	struct orr_stretch way[ORR_MOST_STRETCHES];
 	struct orr_link_cost link;
 
-	(void)find_links(parts, &link, m, from, to);
+	(void)find_links(way, &link, m, from, to);
 	return link;
 }
 
@@ -227,40 +228,40 @@ int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes,
 }
 
 int orr_machine_hops(const struct orr_machine *m, const int *workers, int k,
-		     const struct orr_part *part)
+		     const struct orr_stretch *stretch)
 {
 	int hops = 0;
 
-	if (!part->uplink && !(k == 2 && orr_machine_half_duplex(m)))
+	if (!stretch->uplink && !(k == 2 && orr_machine_half_duplex(m)))
 		return 1;
 	for (int i = 0; i < k; i++) {
-		struct orr_part parts[ORR_MOST_PARTS];
+		struct orr_stretch way[ORR_MOST_STRETCHES];
 		struct orr_link_cost link;
-		int n = find_links(parts, &link, m, workers[i], workers[(i + 1) % k]);
+		int n = find_links(way, &link, m, workers[i], workers[(i + 1) % k]);
 
 		for (int l = 0; l < n; l++)
-			hops += parts[l].key == part->key;
+			hops += way[l].key == stretch->key;
 	}
 	return hops;
 }
 
-/* The ring's steps from one worker to the next, at the speed of the slowest part: where more pass a
- * part than it has lanes, they take turns. */
+/* The ring's steps from one worker to the next, at the speed of the slowest stretch: where
+ * more pass one than it has lanes, they take turns. */
 static int64_t ring_link_ns(const struct orr_machine *m, const int *workers, int k, int i,
 			    int64_t bytes)
 {
-	struct orr_part parts[ORR_MOST_PARTS];
+	struct orr_stretch way[ORR_MOST_STRETCHES];
 	struct orr_link_cost link;
-	int n = find_links(parts, &link, m, workers[i], workers[(i + 1) % k]);
+	int n = find_links(way, &link, m, workers[i], workers[(i + 1) % k]);
 	int64_t longest = 0;
 
 	for (int l = 0; l < n; l++) {
-		int hops = orr_machine_hops(m, workers, k, &parts[l]);
+		int hops = orr_machine_hops(m, workers, k, &way[l]);
 
-		link.bytes_per_s = parts[l].bytes_per_s;
-		longest = larger(longest,
-				 orr_ring_over_ns(&link, k, bytes,
-						  (hops + parts[l].lanes - 1) / parts[l].lanes));
+		link.bytes_per_s = way[l].bytes_per_s;
+		longest =
+			larger(longest, orr_ring_over_ns(&link, k, bytes,
+							 (hops + way[l].lanes - 1) / way[l].lanes));
 	}
 	return longest;
 }

@@ -8,7 +8,7 @@ struct orr_machine;
 /* Whatever a transfer takes a lane of, from a worker to another: the link between the two; the port
  * at which one sends, and that at which the other receives; uplinks of the groups that it leaves
  * and enters. */
-struct orr_part {
+struct orr_stretch {
 	size_t key;         /* no two have the same; both ways of half duplex are one */
 	double bytes_per_s; /* of a lane; 0: infinite */
 	int lanes;
@@ -16,14 +16,14 @@ struct orr_part {
 };
 
 #define ORR_MOST_UPLINKS 8 /* in one another */
-#define ORR_MOST_PARTS (3 + 2 * ORR_MOST_UPLINKS)
+#define ORR_MOST_STRETCHES (3 + 2 * ORR_MOST_UPLINKS)
 
-/* How many parts; the first is the link of the two, which is as fast as the slowest part. */
-int orr_machine_path(struct orr_part parts[ORR_MOST_PARTS], const struct orr_machine *m, int from,
-		     int to);
+/* How many; the first is the link of the two, which is as fast as the slowest. */
+int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct orr_machine *m,
+		     int from, int to);
 
 size_t orr_machine_link_key(const struct orr_machine *m, int from, int to); /* of that one */
 
-/* How often the ring over k workers passes part in a step. */
+/* How often the ring over k workers passes a stretch in a step. */
 int orr_machine_hops(const struct orr_machine *m, const int *workers, int k,
-		     const struct orr_part *part);
+		     const struct orr_stretch *stretch);

@@ -3,14 +3,48 @@
  * rates of all are set anew: they grow alike until a link is full; what passes that one stays as it
  * is, and the others grow on. A ring counts as often as it passes a link at once. Rates are whole
  * thousandths of bytes per second, rounded down, and what is left of a flow is counted exactly. */
-#include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 
-struct orr_error;
-struct orr_network;
+#include "base/heap.h"
+#include "orrery/orrery.h"
 
-/* As orr_network_start() and orr_network_release(). */
-int orr_flows_start(struct orr_network *net, int64_t now_ns,
-		    int (*leaves)(void *user, int index, int64_t free_ns), void *user,
-		    struct orr_error *err);
-bool orr_flows_release(struct orr_network *net, int index, int64_t now_ns);
+struct orr_use {
+	int link, hops; /* how many go over it at once */
+};
+
+struct orr_channel { /* a link, port or uplink; made when it is first asked for */
+	size_t key;
+	int lanes, taken;
+	bool touched;
+	struct orr_heap waiting;  /* numbers of things; not in order: of those that found it full */
+	int first_use, n_uses;    /* of a link of two: their way; n_uses 0: not known yet */
+	int64_t rate_mb_s;        /* shared: of all lanes; 0: infinite */
+	int64_t left_mb_s, level; /* while it fills */
+	int load;
+};
+
+/* Something under way. */
+struct orr_flow {
+	int index;             /* of the transfer */
+	int first_use, n_uses; /* what it passes */
+	__extension__ __int128 left;
+	int64_t rate_mb_s; /* -1: not set yet */
+	int64_t free_ns;   /* when nothing is left, if nothing changes before */
+};
+
+struct orr_flows {
+	struct orr_flow *list; /* owned */
+	int n, room;
+	int64_t since_ns; /* when rates were set */
+	bool changed;     /* something has come or gone since */
+};
+
+/* bytes * steps / parts of them go over each of its links, once or in every hop. */
+int orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
+		  int steps, int parts, struct orr_error *err);
+/* Set the rates from now on; used: room for a number a link. When the first leave, if nothing comes
+ * before. */
+int64_t orr_flows_set(struct orr_flows *flows, struct orr_channel *links,
+		      const struct orr_use *uses, int *used, int64_t now_ns);
+/* Is it under way, and has nothing left now? Then it is no more. */
+bool orr_flows_end(struct orr_flows *flows, int index, int64_t now_ns);

@@ -6,7 +6,6 @@
 #include "base/grow.h"
 #include "base/max.h"
 #include "base/mix.h"
-#include "flows.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "pipeline/path.h"
@@ -17,8 +16,9 @@ struct orr_parked {
 	int link;
 };
 
-int orr_network_ring(const struct orr_network *net, const struct orr_transfer *transfer,
-		     const int **owners)
+/* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
+static int ring_of(const struct orr_network *net, const struct orr_transfer *transfer,
+		   const int **owners)
 {
 	const struct orr_jobs *jobs = net->timeline->jobs;
 
@@ -63,37 +63,38 @@ static int grow_links(struct orr_network *net, struct orr_error *err)
 }
 
 /* Of all lanes, in thousandths of bytes per second. */
-static int64_t rate_of(const struct orr_part *part)
+static int64_t rate_of(const struct orr_stretch *stretch)
 {
-	double rate = part->bytes_per_s * 1e3 * part->lanes;
+	double rate = stretch->bytes_per_s * 1e3 * stretch->lanes;
 
 	return !(rate > 0)   ? 0
 	       : rate < 4e18 ? larger(1, llround(rate))
 			     : INT64_C(4000000000000000000);
 }
 
-static int make_link(struct orr_network *net, int *number, const struct orr_part *part,
+static int make_link(struct orr_network *net, int *number, const struct orr_stretch *stretch,
 		     struct orr_error *err)
 {
-	int *at = find_link(net, part->key), code;
+	int *at = find_link(net, stretch->key), code;
 
 	if (!*at) {
 		if (net->n_links == net->links_room && (code = grow_links(net, err)))
 			return code;
-		at = find_link(net, part->key);
-		net->links[net->n_links] = (struct orr_channel){
-			.key = part->key, .lanes = part->lanes, .rate_mb_s = rate_of(part)};
+		at = find_link(net, stretch->key);
+		net->links[net->n_links] = (struct orr_channel){.key = stretch->key,
+								.lanes = stretch->lanes,
+								.rate_mb_s = rate_of(stretch)};
 		*at = ++net->n_links;
 	}
 	*number = *at - 1;
 	return 0;
 }
 
-/* A way passes a link; of a ring once or more often. */
-static int add_use(struct orr_network *net, struct orr_channel way, struct orr_use use,
-		   struct orr_error *err)
+/* A way, whose uses begin with the first, passes a link; that of a ring does so once or more often.
+ */
+static int add_use(struct orr_network *net, int first, struct orr_use use, struct orr_error *err)
 {
-	for (int i = way.first_use; i < net->n_uses && use.hops > 1; i++)
+	for (int i = first; i < net->n_uses && use.hops > 1; i++)
 		if (net->uses[i].link == use.link)
 			return 0;
 	if (!orr_grow(&net->uses, net->n_uses, &net->uses_room, sizeof(*net->uses)))
@@ -111,8 +112,9 @@ static size_t way_key(const struct orr_network *net, const struct orr_transfer *
 		       : orr_machine_link_key(net->machine, transfer->from, transfer->to);
 }
 
-const struct orr_channel *orr_network_way(const struct orr_network *net,
-					  const struct orr_transfer *transfer)
+/* It was asked for. */
+static const struct orr_channel *way_of(const struct orr_network *net,
+					const struct orr_transfer *transfer)
 {
 	return &net->links[*find_link(net, way_key(net, transfer)) - 1];
 }
@@ -120,32 +122,30 @@ const struct orr_channel *orr_network_way(const struct orr_network *net,
 static int make_way(struct orr_network *net, const struct orr_transfer *transfer,
 		    struct orr_error *err)
 {
-	struct orr_part way_part = {.key = way_key(net, transfer), .lanes = 1},
-			parts[ORR_MOST_PARTS];
+	struct orr_stretch way[ORR_MOST_STRETCHES] = {{.key = way_key(net, transfer), .lanes = 1}};
+	int pair[] = {transfer->from, transfer->to}, at, code;
 	const int *owners;
-	int k = orr_network_ring(net, transfer, &owners), way, code;
-	int pair[] = {transfer->from, transfer->to};
+	int k = ring_of(net, transfer, &owners);
 
 	if (!k)
-		(void)orr_machine_path(parts, net->machine, pair[0], pair[1]);
-	if ((code = make_link(net, &way, k ? &way_part : parts, err)) || net->links[way].n_uses)
+		(void)orr_machine_path(way, net->machine, pair[0], pair[1]);
+	if ((code = make_link(net, &at, way, err)) || net->links[at].n_uses)
 		return code;
-	net->links[way].first_use = net->n_uses;
+	net->links[at].first_use = net->n_uses;
 	for (int i = 0; i < (k ? k : 1); i++) {
-		int n = k ? orr_machine_path(parts, net->machine, owners[i], owners[(i + 1) % k])
-			  : orr_machine_path(parts, net->machine, pair[0], pair[1]);
+		const int *ends[] = {k ? owners + i : pair, k ? owners + (i + 1) % k : pair + 1};
+		int n = orr_machine_path(way, net->machine, *ends[0], *ends[1]);
 
 		for (int l = 0; l < n; l++) {
 			struct orr_use use = {
-				.hops = k ? orr_machine_hops(net->machine, owners, k, &parts[l])
-					  : 1};
+				.hops = k ? orr_machine_hops(net->machine, owners, k, &way[l]) : 1};
 
-			if ((code = make_link(net, &use.link, &parts[l], err)) ||
-			    (code = add_use(net, net->links[way], use, err)))
+			if ((code = make_link(net, &use.link, &way[l], err)) ||
+			    (code = add_use(net, net->links[at].first_use, use, err)))
 				return code;
 		}
 	}
-	net->links[way].n_uses = net->n_uses - net->links[way].first_use;
+	net->links[at].n_uses = net->n_uses - net->links[at].first_use;
 	return 0;
 }
 
@@ -207,7 +207,7 @@ int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_
 static int64_t duration_of(const struct orr_network *net, const struct orr_transfer *transfer)
 {
 	const int *owners;
-	int k = orr_network_ring(net, transfer, &owners);
+	int k = ring_of(net, transfer, &owners);
 	int64_t ns = k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
 		       : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
 						 transfer->bytes);
@@ -240,7 +240,7 @@ int orr_network_request(struct orr_network *net, const struct orr_transfer *tran
 	if ((code = orr_network_check_clock(net->total_ns, t->jobs->pipeline, err)) ||
 	    (code = reserve_transfer(net, err)) || (code = make_way(net, transfer, err)) ||
 	    (code = queue(net, (struct orr_heap_entry){now_ns, n, order << 31 | t->n_transfers},
-			  orr_network_way(net, transfer), err)))
+			  way_of(net, transfer), err)))
 		return code;
 	t->transfers[t->n_transfers] = *transfer;
 	t->transfers[t->n_transfers].start_ns = -1;
@@ -279,7 +279,7 @@ static int find_full(const struct orr_network *net, const struct orr_channel *wa
 static int64_t free_ns(const struct orr_network *net, const struct orr_transfer *transfer)
 {
 	const int *owners;
-	int k = orr_network_ring(net, transfer, &owners);
+	int k = ring_of(net, transfer, &owners);
 	int64_t latency_ns =
 		k ? INT64_MAX
 		  : orr_machine_link(net->machine, transfer->from, transfer->to).latency_ns;
@@ -334,7 +334,7 @@ static int start_first(struct orr_network *net, int64_t now_ns,
 {
 	struct orr_heap_entry entry = orr_heap_pop(&net->ready);
 	struct orr_transfer *transfer = &net->timeline->transfers[index_of(entry)];
-	const struct orr_channel *way = orr_network_way(net, transfer);
+	const struct orr_channel *way = way_of(net, transfer);
 	int full, code = 0;
 
 	if (transfer->start_ns >= 0)
@@ -353,6 +353,61 @@ static int start_first(struct orr_network *net, int64_t now_ns,
 	return code;
 }
 
+/* ---- links that are shared ---- */
+
+/* A ring goes round twice, or of its parts once. */
+static int steps_of(const struct orr_transfer *transfer, int k)
+{
+	return k ? (transfer->ring == ORR_RING_ALL_REDUCE ? 2 : 1) * (k - 1) : 1;
+}
+
+static int start_shared(struct orr_network *net, int64_t now_ns,
+			int (*leaves)(void *user, int index, int64_t free_ns), void *user,
+			struct orr_error *err)
+{
+	struct orr_flows *flows = &net->flows;
+	int64_t soonest;
+	int code = 0;
+
+	while (net->ready.n && !code) {
+		int index = index_of(orr_heap_pop(&net->ready)), k;
+		struct orr_transfer *transfer = &net->timeline->transfers[index];
+		const int *owners;
+
+		k = ring_of(net, transfer, &owners);
+		transfer->start_ns = now_ns;
+		code = orr_flows_add(flows, index, way_of(net, transfer), transfer->bytes,
+				     steps_of(transfer, k), k ? k : 1, err);
+	}
+	if (!flows->changed || code)
+		return code;
+	soonest = orr_flows_set(flows, net->links, net->uses, net->touched, now_ns);
+	for (int f = 0; f < flows->n && !code; f++) /* of the others later */
+		if (flows->list[f].free_ns == soonest)
+			code = leaves(user, flows->list[f].index, soonest);
+	return code;
+}
+
+/* Latencies, one a step, follow the last byte. */
+static bool end_shared(struct orr_network *net, int index, int64_t now_ns)
+{
+	struct orr_transfer *transfer = &net->timeline->transfers[index];
+	const struct orr_machine *m = net->machine;
+	const int *owners;
+	int k = ring_of(net, transfer, &owners);
+	int64_t longest = k ? 0 : orr_machine_link(m, transfer->from, transfer->to).latency_ns;
+
+	if (!orr_flows_end(&net->flows, index, now_ns))
+		return false;
+	for (int i = 0; i < k; i++)
+		longest = larger(longest,
+				 orr_machine_link(m, owners[i], owners[(i + 1) % k]).latency_ns);
+	transfer->end_ns = now_ns + steps_of(transfer, k) * longest;
+	return true;
+}
+
+/* ---- both ---- */
+
 int orr_network_start(struct orr_network *net, int64_t now_ns,
 		      int (*leaves)(void *user, int index, int64_t free_ns), void *user,
 		      struct orr_error *err)
@@ -360,7 +415,7 @@ int orr_network_start(struct orr_network *net, int64_t now_ns,
 	int code = 0;
 
 	if (net->shared)
-		return orr_flows_start(net, now_ns, leaves, user, err);
+		return start_shared(net, now_ns, leaves, user, err);
 	for (int i = 0; i < net->n_touched && !code; i++) {
 		net->links[net->touched[i]].touched = false;
 		code = wake(net, &net->links[net->touched[i]], err);
@@ -383,8 +438,8 @@ bool orr_network_release(struct orr_network *net, int index, int64_t now_ns)
 	const struct orr_channel *way;
 
 	if (net->shared)
-		return orr_flows_release(net, index, now_ns);
-	way = orr_network_way(net, &net->timeline->transfers[index]);
+		return end_shared(net, index, now_ns);
+	way = way_of(net, &net->timeline->transfers[index]);
 	for (int i = 0; i < way->n_uses; i++) {
 		const struct orr_use *use = &net->uses[way->first_use + i];
 		struct orr_channel *link = &net->links[use->link];
@@ -421,5 +476,5 @@ void orr_network_fini(struct orr_network *net)
 	free(net->touched);
 	free(net->uses);
 	free(net->parked);
-	free(net->flows);
+	free(net->flows.list);
 }

@@ -12,32 +12,17 @@
  * lowest job. On a machine with waiting=in_order nothing overtakes what it shares a link with. A
  * thing takes all its lanes at once, so that none waits for a thing that waits.
  *
- * Shared: all start when they are asked for. Whenever one starts or ends, the rates of all are set
- * anew, max-min fairly by progressive filling: all grow alike until a link is full; what passes it
- * stays as it is, and the others grow on. Rates are whole thousandths of bytes per second. */
+ * Shared: all start when they are asked for, and share what they pass (flows.h); a ring moves
+ * 2 (k - 1) / k of the gradient from every owner to the next, and its latencies come at the end. */
 
 #include "orrery/orrery.h"
 #include "base/heap.h"
+#include "flows.h"
 
 struct orr_machine;
 struct orr_pipeline;
 struct orr_timeline;
 struct orr_transfer;
-
-struct orr_use {
-	int link, hops; /* how many go over it at once */
-};
-
-struct orr_channel { /* a link, port or uplink; made when it is first asked for */
-	size_t key;
-	int lanes, taken;
-	bool touched;
-	struct orr_heap waiting;  /* numbers of things; not in order: of those that found it full */
-	int first_use, n_uses;    /* of a link of two: their way; n_uses 0: not known yet */
-	int64_t rate_mb_s;        /* shared: of all lanes; 0: infinite */
-	int64_t left_mb_s, level; /* while it fills */
-	int load;
-};
 
 struct orr_network {
 	const struct orr_machine *machine; /* borrowed */
@@ -53,10 +38,7 @@ struct orr_network {
 	struct orr_heap ready;     /* what may be able to start */
 	struct orr_parked *parked; /* and cannot */
 	int n_parked, parked_room;
-	struct orr_flow *flows; /* what is under way where links are shared (flows.h) */
-	int n_flows, flows_room;
-	int64_t since_ns;   /* when their rates were set */
-	bool flows_changed; /* one has left since */
+	struct orr_flows flows; /* what is under way where links are shared */
 	int transfers_room;
 	double total_ns; /* of all that was asked for, one after the other */
 };
@@ -80,10 +62,3 @@ int orr_network_start(struct orr_network *net, int64_t now_ns,
 		      struct orr_error *err);
 /* Has it left its links? Its start and end are then as they stay. */
 bool orr_network_release(struct orr_network *net, int index, int64_t now_ns);
-
-/* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
-int orr_network_ring(const struct orr_network *net, const struct orr_transfer *transfer,
-		     const int **owners);
-/* What it passes; it was asked for. */
-const struct orr_channel *orr_network_way(const struct orr_network *net,
-					  const struct orr_transfer *transfer);

@@ -15,7 +15,7 @@ SCHEDULES = ('1f1b', 'zb-1p', 'v-half', 'v-zb')
 
 # Eight GPUs a node, five nodes. Activations here are float32 and were bfloat16 there, so that links are twice as fast here.
 MACHINE = '''graph nodes {
-    ports=true; bandwidth="50GB/s"; latency="5us";
+    ports=true; waiting=in_order; bandwidth="50GB/s"; latency="5us";
     subgraph cluster_node { repeat=5; bandwidth="600GB/s"; latency="3us"; gpu [repeat=8]; }
 }
 '''
