@@ -90,7 +90,8 @@ def pipeline_or_tensor(orrery):
 billion parameters, 160 sequences of 1,024 tokens, one per microbatch, split among t workers of a node (`--split t`, by rows
 between products [Korthikanti23]) and cut into 40/t stages. GPUs compute at 60% of their peak whatever the shapes; links are
 300 GB/s inside a node of eight and 25 GB/s between nodes, and a worker sends one thing at a time, so an exchange takes the
-time of a ring. The table has the MFU in percent: the share of the peak that the model's FLOP take; measured: table 6 there.
+time of a ring, and in order (`waiting=in_order`), as a stream for all of them does. The table has the MFU in percent: the
+share of the peak that the model's FLOP take; measured: table 6 there.
 
 Written by `tools/table tensor ORRERY`.
 
