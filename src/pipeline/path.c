@@ -59,34 +59,14 @@ static int group_between(const struct orr_cluster *c, int from, int to)
 	return a;
 }
 
-static bool is_in(const struct orr_cluster *c, int w, int group)
-{
-	int at = c->workers[w].group;
-
-	while (at > group)
-		at = c->groups[at].parent;
-	return at == group;
-}
-
-/* The lane of the uplink of a group that worker w takes; -1: any. */
-static int lane_of(const struct orr_cluster *c, int group, int w)
-{
-	int first = w;
-
-	if (!c->groups[group].rails)
-		return -1;
-	while (first > 0 && is_in(c, first - 1, group))
-		first--;
-	return (w - first) % c->groups[group].lanes;
-}
-
 /* Uplinks of the groups of worker w inside a group. */
 static int add_uplinks(struct orr_stretch *way, int n, const struct orr_cluster *c, int w,
 		       int group, bool enters)
 {
 	for (int g = c->workers[w].group; g != group; g = c->groups[g].parent) {
 		const struct orr_cluster_group *has = &c->groups[g];
-		int lane = lane_of(c, g, w);
+		/* which of its workers share one does not depend on where the count begins */
+		int lane = has->rails ? w % has->lanes : -1;
 
 		if (has->lanes)
 			way[n++] = (struct orr_stretch){
