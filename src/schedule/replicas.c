@@ -138,6 +138,17 @@ static bool are_alike(const struct orr_machine *m, int first, int n)
 	return true;
 }
 
+/* Do rings share anything but the links of two workers, whose turns the others' rings change? */
+static bool shares_links(const struct orr_machine *m)
+{
+	const struct orr_cluster *c = m->cluster;
+	bool any = c && c->shared;
+
+	for (int g = 0; c && g < c->n_groups; g++)
+		any = any || c->groups[g].ports || c->groups[g].lanes;
+	return any;
+}
+
 bool orr_replicas_are_alike(const struct orr_pipeline *p)
 {
 	const struct orr_machine *m = &p->machine;
@@ -145,7 +156,7 @@ bool orr_replicas_are_alike(const struct orr_pipeline *p)
 
 	if (p->replicas < 2 || p->n_workers % p->replicas || p->n_microbatches % p->replicas ||
 	    n < orr_pipeline_widest(p) || p->microbatches || orr_pipeline_gathers(p) ||
-	    orr_pipeline_has_gangs(p) || (m->cluster && m->cluster->ports))
+	    orr_pipeline_has_gangs(p) || shares_links(m))
 		return false;
 	for (int r = 1; r < p->replicas && (m->cluster || m->levels.n); r++)
 		if (!are_alike(m, r * n, n))
