@@ -1,22 +1,11 @@
-"""One thread, since the runs of a test are small; processes that have torch already; and a count that
-tools/count-tests reads."""
+"""One thread, since the runs of a test are small; and a count that tools/count-tests reads."""
 
-import multiprocessing
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
-
-IMPORTED = [
-    "torch.distributed",
-    "torch._dynamo",
-    "torch.export._trace",
-    "torch._functorch.aot_autograd",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -31,18 +20,6 @@ def alone(tmp_path: Path) -> Any:
     dist.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
     yield
     dist.destroy_process_group()
-
-
-@pytest.fixture(scope="session")
-def on_processes() -> Callable[..., None]:
-    """Calls a test module's worker(rank, n, *args) on n processes. They are forks of a server that
-    has imported most of what they need: with spawned ones most of the tests' time was imports."""
-    multiprocessing.set_forkserver_preload(IMPORTED)
-
-    def run(worker: Callable[..., None], n: int, *args: Any) -> None:
-        mp.start_processes(worker, (n, *args), nprocs=n, start_method="forkserver")
-
-    return run
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

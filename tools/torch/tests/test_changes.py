@@ -9,10 +9,11 @@ import orrery_torch
 import pytest
 import torch
 import torch.nn.functional as F
+from orrery_torch.run.plan import plan_of, read_plan
 from orrery_torch.trace.changes import check_changes
 from orrery_torch.trace.parts import split
-from orrery_torch.run.plan import plan_of, read_plan
 from orrery_torch.trace.trace import trace
+from runs import planned
 from torch import Tensor, nn
 
 
@@ -120,9 +121,7 @@ def test_backwards_of_ones_own_are_refused() -> None:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> dict[str, Any]:
-    model = orrery_torch.graph(Between(torch.tanh), batch(), measured=False)
-    dot, path = model.write(tmp_path / "model.dot"), tmp_path / "plan.json"
-    orrery_torch.command.run("simulate", dot, "-w", 2, "-m", 2, "--stages", 2, "-o", path)
+    path = planned(tmp_path, Between(torch.tanh), batch(), 2, "-w 2 --stages 2")
     return dict(json.loads(path.read_text()))
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import orrery_torch
 import pytest
 import torch
-import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from orrery_torch import command
 from orrery_torch.run.runner import cut
+from run import whole_step
+from runs import on_processes, optimizer_of, planned
 from small_models import GPT, tokens
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
@@ -41,16 +41,6 @@ class Net(GPT):
         return nn.functional.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
-def optimizer_of(named: Any) -> torch.optim.Optimizer:
-    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
-    for name, p in named:
-        groups["norm" in name or name.endswith("bias")].append(p)
-    return torch.optim.AdamW(
-        [{"params": groups[0], "weight_decay": 0.1}, {"params": groups[1], "weight_decay": 0.0}],
-        lr=3e-3,
-    )
-
-
 def rates_of(optimizer: torch.optim.Optimizer) -> Any:
     return torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=BEFORE + AFTER)
 
@@ -78,7 +68,7 @@ def together(told: list[tuple[Any, ...]], i: int) -> dict[str, dict[str, Tensor]
     return {name: state for each in told for name, state in each[i].items()}
 
 
-def runner_of(folder: str, n: int, meta: bool = False) -> tuple[Any, ...]:
+def runner_of(folder: Path, n: int, meta: bool = False) -> tuple[Any, ...]:
     torch.manual_seed(7)
     batch = tokens(SAMPLES * M)
     with torch.device("meta" if meta else "cpu"):
@@ -87,10 +77,8 @@ def runner_of(folder: str, n: int, meta: bool = False) -> tuple[Any, ...]:
     return model, runner, lambda: runner.step(batch)
 
 
-def writer(rank: int, n: int, folder: str) -> None:
+def writer(rank: int, n: int, folder: Path) -> None:
     """Trains under plan A, writes, and trains on."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet{n}", rank=rank, world_size=n)
     model, runner, step = runner_of(folder, n)
     optimizer = optimizer_of(runner.named_parameters())
     rates = rates_of(optimizer)
@@ -114,13 +102,10 @@ def writer(rank: int, n: int, folder: str) -> None:
     runner.collect()
     ended = state_of(runner.named_parameters(), optimizer)
     torch.save((losses, saved, ended, model.state_dict()), f"{folder}/a-{rank}.pt")
-    dist.destroy_process_group()
 
 
-def reader(rank: int, n: int, folder: str) -> None:
+def reader(rank: int, n: int, folder: Path) -> None:
     """Reads under plan B, a model on the meta device, and trains on."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet{n}", rank=rank, world_size=n)
     _, runner, step = runner_of(folder, n, meta=True)
     runner.load(f"{folder}/saved")
     one = torch.optim.AdamW(runner.parameters(), lr=3e-3)
@@ -135,7 +120,6 @@ def reader(rank: int, n: int, folder: str) -> None:
     losses = trained(step, optimizer, rates, AFTER)
     ended = state_of(runner.named_parameters(), optimizer)
     torch.save((losses, read, ended), f"{folder}/b-{rank}.pt")
-    dist.destroy_process_group()
 
 
 def in_one_piece(folder: Path) -> tuple[list[float], Any, Any]:
@@ -151,27 +135,15 @@ def in_one_piece(folder: Path) -> tuple[list[float], Any, Any]:
     dcp.load(told, checkpoint_id=folder / "saved")
     set_optimizer_state_dict(model, optimizer, told["optimizer"], options=FLAT)
     before = state_of(named, optimizer)
-
-    def step() -> float:
-        loss = 0.0
-        for part in cut(batch, M):
-            made = model(*part) / M
-            made.backward()
-            loss += made.item()
-        return loss
-
-    return trained(step, optimizer, rates, AFTER), before, state_of(named, optimizer)
+    losses = trained(lambda: whole_step(model, batch, M), optimizer, rates, AFTER)
+    return losses, before, state_of(named, optimizer)
 
 
-def test_training_goes_on_under_another_plan_and_in_one_piece(
-    on_processes: Callable[..., None], tmp_path: Path
-) -> None:
-    graph = orrery_torch.graph(Net(), tokens(SAMPLES), measured=False).write(tmp_path / "m.dot")
-    for n, words in {4: "-s zb-h1 --stages 4", 2: "-s v-half --stages 4"}.items():
-        out = f"-w {n} -m {M} {words} -o {tmp_path}/plan{n}.json"
-        command.run("simulate", graph, *out.split())
-    on_processes(writer, 4, str(tmp_path))
-    on_processes(reader, 2, str(tmp_path))
+def test_training_goes_on_under_another_plan_and_in_one_piece(tmp_path: Path) -> None:
+    for n, words in {4: "-w 4 -s zb-h1 --stages 4", 2: "-w 2 -s v-half --stages 4"}.items():
+        planned(tmp_path, Net(), tokens(SAMPLES), M, words, f"plan{n}")
+    on_processes(writer, 4, tmp_path)
+    on_processes(reader, 2, tmp_path)
     first = [torch.load(tmp_path / f"a-{rank}.pt") for rank in range(4)]
     second = [torch.load(tmp_path / f"b-{rank}.pt") for rank in range(2)]
     losses, saved, ended = first[0][0], together(first, 1), together(first, 2)

@@ -1,17 +1,14 @@
 """Forward passes between steps: what they give, and that training does not notice them."""
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orrery_torch
 import pytest
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
-from orrery_torch import command
 from orrery_torch.run.runner import cut
+from runs import on_processes, planned
 from torch import Tensor, nn
 
 SAMPLES, M, STEPS = 2, 4, 3
@@ -66,18 +63,11 @@ def words_of(n: int) -> tuple[Tensor, Tensor]:
     return torch.randint(8, (n, 5), generator=g), torch.randint(8, (n, 5), generator=g)
 
 
-def planned(folder: Path, model: nn.Module, inputs: tuple[Tensor, ...], words: str) -> str:
-    graph = orrery_torch.graph(model, inputs, measured=False).write(folder / "model.dot")
-    plan = folder / (re.sub(r"\W+", "-", words) + ".json")
-    command.run("simulate", graph, "-m", M, *words.split(), "-o", plan)
-    return str(plan)
-
-
 def right(outputs: dict[str, Tensor], inputs: Any) -> Tensor:
     return (outputs["scores"].argmax(-1) == inputs[1]).sum()
 
 
-def trained(plan: str, evaluates: bool) -> tuple[list[Any], Any]:
+def trained(plan: Path, evaluates: bool) -> tuple[list[Any], Any]:
     """Steps of AdamW: losses, weights and gradients that are there; and what evaluate() gives."""
     torch.manual_seed(7)
     model, batch, told, weights = Net(), words_of(SAMPLES * M), [], {}
@@ -108,9 +98,7 @@ def trained(plan: str, evaluates: bool) -> tuple[list[Any], Any]:
     return [losses, here, kept], (told, weights)
 
 
-def worker(rank: int, n: int, folder: str, plans: list[str]) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+def worker(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
     for i, plan in enumerate(plans):
         alone, _ = trained(plan, False)
         both, told = trained(plan, True)
@@ -126,16 +114,13 @@ def worker(rank: int, n: int, folder: str, plans: list[str]) -> None:
     assert runner.evaluate(words_of(4)).loss > 0
     with pytest.raises(orrery_torch.Fault, match=r"process \d, .*: ZeroDivisionError"):
         runner.evaluate(words_of(4), lambda outputs, inputs: 1 / 0)
-    dist.destroy_process_group()
 
 
-def test_evaluation_is_that_of_one_piece_and_training_goes_on(
-    on_processes: Callable[..., None], tmp_path: Path
-) -> None:
+def test_evaluation_is_that_of_one_piece_and_training_goes_on(tmp_path: Path) -> None:
     torch.manual_seed(7)
     words = ("-w 2 -s v-half --stages 4", "-w 2 -s ddp")
-    plans = [planned(tmp_path, Net(), words_of(SAMPLES), w) for w in words]
-    on_processes(worker, 2, str(tmp_path), plans)
+    plans = [planned(tmp_path, Net(), words_of(SAMPLES), M, w) for w in words]
+    on_processes(worker, 2, tmp_path, plans)
     for i, plan in enumerate(plans):
         told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(2)]
         for size, *found in zip(SIZES, *(t for t, _ in told), strict=True):
@@ -170,16 +155,14 @@ def test_what_eval_mode_has_alone_is_refused_where_no_stage_has_it(tmp_path: Pat
             return h.square().mean()
 
     x = torch.randn(SAMPLES, 8)
-    plan = planned(tmp_path, Late(), (x,), "-w 1 -s gpipe --stages 2")
+    plan = planned(tmp_path, Late(), (x,), M, "-w 1 -s gpipe --stages 2")
     runner = orrery_torch.Runner(plan, Late(), (x,))
     with pytest.raises(ValueError, match="^a: in eval mode no stage of the plan has its parameters"):
         runner.evaluate((x,))
     assert runner.step((torch.cat([x] * M),)) > 0
 
 
-def two_results(rank: int, n: int, folder: str, plan: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+def two_results(rank: int, n: int, folder: Path, plan: Path) -> None:
     torch.manual_seed(7)
     model, x = Twice(), torch.randn(3, 8)
     runner = orrery_torch.Runner(plan, model, x[:2])
@@ -190,11 +173,8 @@ def two_results(rank: int, n: int, folder: str, plan: str) -> None:
     assert [v is None for v in h] == [bool(rank)] * 2
     if rank == 0:
         torch.testing.assert_close(torch.cat(h), model(x)[1])
-    dist.destroy_process_group()
 
 
-def test_each_process_has_the_results_of_its_stages(
-    on_processes: Callable[..., None], tmp_path: Path
-) -> None:
-    plan = planned(tmp_path, Twice(), (torch.randn(2, 8),), "-w 2 -s 1f1b --stages 2")
-    on_processes(two_results, 2, str(tmp_path), plan)
+def test_each_process_has_the_results_of_its_stages(tmp_path: Path) -> None:
+    plan = planned(tmp_path, Twice(), (torch.randn(2, 8),), M, "-w 2 -s 1f1b --stages 2")
+    on_processes(two_results, 2, tmp_path, plan)

@@ -12,12 +12,12 @@ import orrery_torch
 import pytest
 import torch
 import torch.distributed as dist
-from orrery_torch import command
 from orrery_torch.run import runner as running
 from orrery_torch.run.alarm import limit_of
 from orrery_torch.run.plan import Job
 from orrery_torch.run.runner import cut
 from orrery_torch.trace.trace import trace
+from runs import planned, start
 from torch import Tensor, nn
 
 N, M, SAMPLES = 4, 4, 2
@@ -126,11 +126,11 @@ def awaited(folder: Path, children: list[int]) -> None:
         time.sleep(0.02)
 
 
-def host(_: int, __: int, name: str) -> None:
+def host(_: int, folder: Path) -> None:
     """Forks the processes of every fault: the model is traced once, here, where no autograd has run,
     whose threads a fork would lack."""
     torch.set_num_threads(1)
-    folder, model = Path(name), Chain()
+    model = Chain()
     traced = trace(model, torch.randn(SAMPLES, 6), torch.device("cpu"))
     running.trace = lambda *_: traced  # type: ignore[assignment]
     for i in range(0, len(CASES), AT_ONCE):
@@ -140,12 +140,10 @@ def host(_: int, __: int, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(on_processes: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("faults")
-    graph = orrery_torch.graph(Chain(), torch.randn(SAMPLES, 6), measured=False)
-    words = f"-w {N} -m {M} -s zb-h1 --stages {N} -o {folder}/plan.json"
-    command.run("simulate", graph.write(folder / "m.dot"), *words.split())
-    on_processes(host, 1, str(folder))
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, x = tmp_path_factory.mktemp("faults"), torch.randn(SAMPLES, 6)
+    planned(folder, Chain(), x, M, f"-w {N} -s zb-h1 --stages {N}", "plan")
+    start(host, 1, folder)
     return folder
 
 

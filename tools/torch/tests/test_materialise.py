@@ -1,6 +1,5 @@
 """Models on the meta device: a process has memory for its own stages alone."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 import orrery_torch
 import pytest
 import torch
-import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from orrery_torch import command
 from orrery_torch.run.runner import cut
 from orrery_torch.tensors import save_safetensors
 from orrery_torch.trace.trace import on_fakes
+from run import whole_step
+from runs import gradients, on_processes, planned
 from small_models import GPT, Towers, tokens, towers
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -23,20 +22,12 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], tuple[Tensor, .
     "gpt": (lambda: GPT(tied=True), tokens),
     "towers": (Towers, towers),
 }
-SCHEDULES = ("1f1b", "ddp", "zb-h1")
+SCHEDULES = ("-w 2 -s 1f1b", "-w 2 -s ddp", "-w 2 -s zb-h1")
 
 
 def on_meta(make: Callable[[], nn.Module]) -> nn.Module:
     with torch.device("meta"):
         return make()
-
-
-def planned(folder: Path, name: str, words: str) -> Path:
-    make, data = MODELS[name]
-    graph = orrery_torch.graph(make(), data(SAMPLES), measured=False).write(folder / "model.dot")
-    plan = folder / (re.sub(r"\W+", "-", f"{name} {words}") + ".json")
-    command.run("simulate", graph, "-m", M, *words.split(), "-o", plan)
-    return plan
 
 
 def init(_: str, t: Tensor) -> None:
@@ -47,10 +38,8 @@ def read_only(runner: orrery_torch.Runner, batch: tuple[Tensor, ...]) -> tuple[A
     return tuple(t if i in runner.inputs else None for i, t in enumerate(batch))
 
 
-def a_step(rank: int, n: int, folder: str, plans: list[tuple[str, str]]) -> None:
+def a_step(rank: int, n: int, folder: Path, plans: list[tuple[str, Path]]) -> None:
     """From a file, a folder and init: the gradients; which tensors have memory."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
     for name, plan in plans:
         make, data = MODELS[name]
         batch = data(SAMPLES * M)
@@ -71,36 +60,32 @@ def a_step(rank: int, n: int, folder: str, plans: list[tuple[str, str]]) -> None
                 runner.collect()
             drawn = {k: t.detach().clone() for k, t in model.state_dict().items() if not t.is_meta}
             loss = runner.step(read_only(runner, batch))
-            found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
-            told.append((loss, found, drawn))
+            told.append((loss, gradients(model), drawn))
         torch.save(told, f"{plan}-{rank}.pt")
-    dist.destroy_process_group()
 
 
-def test_stages_are_materialised_where_they_run(
-    on_processes: Callable[..., None], tmp_path: Path
-) -> None:
-    plans = [(n, str(planned(tmp_path, n, f"-w 2 -s {s}"))) for n in MODELS for s in SCHEDULES]
+def test_stages_are_materialised_where_they_run(tmp_path: Path) -> None:
+    plans: list[tuple[str, Path]] = []
     wholes: dict[str, tuple[float, dict[str, Any]]] = {}
     for name, (make, data) in MODELS.items():
         torch.manual_seed(7)
         model = make()
         save_safetensors(tmp_path / f"{name}.safetensors", model.state_dict())
         dcp.save(model.state_dict(), checkpoint_id=tmp_path / f"{name}.dcp", no_dist=True)
-        loss = sum(model(*part) / M for part in cut(data(SAMPLES * M), M))
-        loss.backward()
-        wholes[name] = (loss.item(), {k: p.grad for k, p in model.named_parameters()})
-    on_processes(a_step, 2, str(tmp_path), plans)
+        for words in SCHEDULES:
+            plans.append((name, planned(tmp_path, model, data(SAMPLES), M, words)))
+        wholes[name] = (whole_step(model, data(SAMPLES * M), M), gradients(model))
+    on_processes(a_step, 2, tmp_path, plans)
     drawn: dict[str, dict[str, Tensor]] = {}
     for name, plan in plans:
         told = [torch.load(f"{plan}-{rank}.pt") for rank in range(2)]
-        loss, gradients = wholes[name]
+        loss, whole = wholes[name]
         for source in (0, 1):
             found = told[0][source][1] | told[1][source][1]
             assert abs(told[0][source][0] - loss) < 1e-5, plan
-            assert found.keys() == {k for k, g in gradients.items() if g is not None}, plan
+            assert found.keys() == whole.keys(), plan
             for k, g in found.items():
-                torch.testing.assert_close(g, gradients[k], rtol=1e-5, atol=1e-6, msg=f"{plan} {k}")
+                torch.testing.assert_close(g, whole[k], rtol=1e-5, atol=1e-6, msg=f"{plan} {k}")
         for rank in range(2):  # the same numbers under every plan and on every process
             for k, t in told[rank][2][2].items():
                 assert torch.equal(drawn.setdefault(name, {}).setdefault(k, t), t), f"{plan} {k}"
@@ -120,10 +105,9 @@ class Seen(nn.Module):
 
 @pytest.mark.usefixtures("alone")
 def test_a_runner_is_made_without_a_forward(tmp_path: Path) -> None:
-    graph = orrery_torch.graph(Seen([]), torch.ones(2, 6), measured=False).write(tmp_path / "m.dot")
-    command.run("simulate", graph, "-w", 1, "-m", M, "--stages", 2, "-o", tmp_path / "plan.json")
+    plan = planned(tmp_path, Seen([]), torch.ones(2, 6), M, "-w 1 --stages 2")
     seen: list[bool] = []
-    runner = orrery_torch.Runner(tmp_path / "plan.json", Seen(seen), torch.ones(2, 6))
+    runner = orrery_torch.Runner(plan, Seen(seen), torch.ones(2, 6))
     assert seen and not any(seen)
     assert all(t.is_meta for t in runner.training.post.shapes.values())
 
@@ -161,7 +145,7 @@ def test_a_model_on_meta_has_its_stash() -> None:
 
 @pytest.mark.usefixtures("alone")
 def test_what_no_source_gives_is_named(tmp_path: Path) -> None:
-    plan = planned(tmp_path, "towers", "-w 1 -s gpipe --stages 2")
+    plan = planned(tmp_path, Towers(), towers(SAMPLES), M, "-w 1 -s gpipe --stages 2")
     weights = dict(Towers().state_dict())
     del weights["norm.running_mean"]
     weights["head.bias"] = torch.ones(5)

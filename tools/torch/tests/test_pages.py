@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orrery_torch
 import pytest
 import torch
 import torch.distributed as dist
 from models import CLIP
 from orrery_torch import command
 from orrery_torch.tensors import save_safetensors
+from runs import planned
 from small_models import GPT, tokens
 from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict
@@ -51,11 +51,6 @@ def blocks() -> Iterator[tuple[str, str]]:
             heading = line.strip("# ")
 
 
-def plan(model: nn.Module) -> None:
-    dot = orrery_torch.graph(model, tokens(SAMPLES), measured=False).write("model.dot")
-    command.run("simulate", dot, "-w", 1, "-m", M, "-s", "1f1b", "--stages", 1, "-o", "plan.json")
-
-
 def given(heading: str) -> dict[str, Any]:
     """What a section takes as there."""
     if heading == "A model as a graph of costs":
@@ -65,7 +60,7 @@ def given(heading: str) -> dict[str, Any]:
         names = ("tokens", "following", "all_tokens", "all_following")
         return {"model": GPT(), **dict(zip(names, tokens(4) + tokens(16)))}
     if heading == "A plan, run with the model's own modules":
-        plan(Scored())
+        planned(Path(), Scored(), tokens(SAMPLES), M, "-w 1 -s 1f1b --stages 1", "plan")
         batch = tokens(SAMPLES * M)
         return {"model": Scored(), "microbatch": tokens(SAMPLES), "batches": [batch], "batch": batch}
     if heading == "A model larger than a process":

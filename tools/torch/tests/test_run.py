@@ -8,12 +8,13 @@ from typing import Any
 import orrery_torch
 import pytest
 import torch
-import torch.distributed as dist
 from orrery_torch import command
-from orrery_torch.trace.parts import split
 from orrery_torch.run.plan import read_plan
 from orrery_torch.run.runner import cut
+from orrery_torch.trace.parts import split
 from orrery_torch.trace.trace import trace
+from run import whole_step
+from runs import gradients, on_processes, planned
 from small_models import GPT, MLP, Towers, digits, tokens, towers
 from torch import Tensor, nn
 
@@ -51,11 +52,6 @@ def built(name: str, m: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
     return make(), inputs(SAMPLES * m)
 
 
-def gradients(model: nn.Module) -> dict[str, Tensor]:
-    named = model.named_parameters()
-    return {name: p.grad.clone() for name, p in named if p.grad is not None}
-
-
 def stepped(parameters: list[nn.Parameter]) -> None:
     with torch.no_grad():
         for p in parameters:
@@ -64,9 +60,7 @@ def stepped(parameters: list[nn.Parameter]) -> None:
                 p.grad = None
 
 
-def worker(rank: int, n: int, folder: str, cases: list[tuple[str, int, str]]) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+def worker(rank: int, n: int, folder: Path, cases: list[tuple[str, int, str]]) -> None:
     for i, (name, m, _) in enumerate(cases):
         model, batch = built(name, m)
         runner = orrery_torch.Runner(f"{folder}/plan{i}.json", model, cut(batch, m)[0])
@@ -78,33 +72,23 @@ def worker(rank: int, n: int, folder: str, cases: list[tuple[str, int, str]]) ->
         runner.collect()
         order = [job for job, _, _ in runner.timeline]
         torch.save((told, model.state_dict(), order), f"{folder}/told{i}-{rank}.pt")
-    dist.destroy_process_group()
 
 
 def reference(name: str, m: int) -> tuple[list[tuple[float, dict[str, Tensor]]], nn.Module]:
     model, batch = built(name, m)
     told = []
     for _ in range(STEPS):
-        losses = []
-        for part in cut(batch, m):
-            loss = model(*part) / m
-            loss.backward()
-            losses.append(loss.item())
-        told.append((sum(losses), gradients(model)))
+        told.append((whole_step(model, batch, m), gradients(model)))
         stepped(list(model.parameters()))
     return told, model
 
 
 @pytest.mark.parametrize("n", PLANS)
-def test_gradients_are_those_of_the_whole_model(
-    n: int, on_processes: Callable[..., None], tmp_path: Path
-) -> None:
+def test_gradients_are_those_of_the_whole_model(n: int, tmp_path: Path) -> None:
     for i, (name, m, words) in enumerate(PLANS[n]):
         model, batch = built(name, m)
-        graph = orrery_torch.graph(model, cut(batch, m)[0], measured=False)
-        dot, plan = graph.write(tmp_path / f"model{i}.dot"), tmp_path / f"plan{i}.json"
-        command.run("simulate", dot, "-w", n, "-m", m, *words.split(), "-o", plan)
-    on_processes(worker, n, str(tmp_path), PLANS[n])
+        planned(tmp_path, model, cut(batch, m)[0], m, f"-w {n} {words}", f"plan{i}")
+    on_processes(worker, n, tmp_path, PLANS[n])
     for i, (name, m, words) in enumerate(PLANS[n]):
         told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(n)]
         orders = [
@@ -132,12 +116,9 @@ def parts_of(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Any, Any]:
     return traced, split(traced)
 
 
-def planned(folder: Path, *words: object) -> dict[str, Any]:
-    graph = orrery_torch.graph(MLP(), digits(), measured=False).write(folder / "model.dot")
-    command.run(
-        "simulate", graph, "-m", 2, "-w", 2, "--stages", 2, *words, "-o", folder / "plan.json"
-    )
-    return json.loads((folder / "plan.json").read_text())
+def plan_of_mlp(folder: Path, words: str) -> dict[str, Any]:
+    plan = planned(folder, MLP(), digits(), 2, f"-w 2 --stages 2 {words}")
+    return json.loads(plan.read_text())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +132,7 @@ def planned(folder: Path, *words: object) -> dict[str, Any]:
 )
 def test_what_a_runner_does_not_do_is_refused(tmp_path: Path, words: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        read_plan(planned(tmp_path, *words.split()), *parts_of(MLP(), digits()))
+        read_plan(plan_of_mlp(tmp_path, words), *parts_of(MLP(), digits()))
 
 
 def test_split_operators_are_refused(tmp_path: Path) -> None:
@@ -164,11 +145,11 @@ def test_split_operators_are_refused(tmp_path: Path) -> None:
 
 def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not both in the plan and in the model"):
-        read_plan(planned(tmp_path, "-s", "1f1b"), *parts_of(GPT(), tokens()))
+        read_plan(plan_of_mlp(tmp_path, "-s 1f1b"), *parts_of(GPT(), tokens()))
 
 
 def test_what_f_keeps_stays_where_it_is(tmp_path: Path) -> None:
-    plan = planned(tmp_path, "-s", "1f1b")
+    plan = plan_of_mlp(tmp_path, "-s 1f1b")
     first, second = (w["order"] for w in plan["worker"])
     first.remove("0B1")
     second.append("0B1")

@@ -2,11 +2,9 @@
 several losses, values that several stages read, the order of messages, and clocks."""
 
 import json
-import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,12 @@ import torch.nn.functional as F
 from orrery_torch import command
 from orrery_torch.run import post
 from orrery_torch.run.clock import between
-from orrery_torch.trace.parts import split as split_into_parts
 from orrery_torch.run.plan import Message, read_plan
 from orrery_torch.run.runner import cut
+from orrery_torch.trace.parts import split as split_into_parts
 from orrery_torch.trace.trace import trace
+from run import whole_step
+from runs import gradients, on_processes, planned
 from small_models import MLP, digits
 from torch import Tensor, nn
 
@@ -65,20 +65,8 @@ def dropping(n: int) -> tuple[Tensor, ...]:
     return (torch.randn(n, 8, generator=torch.Generator().manual_seed(6)),)
 
 
-def planned(
-    folder: Path, make: Callable[[], nn.Module], inputs: tuple[Tensor, ...], words: str
-) -> Path:
-    torch.manual_seed(7)
-    graph = orrery_torch.graph(make(), inputs, measured=False).write(folder / "model.dot")
-    plan = folder / (re.sub(r"\W+", "-", words) + ".json")
-    command.run("simulate", graph, "-m", M, *words.split(), "-o", plan)
-    return plan
-
-
-def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
+def two_steps(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
     """Gradients of two steps, added up; the timeline; what other batches give, in all and in one."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
     most = 0
     for i, plan in enumerate(plans):
         torch.manual_seed(7)
@@ -86,8 +74,7 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
         runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
         most = max(most, *map(len, sum(runner.training.post.letters.values(), [()])))
         losses = [runner.step(batch), runner.step(batch)]
-        found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
-        torch.save((losses, found), f"{folder}/told{i}-{rank}.pt")
+        torch.save((losses, gradients(model)), f"{folder}/told{i}-{rank}.pt")
         runner.write_timeline(f"{folder}/ran{i}.json")
         with pytest.raises(ValueError, match=r"\[2, 6, 5\].*the example was .*\[2, 6, 6\]"):
             runner.step((batch[0][..., :5], batch[1]))
@@ -97,23 +84,15 @@ def two_steps(rank: int, n: int, folder: str, plans: list[str]) -> None:
         runner.step((odd(8)[0], odd(8 if rank else 7)[1]))  # refused by one, and by all
     assert runner.step(batch) > 0
     assert most > 1  # ids and numbers of a job go as one
-    dist.destroy_process_group()
 
 
-def test_two_steps_add_up_and_their_timeline_is_read(
-    on_processes: Callable[..., None], tmp_path: Path
-) -> None:
+def test_two_steps_add_up_and_their_timeline_is_read(tmp_path: Path) -> None:
     schedules = ("-s 1f1b", "-s zb-h1", "-s ddp", "-s v-half --stages 4", "-s chimera --stages 2")
-    plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 2 {words}") for words in schedules]
-    on_processes(two_steps, 2, str(tmp_path), list(map(str, plans)))
+    plans = [planned(tmp_path, Odd(), odd(SAMPLES), M, f"-w 2 {words}") for words in schedules]
+    on_processes(two_steps, 2, tmp_path, plans)
     torch.manual_seed(7)
     model, batch = Odd(), odd(SAMPLES * M)
-    whole = 0.0
-    for _ in range(2):
-        for part in cut(batch, M):
-            loss = sum(model(*part)) / M
-            loss.backward()
-            whole += loss.item()
+    whole = sum(whole_step(model, batch, M) for _ in range(2))
     for i, plan in enumerate(plans):
         told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(2)]
         found = told[0][1] | told[1][1]
@@ -140,7 +119,7 @@ def test_recomputation_has_the_masks_of_its_forward(tmp_path: Path) -> None:
     found = []
     for recompute in ("none", "all"):
         words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
-        plan = planned(tmp_path, Dropping, dropping(SAMPLES), words)
+        plan = planned(tmp_path, Dropping(), dropping(SAMPLES), M, words)
         assert any(s.get("recompute") for s in json.loads(plan.read_text())["stages"]) == (
             recompute == "all"
         )
@@ -157,7 +136,7 @@ def test_recomputation_has_the_masks_of_its_forward(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("alone")
 def test_recomputation_moves_running_means_once(tmp_path: Path) -> None:
-    plan = planned(tmp_path, Odd, odd(SAMPLES), "-w 1 -s gpipe --stages 2 --recompute all")
+    plan = planned(tmp_path, Odd(), odd(SAMPLES), M, "-w 1 -s gpipe --stages 2 --recompute all")
     torch.manual_seed(7)
     model, batch = Odd(), odd(SAMPLES * M)
     orrery_torch.Runner(plan, model, cut(batch, M)[0]).step(batch)
@@ -215,28 +194,27 @@ def pairs(n: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("recompute", ["none", "all"])
 def test_buffers_are_those_of_the_forward(tmp_path: Path, recompute: str) -> None:
     words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
-    plan = planned(tmp_path, Follows, pairs(SAMPLES), words)
+    plan = planned(tmp_path, Follows(), pairs(SAMPLES), M, words)
     torch.manual_seed(7)
     with torch.no_grad():  # gradients are what a step is for
         found = gradients_of(plan, Follows(), pairs(SAMPLES * M))
     torch.manual_seed(7)
     whole = Follows()
-    for part in cut(pairs(SAMPLES * M), M):
-        (sum(whole(*part)) / M).backward()
+    whole_step(whole, pairs(SAMPLES * M), M)
     for g, p in zip(found, whole.parameters(), strict=True):
         torch.testing.assert_close(g, p.grad)
 
 
 @pytest.mark.usefixtures("alone")
 def test_a_buffer_of_two_stages_is_refused(tmp_path: Path) -> None:
-    plan = planned(tmp_path, Variance, pairs(SAMPLES), "-w 1 -s gpipe --stages 3")
+    plan = planned(tmp_path, Variance(), pairs(SAMPLES), M, "-w 1 -s gpipe --stages 3")
     with pytest.raises(ValueError, match="norm.running_var is changed here and read in another"):
         orrery_torch.Runner(plan, Variance(), pairs(SAMPLES))
 
 
 @pytest.mark.usefixtures("alone")
 def test_a_model_that_evaluates_now_is_refused(tmp_path: Path) -> None:
-    plan = planned(tmp_path, Follows, pairs(SAMPLES), "-w 1 -s gpipe --stages 2")
+    plan = planned(tmp_path, Follows(), pairs(SAMPLES), M, "-w 1 -s gpipe --stages 2")
     model = Follows()
     runner = orrery_torch.Runner(plan, model, pairs(SAMPLES))
     model.eval()
@@ -248,7 +226,7 @@ def test_a_model_that_evaluates_now_is_refused(tmp_path: Path) -> None:
 def test_messages_have_the_types_of_the_step(tmp_path: Path) -> None:
     """They were read as what they are not: a loss of NaN without a word."""
     batch = digits(SAMPLES * M)
-    plan = planned(tmp_path, MLP, cut(batch, M)[0], "-w 1 -s gpipe --stages 2")
+    plan = planned(tmp_path, MLP(), cut(batch, M)[0], M, "-w 1 -s gpipe --stages 2")
     model = MLP()
     runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
     for dtype in (None, torch.bfloat16, torch.float16, None):
@@ -262,7 +240,7 @@ def test_messages_have_the_types_of_the_step(tmp_path: Path) -> None:
 
 
 def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:
-    plan = planned(tmp_path, MLP, digits(), "-w 2 --stages 2 -s pipedream")
+    plan = planned(tmp_path, MLP(), digits(), M, "-w 2 --stages 2 -s pipedream")
     traced = trace(MLP(), digits())
     with pytest.raises(ValueError, match="pipedream never flushes"):
         read_plan(plan, traced, split_into_parts(traced))
@@ -312,29 +290,22 @@ class Blocking:
         )
 
 
-def through_queues(rank: int, n: int, folder: str, plans: list[str]) -> None:
+def through_queues(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
     post.dist = Blocking()  # type: ignore[assignment]
-    limit = timedelta(seconds=300)
-    dist.init_process_group("gloo", f"file://{folder}/meet", limit, world_size=n, rank=rank)
     for plan in plans:
         torch.manual_seed(7)
         model, batch = Odd(), odd(SAMPLES * M)
         orrery_torch.Runner(plan, model, cut(batch, M)[0]).step(batch)
-        found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
-        torch.save(found, f"{plan}-{rank}.pt")
-    dist.destroy_process_group()
+        torch.save(gradients(model), f"{plan}-{rank}.pt")
 
 
-def test_queues_in_which_messages_wait_for_each_other_do_not_block(
-    on_processes: Callable[..., None], tmp_path: Path
-) -> None:
+def test_queues_in_which_messages_wait_for_each_other_do_not_block(tmp_path: Path) -> None:
     schedules = ("-s 1f1b --stages 3", "-s v-half --stages 6", "-s zb-h1 --stages 3")
-    plans = [planned(tmp_path, Odd, odd(SAMPLES), f"-w 3 {words}") for words in schedules]
-    on_processes(through_queues, 3, str(tmp_path), list(map(str, plans)))
+    plans = [planned(tmp_path, Odd(), odd(SAMPLES), M, f"-w 3 {words}") for words in schedules]
+    on_processes(through_queues, 3, tmp_path, plans)
     torch.manual_seed(7)
     model = Odd()
-    for part in cut(odd(SAMPLES * M), M):
-        (sum(model(*part)) / M).backward()
+    whole_step(model, odd(SAMPLES * M), M)
     for plan in plans:
         found: dict[str, Tensor] = {}
         for rank in range(3):
@@ -424,7 +395,8 @@ def test_a_stage_is_one_graph_where_b_and_w_are_one_job(
 def test_a_compiled_stage_gives_the_same(tmp_path: Path, recompute: str) -> None:
     """Losses, gradients and running means; another size runs as it is."""
     batch, found = odd(SAMPLES * M), []
-    plan = planned(tmp_path, Odd, odd(SAMPLES), f"-w 1 -s gpipe --stages 2 --recompute {recompute}")
+    words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
+    plan = planned(tmp_path, Odd(), odd(SAMPLES), M, words)
     for backend in (False, "aot_eager"):
         torch.manual_seed(7)
         model = Odd()
@@ -437,7 +409,7 @@ def test_a_compiled_stage_gives_the_same(tmp_path: Path, recompute: str) -> None
 
 @pytest.mark.usefixtures("alone")
 def test_what_torch_compile_does_not_have_is_refused(tmp_path: Path) -> None:
-    plan = planned(tmp_path, Odd, odd(SAMPLES), "-w 1 -s zb-h1 --stages 1")
+    plan = planned(tmp_path, Odd(), odd(SAMPLES), M, "-w 1 -s zb-h1 --stages 1")
     with pytest.raises(ValueError, match="compile=True: the plan has B and W of stage 0 apart"):
         orrery_torch.Runner(plan, Odd(), odd(SAMPLES), compile=True)
     model = Odd()

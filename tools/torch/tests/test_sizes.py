@@ -9,8 +9,7 @@ from typing import Any
 import orrery_torch
 import pytest
 import torch
-import torch.distributed as dist
-from orrery_torch import command
+from runs import gradients, on_processes, planned
 from small_models import GPT, tokens
 from torch import Tensor, nn
 
@@ -33,16 +32,13 @@ def trained(
     optimizer, told = torch.optim.SGD(parameters, lr=0.1), []
     for size in SIZES:
         loss = step(batch_of(size))
-        found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
-        told.append((loss, {k: g.clone() for k, g in found.items()}))
+        told.append((loss, gradients(model)))
         optimizer.step()
         optimizer.zero_grad()
     return told
 
 
-def worker(rank: int, n: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+def worker(rank: int, n: int, folder: Path) -> None:
     for i in range(len(PLANS[n])):
         torch.manual_seed(7)
         model = GPT(tied=True)
@@ -57,18 +53,13 @@ def worker(rank: int, n: int, folder: str) -> None:
 
         torch.save(trained(model, runner.parameters(), step), f"{folder}/told{i}-{rank}.pt")
         assert torch.equal(drawn, torch.get_rng_state())  # to trace another size draws none
-    dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("n", PLANS)
-def test_a_batch_of_any_size_is_that_of_one_piece(
-    n: int, on_processes: Callable[..., None], tmp_path: Path
-) -> None:
-    graph = orrery_torch.graph(GPT(tied=True), batch_of(SAMPLES), measured=False)
-    dot = graph.write(tmp_path / "model.dot")
+def test_a_batch_of_any_size_is_that_of_one_piece(n: int, tmp_path: Path) -> None:
     for i, words in enumerate(PLANS[n]):
-        command.run("simulate", dot, "-w", n, "-m", M, *words.split(), "-o", tmp_path / f"plan{i}.json")
-    on_processes(worker, n, str(tmp_path))
+        planned(tmp_path, GPT(tied=True), batch_of(SAMPLES), M, f"-w {n} {words}", f"plan{i}")
+    on_processes(worker, n, tmp_path)
     torch.manual_seed(7)
     model = GPT(tied=True)
 
@@ -90,10 +81,8 @@ def test_a_batch_of_any_size_is_that_of_one_piece(
             )
 
 
-def second(rank: int, n: int, folder: str) -> None:
+def second(rank: int, n: int, folder: Path) -> None:
     """Under plan 0, then under plan 1, whose stages are elsewhere."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
     torch.manual_seed(7)
     model, batch = GPT(tied=True), batch_of(SAMPLES * M)
     runners = [
@@ -116,12 +105,9 @@ def second(rank: int, n: int, folder: str) -> None:
     runners[1].step(batch)
     model.load_state_dict(GPT(tied=True).state_dict())  # all of it: nothing is old then
     assert runners[0].step(batch) > 0
-    dist.destroy_process_group()
 
 
-def test_another_runner_takes_no_old_values(on_processes: Callable[..., None], tmp_path: Path) -> None:
-    graph = orrery_torch.graph(GPT(tied=True), batch_of(SAMPLES), measured=False)
-    dot = graph.write(tmp_path / "model.dot")
-    for i, words in enumerate(("-s 1f1b --stages 2", "-s v-half --stages 4")):
-        command.run("simulate", dot, "-w", 2, "-m", M, *words.split(), "-o", tmp_path / f"plan{i}.json")
-    on_processes(second, 2, str(tmp_path))
+def test_another_runner_takes_no_old_values(tmp_path: Path) -> None:
+    for i, words in enumerate(("-w 2 -s 1f1b --stages 2", "-w 2 -s v-half --stages 4")):
+        planned(tmp_path, GPT(tied=True), batch_of(SAMPLES), M, words, f"plan{i}")
+    on_processes(second, 2, tmp_path)

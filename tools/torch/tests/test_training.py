@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import orrery_torch
 import pytest
 import torch
-import torch.distributed as dist
-from orrery_torch import command
 from orrery_torch.run.runner import cut
+from runs import on_processes, optimizer_of, planned
 from small_models import GPT, tokens
 from torch import Tensor, nn
 
@@ -53,13 +52,7 @@ def trained(
     batches: list[tuple[Tensor, ...]],
 ) -> list[tuple[float, float, float]]:
     """As one trains a model, in one piece or not: of each step the loss, the norm and the scale."""
-    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
-    for name, p in named:
-        groups["norm" in name or name.endswith("bias")].append(p)
-    optimizer = torch.optim.AdamW(
-        [{"params": groups[0], "weight_decay": 0.1}, {"params": groups[1], "weight_decay": 0.0}],
-        lr=3e-3,
-    )
+    optimizer = optimizer_of(named)
     rates = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=STEPS)
     scaler = torch.amp.GradScaler(
         "cpu", init_scale=case.scale or 1.0, growth_interval=20, enabled=case.scale > 0
@@ -98,9 +91,7 @@ def in_one_piece(case: Case) -> list[tuple[float, float, float]]:
     return trained(case, model.named_parameters(), step, clip, batches)
 
 
-def worker(rank: int, n: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=n)
+def worker(rank: int, n: int, folder: Path) -> None:
     for i, case in enumerate(CASES[n]):
         model, batches = built()
         runner = orrery_torch.Runner(f"{folder}/{i}.json", model, cut(batches[0], M)[0])
@@ -114,20 +105,14 @@ def worker(rank: int, n: int, folder: str) -> None:
         runner.parameters()[0].grad = torch.full_like(runner.parameters()[0], torch.inf)
     with pytest.raises(RuntimeError, match="the total norm of order 2.0 .* is inf"):
         runner.clip_grad_norm_(1.0, error_if_nonfinite=True)
-    dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("n", CASES)
-def test_losses_norms_and_scales_are_those_of_one_piece(
-    n: int, on_processes: Callable[..., None], tmp_path: Path
-) -> None:
+def test_losses_norms_and_scales_are_those_of_one_piece(n: int, tmp_path: Path) -> None:
     model, batches = built()
-    graph = orrery_torch.graph(model, cut(batches[0], M)[0], measured=False)
-    dot = graph.write(tmp_path / "m.dot")
     for i, case in enumerate(CASES[n]):
-        words = f"-w {n} -m {M} {case.words} -o {tmp_path}/{i}.json"
-        command.run("simulate", dot, *words.split())
-    on_processes(worker, n, str(tmp_path))
+        planned(tmp_path, model, cut(batches[0], M)[0], M, f"-w {n} {case.words}", str(i))
+    on_processes(worker, n, tmp_path)
     for i, case in enumerate(CASES[n]):
         expected = in_one_piece(case)
         assert expected[-1][0] < 0.5 * expected[0][0], "it does not learn"

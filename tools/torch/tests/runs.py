@@ -1,0 +1,64 @@
+"""What tests of a Runner share: plans, processes, gradients and an optimizer."""
+
+import multiprocessing
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import orrery_torch
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from orrery_torch import command
+from torch import Tensor, nn
+
+# processes are forks of a server that has imported most of what they need: with spawned ones most of
+# the tests' time was imports
+multiprocessing.set_forkserver_preload(
+    ["torch.distributed", "torch._dynamo", "torch.export._trace", "torch._functorch.aot_autograd"]
+)
+
+
+def planned(
+    folder: Path, model: nn.Module, inputs: Any, m: int, words: str, name: str = ""
+) -> Path:
+    """The plan of `orrery simulate` with these options, for microbatches like inputs."""
+    name = name or re.sub(r"\W+", "-", f"{type(model).__name__} {words}")
+    dot = orrery_torch.graph(model, inputs, measured=False).write(folder / f"{name}.dot")
+    plan = folder / f"{name}.json"
+    command.run("simulate", dot, "-m", m, *words.split(), "-o", plan)
+    return plan
+
+
+def start(run: Callable[..., None], n: int, *args: Any) -> None:
+    """Calls run(rank, *args) in n processes."""
+    mp.start_processes(run, args, nprocs=n, start_method="forkserver")
+
+
+def joined(rank: int, n: int, worker: Callable[..., None], folder: Path, args: Any) -> None:
+    torch.set_num_threads(1)
+    meet = f"file://{folder}/meet-{worker.__name__}"
+    dist.init_process_group("gloo", meet, rank=rank, world_size=n)
+    worker(rank, n, folder, *args)
+    dist.destroy_process_group()
+
+
+def on_processes(worker: Callable[..., None], n: int, folder: Path, *args: Any) -> None:
+    """Calls a test module's worker(rank, n, folder, *args) in n processes of one group."""
+    start(joined, n, n, worker, folder, args)
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    return {k: p.grad.clone() for k, p in model.named_parameters() if p.grad is not None}
+
+
+def optimizer_of(named: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
+    """AdamW with two groups: weight decay spares norms and biases."""
+    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
+    for name, p in named:
+        groups["norm" in name or name.endswith("bias")].append(p)
+    return torch.optim.AdamW(
+        [{"params": groups[0], "weight_decay": 0.1}, {"params": groups[1], "weight_decay": 0.0}],
+        lr=3e-3,
+    )
