@@ -105,16 +105,7 @@ def train(path: Path | str, words: list[str], init: dict[str, Tensor] | None = N
         begin, kept, losses, end = (
             Path(folder, name) for name in ("begin", "kept", "losses", "end")
         )
-        more: list[Any] = [
-            "--checkpoint",
-            kept,
-            "--keep",
-            1,
-            "--loss",
-            losses,
-            "--save-weights",
-            end,
-        ]
+        more = ["--checkpoint", kept, "--keep", 1, "--loss", losses, "--save-weights", end]
         if init is not None:
             save_safetensors(begin, init)
             more += ["--init", begin]

@@ -47,8 +47,8 @@ class Safetensors:
         with path.open("rb") as file:
             try:
                 (length,) = struct.unpack("<Q", file.read(8))
-                self.header = json.loads(file.read(length))
-            except (ValueError, struct.error):
+                self.header = dict(json.loads(file.read(min(length, path.stat().st_size))))
+            except (TypeError, ValueError, struct.error):
                 raise ValueError(f"{path}: no file of safetensors") from None
         self.header.pop("__metadata__", None)
         self.body = 8 + length
@@ -56,20 +56,27 @@ class Safetensors:
     def __contains__(self, name: str) -> bool:
         return name in self.header
 
+    def load(self, name: str) -> Tensor:
+        try:
+            told = self.header[name]
+            begin, end = told["data_offsets"]
+            with self.path.open("rb") as file:
+                file.seek(self.body + begin)
+                data = bytearray(file.read(end - begin))
+            return _tensor(data, SAFETENSORS[told["dtype"]], told["shape"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(
+                f"{self.path}: no file of safetensors, or its end is missing ({name}): copy it again"
+            ) from None
+
     def read(self, name: str, into: Tensor) -> None:
         """The tensor of this name, whose shape is that of `into`; the types may differ."""
-        told = self.header[name]
-        begin, end = told["data_offsets"]
-        with self.path.open("rb") as file:
-            file.seek(self.body + begin)
-            data = bytearray(file.read(end - begin))
-        if len(data) < end - begin:
-            raise ValueError(f"{self.path}: {name}: the end of the file is missing: copy it again")
-        if told["shape"] != list(into.shape):
+        shape = self.header[name]["shape"]
+        if shape != list(into.shape):
             raise ValueError(
-                f"{self.path}: {name} is {told['shape']} there and {list(into.shape)} in the model"
+                f"{self.path}: {name} is {shape} there and {list(into.shape)} in the model"
             )
-        into.copy_(_tensor(data, SAFETENSORS[told["dtype"]], told["shape"]))
+        into.copy_(self.load(name))
 
 
 def _tensor(data: bytearray, dtype: torch.dtype, shape: list[int], at: int = 0) -> Tensor:
@@ -82,24 +89,8 @@ def _tensor(data: bytearray, dtype: torch.dtype, shape: list[int], at: int = 0) 
 
 
 def load_safetensors(path: Path) -> dict[str, Tensor]:
-    data = bytearray(path.read_bytes())
-    try:
-        return _safetensors(data)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error):
-        raise ValueError(f"{path}: no file of safetensors, or the end of it is missing") from None
-
-
-def _safetensors(data: bytearray) -> dict[str, Tensor]:
-    (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + length])
-    header.pop("__metadata__", None)
-    body = data[8 + length :]
-    if max((t["data_offsets"][1] for t in header.values()), default=0) > len(body):
-        raise ValueError
-    return {
-        name: _tensor(body, SAFETENSORS[t["dtype"]], t["shape"], t["data_offsets"][0])
-        for name, t in header.items()
-    }
+    file = Safetensors(path)
+    return {name: file.load(name) for name in file.header}
 
 
 def save_safetensors(path: Path, tensors: dict[str, Tensor]) -> None:

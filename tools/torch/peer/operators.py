@@ -224,14 +224,14 @@ def patches(o: Operator, p: Pass, x: Tensor) -> Tensor:
     return y.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
 
 
-def classes_of(target: Tensor) -> Tensor:
-    return target.squeeze(2).long()
+def classes_of(o: Operator, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row, and whether it counts."""
+    classes = target.squeeze(2).long()
+    return classes, classes != o.attributes.get("ignore", float("nan"))
 
 
 def softmax_cross_entropy(o: Operator, p: Pass, scores: Tensor, target: Tensor) -> Tensor:
-    classes = classes_of(target)
-    ignore = o.attributes.get("ignore")
-    there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
+    classes, there = classes_of(o, target)
     losses = F.cross_entropy(
         scores.transpose(1, 2),
         classes.where(there, -100),
@@ -255,8 +255,7 @@ def softmax_part(o: Operator, p: Pass, scores: Tensor, target: Tensor) -> Tensor
 
 
 def softmax_cross_entropy_parts(o: Operator, p: Pass, seen: Tensor, target: Tensor) -> Tensor:
-    classes, ignore = classes_of(target), o.attributes.get("ignore")
-    there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
+    classes, there = classes_of(o, target)
     top, _, count, sums, own, total = seen.unflatten(2, (-1, 6)).unbind(3)
     smoothing, rest = o.attributes.get("smoothing", 0.0), int(o.attributes["classes"])
     losses = torch.logsumexp(top + sums.log(), 2) - (1 - smoothing) * own.sum(2)
@@ -323,12 +322,10 @@ def contrastive(o: Operator, p: Pass, x: Tensor, y: Tensor) -> Tensor:
 def right(o: Operator, x: Tensor, y: Tensor) -> Tensor:
     """What a loss has classified: of each, whether it is right; mse classifies nothing."""
     if o.op == "softmax_cross_entropy":
-        classes, ignore = classes_of(y), o.attributes.get("ignore")
-        there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
+        classes, there = classes_of(o, y)
         return (x.argmax(2) == classes)[there]
     if o.op == "softmax_cross_entropy_parts":
-        classes, ignore = classes_of(y), o.attributes.get("ignore")
-        there = torch.ones_like(classes, dtype=torch.bool) if ignore is None else classes != ignore
+        classes, there = classes_of(o, y)
         parts = x.unflatten(2, (-1, 6))
         best = parts[..., 1].gather(2, parts[..., 0].argmax(2, keepdim=True))
         return (best.squeeze(2).long() == classes)[there]

@@ -3,9 +3,9 @@
 import argparse
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -13,16 +13,6 @@ from torch import Tensor
 from .draws import permutation
 from .model import Model
 from orrery_torch.tensors import load_data
-
-KINDS = {
-    "steps": int,
-    "epochs": int,
-    "lr": float,
-    "weight_decay": float,
-    "warmup": int,
-    "final_rate": float,
-    "clip": float,
-}
 
 
 @dataclass
@@ -62,16 +52,8 @@ class Options:
 
     def still(self, steps: int) -> "Options":
         """Leaves the weights as they are; with a step, the momentum is their gradient."""
-        return Options(
-            self.batch,
-            self.microbatches,
-            steps,
-            None,
-            "momentum",
-            0.0,
-            seed=self.seed,
-            data=self.data,
-        )
+        same = Options(self.batch, self.microbatches, steps, seed=self.seed, data=self.data)
+        return replace(same, optimizer="momentum", lr=0.0)
 
     def words(self) -> list[str]:
         values = {k: v for k, v in vars(self).items() if v is not None and v is not False}
@@ -87,13 +69,13 @@ class Options:
 def parse(words: list[str]) -> tuple[Options, list[str]]:
     """Options, and the words that are none of them."""
     p = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
-    for name, value in vars(Options()).items():
-        names = ["--" + name.replace("_", "-")] + ["-m"] * (name == "microbatches")
-        if value is False:
+    for field in fields(Options):
+        names = ["--" + field.name.replace("_", "-")] + ["-m"] * (field.name == "microbatches")
+        if field.default is False:
             p.add_argument(*names, action="store_true")
         else:
-            kind = type(value) if value is not None else KINDS.get(name, str)
-            p.add_argument(*names, type=kind, default=value)
+            kind, *_ = get_args(field.type) or [field.type]  # without "| None"
+            p.add_argument(*names, type=kind, default=field.default)
     return p.parse_known_args(words, Options())
 
 

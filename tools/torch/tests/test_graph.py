@@ -17,11 +17,7 @@ from orrery_torch.costs.price import price
 from small_models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
 from torch import Tensor, nn
 
-CASES = {
-    "mlp": (MLP, digits),
-    "gpt": (lambda: GPT(tied=True), tokens),
-    "towers": (Towers, towers),
-}
+CASES = {"mlp": (MLP, digits), "gpt": (lambda: GPT(tied=True), tokens), "towers": (Towers, towers)}
 
 
 def still(model: nn.Module, inputs: tuple[Tensor, ...], **options) -> orrery_torch.Graph:

@@ -9,15 +9,7 @@ from torch import Tensor, fx
 from .emitter import Emitter
 from .layers import embedding
 from ..trace.trace import function_of
-from .values import (
-    Exp,
-    Held,
-    Matrices,
-    range_of,
-    require,
-    shape_of,
-    tensor_of,
-)
+from .values import Exp, Held, Matrices, range_of, require, shape_of, tensor_of
 
 TURNS = {"t", "transpose", "permute", "numpy_T"}
 SHAPES = {"view", "reshape", "unsqueeze", "squeeze", "contiguous", "expand", "detach", "alias"}

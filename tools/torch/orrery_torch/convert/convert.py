@@ -20,7 +20,7 @@ from .layout import Axes, Unlike, atom
 from .likes import ATTENTION, LIKES, spelt
 from ..costs.study import quoted
 from ..tensors import save_safetensors
-from ..trace.trace import Inputs, Trace, first_line, function_of, trace, words
+from ..trace.trace import Inputs, Trace, function_of, trace, words
 from .values import CONSTANT, Held, Loss, Matrices, Node, Rows, Unknown
 from .weights import MORE, TURNED
 
@@ -134,9 +134,7 @@ class Program:
 INSTEAD = dict.fromkeys(
     ["argmax", "index", "gather", "take_along_dim"],
     "rows or classes that data chooses; of rows, Orrery has the first and the last",
-) | {
-    "cumsum": "no operator of Orrery is like it; positions that count from 0 are arange",
-}
+) | {"cumsum": "no operator of Orrery is like it; positions that count from 0 are arange"}
 
 
 class Apart(ValueError):
@@ -308,15 +306,6 @@ class Converter(Emitter):
                 raise Apart(name)
 
 
-def refusal(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """What torch.export says of it, asked once more: trace() has gone on without."""
-    try:
-        torch.export.export(model, args, kwargs)
-    except Exception as why:  # noqa: BLE001 of any kind, as the model's own code runs under it
-        return first_line(why)
-    return "at times"
-
-
 def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None) -> Program:
     """The model as a graph that computes. forward() gets data, of two samples or more here, and
     returns a loss or several. ValueError says all of it that has nothing like it in Orrery."""
@@ -329,10 +318,9 @@ def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None
     traced = trace(model, example_inputs)
     check_changes(traced)
     check_backwards(traced)
-    if not traced.exported:
+    if traced.refused:
         raise ValueError(
-            f"torch.export refuses the model ({refusal(model, args, kwargs)}): only what it takes "
-            "can be converted"
+            f"torch.export refuses the model ({traced.refused}): only what it takes can be converted"
         )
     converter = Converter(traced, example_inputs)
     converter.run()

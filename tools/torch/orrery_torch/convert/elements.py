@@ -7,15 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .attention import (
-    WRITE,
-    Mask,
-    Scores,
-    added,
-    inverted,
-    is_in_products,
-    times,
-)
+from .attention import WRITE, Mask, Scores, added, inverted, is_in_products, times
 from .emitter import Emitter
 from .layout import REPEATED, Atom, Axes, atom, of_kind, ordered, reshaped, sizes, whole
 from .losses import Counts, EachRow, contrastive, only, per_row

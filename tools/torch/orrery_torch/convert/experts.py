@@ -95,9 +95,7 @@ def weights(c: Emitter, node: fx.Node, x: Any, dim: int, *_: Any, **__: Any) -> 
     return replace(x, what="weights")
 
 
-def total(
-    c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any
-) -> Any:
+def total(c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any) -> Any:
     if isinstance(x, AtExperts):
         return combine(c, node, x, dims, keep)
     require(is_choice(x, "probabilities") and dims == [-1] and keep, ALONE)

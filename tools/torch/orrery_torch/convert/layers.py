@@ -6,24 +6,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from .attention import (
-    Scores,
-    products,
-    times,
-)
+from .attention import Scores, products, times
 from .elements import add, multiply, positions
 from .emitter import Emitter
 from .layout import atom, joined, of_kind, reshaped, sizes, whole
 from .losses import EachRow, mean_of_rows, pairs
 from ..trace.trace import say
-from .values import (
-    CONSTANT,
-    Held,
-    Like,
-    Rows,
-    require,
-    shape_of,
-)
+from .values import CONSTANT, Held, Like, Rows, require, shape_of
 
 
 def linear(c: Emitter, node: fx.Node, x: Rows, weight: Any, bias: Any = None) -> Rows:
@@ -62,9 +51,7 @@ def added_product(
     return found if beta == 0 else add(c, node, found, bias)
 
 
-def embedding(
-    c: Emitter, node: fx.Node, weight: Any, x: Any, padding: int = -1, *_: Any
-) -> Rows:
+def embedding(c: Emitter, node: fx.Node, weight: Any, x: Any, padding: int = -1, *_: Any) -> Rows:
     require(isinstance(weight, Held) and isinstance(x, Rows), "a look-up of this kind")
     if padding >= 0 and weight.tensor.requires_grad:
         say(f"{weight.name}: Orrery trains the row of padding_idx={padding} like any other")
@@ -233,9 +220,7 @@ def mean_of_all(c: Emitter, node: fx.Node, x: Rows, size: Any) -> Rows:
     return Rows(name, (*x.axes[:2], (), ()), 1, x.columns)
 
 
-def mean(
-    c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any
-) -> Any:
+def mean(c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any) -> Any:
     if isinstance(x, EachRow):
         require(dims is None, "a mean of other than all")
         return mean_of_rows(c, node, x)

@@ -34,10 +34,7 @@ def sizes(axes: Axes) -> list[int]:
 
 
 def halves(a: Atom, size: int) -> tuple[Atom, Atom]:
-    return (
-        Atom(a.kind, (*a.key, 0), size),
-        Atom(a.kind, (*a.key, 1), a.size // size),
-    )
+    return (Atom(a.kind, (*a.key, 0), size), Atom(a.kind, (*a.key, 1), a.size // size))
 
 
 def joined(axis: Axis) -> Axis:

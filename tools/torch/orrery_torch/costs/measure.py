@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from .costs import Calls, Cost, Values, bytes_of, changed, changes_input, storage_of, tensors_in
 from ..trace.parts import Part
 from ..run.plan import Stage
 from ..run.stage import Pass, Ready
-from ..trace.trace import Inputs, Trace, say
+from ..trace.trace import Inputs, Trace, say, unchanged
 
 STOLEN = 1.25  # wall over processor time from which other work is said to be in the way
 LEAST = 0.1  # of what an operator took by itself: its part of a stage
@@ -60,9 +60,7 @@ class Alone:
         self.values = dict(calls.constants)
         for n in part.reads:
             self.values[n] = changed(self._leaf, values[n])
-        self.trained: list[Tensor] = [
-            t for t in part.tensors.values() if isinstance(t, nn.Parameter) and t.requires_grad
-        ]
+        self.trained = part.trained
         self.outputs: list[Tensor] = []
         self.changes = changes_input(calls.trace, part)
 
@@ -189,11 +187,7 @@ class Meter:
     def sizes(self, part: Part) -> Cost:
         cost = Cost(stash=self._saves(part))
         cost.activation = bytes_of(self.values[n] for n in part.gives)
-        cost.parameters = sum(
-            t.numel() * t.element_size()
-            for t in part.tensors.values()
-            if isinstance(t, nn.Parameter)
-        )
+        cost.parameters = sum(p.nbytes for p in part.parameters.values())
         cost.reads = [list(t.shape) for n in part.reads for t in tensors_in(self.values[n])]
         cost.gives = [list(t.shape) for n in part.gives for t in tensors_in(self.values[n])]
         return cost
@@ -253,8 +247,7 @@ def measure(
 ) -> tuple[list[Cost], Values]:
     """The costs of each part, and the values that the model's calls gave."""
     meter = Meter(trace, inputs)
-    state = [(b, b.clone()) for b in trace.model.buffers()]
-    with torch.random.fork_rng(), torch.enable_grad():
+    with unchanged(trace.model):
         costs = [meter.sizes(part) for part in parts]
         meter.kept.clear()
         alone = [Alone(meter.calls, part, meter.values) for part in parts]
@@ -262,9 +255,6 @@ def measure(
             meter.count(each, cost)
         if repeats:
             meter.seconds(alone, costs, warmup, repeats)
-    with torch.no_grad():
-        for buffer, before in state:  # running means, which every forward moves
-            buffer.copy_(before)
     if repeats:
         meter.clock.tell()
     return costs, meter.values

@@ -30,11 +30,6 @@ def amount(x: float, unit: str) -> str:
     return f"{x:.3g} {unit}"
 
 
-def trained(part: Part) -> list[bool]:
-    """Of each of its parameters: is it trained?"""
-    return [t.requires_grad for t in part.tensors.values() if isinstance(t, nn.Parameter)]
-
-
 @dataclass
 class Edge:
     source: Part
@@ -143,18 +138,16 @@ def frozen_in(parts: list[Part], edges: list[Edge]) -> set[str]:
         if e.gradient_bytes and e.target.number in reached:
             reached.add(e.source.number)
     frozen = set()
-    trains = any(any(trained(part)) for part in parts)  # else the model just computes
+    trains = any(part.trained for part in parts)  # else the model just computes
     for part in parts:
-        says = trained(part)
-        if part.number not in reached and (says or trains):
-            if any(says):
+        held, trained = part.parameters, part.trained
+        if part.number not in reached and (held or trains):
+            if trained:
                 say(f"{part.name}: no gradient comes back to its parameters: frozen in the graph")
             frozen.add(part.name)
-        elif not says:
-            continue
-        elif not any(says):
+        elif held and not trained:
             frozen.add(part.name)
-        elif not all(says):
+        elif len(trained) < len(held):
             say(
                 f"{part.name}: some of its parameters are frozen, some trained: trained in the graph"
             )
@@ -170,9 +163,8 @@ def shared_in(parts: list[Part], frozen: set[str]) -> dict[str, str]:
     that train it and those that do not are apart, since Orrery has one or the other of a set."""
     sets: dict[str, frozenset[str]] = {}
     for part in parts:
-        names = frozenset(n for n, t in part.tensors.items() if isinstance(t, nn.Parameter))
-        if names:
-            sets[part.name] = names
+        if part.parameters:
+            sets[part.name] = frozenset(part.parameters)
     shared: dict[str, str] = {}
     for name, names in sets.items():
         others = {o for o, held in sets.items() if o != name and held & names}

@@ -2,24 +2,17 @@
 
 from pathlib import Path
 
-import torch
-
 from ..convert.convert import Apart, Program, finished
-from ..trace.trace import Trace, first_line
+from ..trace.trace import Trace, export, first_line
 from .opaque import Opaque
-from .reader import Read, read
+from .reader import read
 
 __all__ = ["convert"]
 
 
-def traced(model: Read) -> Trace:
-    exported = torch.export.export(model.model, model.example)
-    return Trace(model.model, exported.module(check_guards=False), True)
-
-
 def converted(path: Path) -> Program:
     found = read(path)
-    trace = traced(found)
+    trace = Trace(found.model, export(found.model, found.example, None))
     apart: set[str] = set()
     while True:
         converter = Opaque(trace, found, apart)

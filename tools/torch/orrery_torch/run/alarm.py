@@ -161,9 +161,7 @@ class Alarm:
 
     # ---- before a step ----
 
-    def agree(
-        self, why: Exception | None, cast: str, device: torch.device, size: int = -1
-    ) -> int:
+    def agree(self, why: Exception | None, cast: str, device: torch.device, size: int = -1) -> int:
         """Nobody comes out before all have come in; if one refuses, all do. cast: the types of
         messages, and size: of the batch, -1 where nobody reads of it, have to be the same. Gives
         the size."""

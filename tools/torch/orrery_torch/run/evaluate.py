@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from ..costs.costs import Values
-from ..trace.trace import Inputs
+from ..trace.trace import Inputs, unchanged
 from .own import Own
 from .pipeline import Pipeline
 from .plan import Job, laid_over
@@ -52,7 +52,7 @@ class Evaluator:
             if metric:
                 check_results(pipeline)
 
-        with undisturbed(self.training.model, self.training.device):
+        with undisturbed(self.training.model):
             rounds = self.rounds.agreed(batch, lambda: own.check("evaluate()"), check)
             with self.training.alarm.watch(close):
                 return self._evaluate(rounds, metric, sums)
@@ -96,20 +96,15 @@ def check_results(pipeline: Pipeline) -> None:
 
 
 @contextmanager
-def undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
+def undisturbed(model: nn.Module) -> Iterator[None]:
     """Eval mode without gradients; modes, buffers and random numbers are afterwards what they were.
     No train() or eval() of the model's own is called, which may do more than that."""
     modes = [(module, module.training) for module in model.modules()]
-    buffers: list[tuple[Tensor, Tensor]] = [(b, b.clone()) for b in model.buffers()]
-    devices = [device] if device.type == "cuda" else []
     try:
-        with torch.random.fork_rng(devices), torch.no_grad():
+        with unchanged(model), torch.no_grad():
             for module, _ in modes:
                 module.training = False
             yield
     finally:
         for module, training in modes:
             module.training = training
-        with torch.no_grad():
-            for buffer, before in buffers:
-                buffer.copy_(before)

@@ -18,7 +18,7 @@ class Ready:
     parameters, buffers and other constants of their calls. backend: of torch.compile, if any."""
 
     def __init__(self, calls: Calls, parts: list[Part], backend: str = "") -> None:
-        self.trained = list({id(t): t for part in parts for t in trained_of(part)}.values())
+        self.trained = list({id(t): t for part in parts for t in part.trained}.values())
         made = dict.fromkeys(n for part in parts for n in part.calls)
         given = [n for part in parts for n in part.gives]
         results = calls.trace.results
@@ -86,9 +86,7 @@ class Pass:
     autograd. Where they are two every part with parameters to train is one of its own, so that W
     computes the gradients of those and nothing again that B has computed."""
 
-    def __init__(
-        self, stage: Stage, parts: list[Ready], given: Values, inputs: Values
-    ) -> None:
+    def __init__(self, stage: Stage, parts: list[Ready], given: Values, inputs: Values) -> None:
         self.stage, self.parts = stage, parts
         self.given, self.inputs = given, inputs  # data, and what comes from other stages
         self.links: list[Link] = []
@@ -173,9 +171,5 @@ class Pass:
 
 def apart(parts: list[Part]) -> Iterator[list[Part]]:
     """The graphs of a stage whose B and W are two jobs."""
-    for trains, run in groupby(parts, lambda part: bool(trained_of(part))):
+    for trains, run in groupby(parts, lambda part: bool(part.trained)):
         yield from ([part] for part in run) if trains else [list(run)]
-
-
-def trained_of(part: Part) -> list[Tensor]:
-    return [t for t in part.tensors.values() if isinstance(t, nn.Parameter) and t.requires_grad]

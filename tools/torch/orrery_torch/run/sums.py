@@ -2,18 +2,14 @@
 a gradient is infinite."""
 
 import math
-from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..trace.parts import Part
 from .plan import Job, Plan
 from .post import give_up
-from .stage import trained_of
 
 
 class Sums:
@@ -77,10 +73,6 @@ def holders(plan: Plan) -> dict[int, tuple[Tensor, tuple[int, ...]]]:
     found: dict[int, tuple[Tensor, set[int]]] = {}
     for stage in plan.stages:
         workers = {plan.where[Job(stage.number, "F", b)] for b in range(plan.microbatches)}
-        for t in trained_in(stage.parts):
+        for t in (t for part in stage.parts for t in part.trained):
             found.setdefault(id(t), (t, set()))[1].update(workers)
     return {key: (t, tuple(sorted(w))) for key, (t, w) in found.items()}
-
-
-def trained_in(parts: Iterable[Part]) -> list[Any]:
-    return [t for part in parts for t in trained_of(part)]

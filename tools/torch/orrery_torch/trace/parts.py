@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 
 from .trace import Trace, function_of
 
@@ -22,6 +22,14 @@ class Part:
     tensors: dict[str, Tensor] = field(default_factory=dict)  # parameters and buffers it reads
     reads: list[fx.Node] = field(default_factory=list)  # of other parts and of the model's inputs
     gives: list[fx.Node] = field(default_factory=list)  # to other parts, or as the model's result
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        return {name: t for name, t in self.tensors.items() if isinstance(t, nn.Parameter)}
+
+    @property
+    def trained(self) -> list[nn.Parameter]:
+        return [p for p in self.parameters.values() if p.requires_grad]
 
     @property
     def module(self) -> str:

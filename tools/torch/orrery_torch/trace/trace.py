@@ -41,7 +41,7 @@ class Trace:
 
     model: nn.Module
     module: fx.GraphModule
-    exported: bool
+    refused: str = ""  # why torch.export does not take it: then the calls are those of torch.fx
     tied: dict[str, str] = field(default_factory=dict)  # each parameter: the first of its names
     own_backwards: list[str] = field(default_factory=list)  # of torch.autograd.Function: lost here
 
@@ -179,11 +179,14 @@ def fakes(
 def unchanged(model: nn.Module) -> Iterator[None]:
     """Buffers and random numbers are afterwards what they were."""
     state = [(b, b.clone()) for b in model.buffers()]
-    with torch.random.fork_rng(), torch.enable_grad():
-        yield
-    with torch.no_grad():
-        for buffer, before in state:
-            buffer.copy_(before)
+    devices = {p.device for p in model.parameters() if p.is_cuda}
+    try:
+        with torch.random.fork_rng(devices), torch.enable_grad():
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in state:
+                buffer.copy_(before)
 
 
 def on_fakes(
@@ -268,13 +271,13 @@ def trace(model: nn.Module, inputs: Inputs, device: torch.device | None = None) 
     torch.export refuses goes to torch.fx, which knows modules and functions as they are called and
     not what is in them; a message says so."""
     try:
-        found = Trace(model, export(model, inputs, device), True)
+        found = Trace(model, export(model, inputs, device))
         found.own_backwards = own_backwards(model, inputs, device)
         return found
     except Exception as refused:  # noqa: BLE001 of any kind, as the model's own code runs under it
         reason = first_line(refused)
     try:
-        traced = Trace(model, fx.symbolic_trace(model), False)
+        traced = Trace(model, fx.symbolic_trace(model), reason)
     except Exception as also:  # noqa: BLE001
         raise ValueError(
             f"torch.export refuses the model ({reason}), and torch.fx: {first_line(also)}"
