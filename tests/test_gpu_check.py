@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from checks import check, finish
+
 tree = os.path.abspath(sys.argv[1])
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(tree, 'tools'))
@@ -20,7 +22,6 @@ from gpu.build import Build, counters_in, source_of, tests_in  # noqa: E402
 from gpu.check import Check, Part  # noqa: E402
 from gpu.report import Report  # noqa: E402
 
-checks, failures = 0, []
 # what each part needs to pass: the answers of a good device; `told` of a case replaces some
 GOOD = {'off': 0, 'device': '', 'fast': 0.001, 'moved': 5, 'kernels_a_block': 7, 'makespan': 0.01, 'simulated': 0.0102, 'torch': 0.0015,
         'precisions': True, 'profile': True, 'test_code': 0, 'test_text': '100%: Checks: 7, Failures: 0, Errors: 0',
@@ -97,13 +98,6 @@ told = json.load(open({told!r}))
 print(told['test_text'])
 sys.exit(told['test_code'])
 '''
-
-
-def check(right, message):
-    global checks
-    checks += 1
-    if not right:
-        failures.append(message)
 
 
 def write(name, text, mode=0o755):
@@ -247,13 +241,14 @@ def check_build():
     write('packed/orrery-prefix/built/source', 'abc\n')
     file = os.path.join(folder, 'packed.tar.gz')
     options = argparse.Namespace(build=os.path.join(folder, 'built'), prefix=file, device='cuda', from_source=False, orrery=None)
-    for change, expected in ((lambda: None, ''), (lambda: write('packed/orrery-prefix/built/source', 'xyz'), 'of another source, xyz'),
-                             (lambda: write('packed/orrery-prefix/built/source', 'abc'), ''),
-                             (lambda: write(program, '#!/bin/sh\necho no libcudart.so; exit 127\n'), 'no libcudart.so'),
-                             (lambda: os.remove(os.path.join(folder, 'packed/orrery-prefix/built/source')), 'has no programs')):
+    changes = [(lambda: None, ''), (lambda: write('packed/orrery-prefix/built/source', 'xyz'), 'of another source, xyz'),
+               (lambda: write('packed/orrery-prefix/built/source', 'abc'), ''),
+               (lambda: write(program, '#!/bin/sh\necho no libcudart.so; exit 127\n'), 'no libcudart.so'),
+               (lambda: os.remove(os.path.join(folder, 'packed/orrery-prefix/built/source')), 'has no programs')]
+    for i, (change, expected) in enumerate(changes):
         change()
         subprocess.run(['tar', '-C', os.path.join(folder, 'packed'), '-czf', file, 'orrery-prefix'], check=True)
-        os.utime(file, ns=(checks * 10**9, checks * 10**9))  # a file of another time is another file
+        os.utime(file, ns=(i * 10**9, i * 10**9))  # a file of another time is another file
         build = Build(Check(tree, Report(os.path.join(folder, 'built-report'), {}, False), 600), options, 'abc')
         build.unpack()
         why = build.why_not_packed()
@@ -405,7 +400,4 @@ with tempfile.TemporaryDirectory() as folder:
     set_up()
     for step in (check_status, check_limits, check_build, check_page, check_good, check_faults, check_absent, check_parts, check_time):
         step()
-for line in failures:
-    print('FAILED:', line)
-print(f'{100 if not failures else 0}%: Checks: {checks}, Failures: {len(failures)}, Errors: 0')
-sys.exit(1 if failures else 0)
+finish()

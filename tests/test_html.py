@@ -11,19 +11,13 @@ import sys
 import tempfile
 import urllib.parse
 
+from checks import check, finish
+
 mode, orrery, source, trains = sys.argv[1:]
 orrery, source = os.path.abspath(orrery), os.path.abspath(source)
-checks, failures = 0, []
 VOID = {'meta', 'input', 'br', 'link', 'img', 'hr'}
 NETWORK = re.compile(r'https?:|\burl\(|@import|\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|\bimport\(|'
                      r'<(?:link|img|iframe|object|embed|audio|video|form|base)\b|\b(?:src|href|action|srcset)=', re.IGNORECASE)
-
-
-def check(right, message):
-    global checks
-    checks += 1
-    if not right:
-        failures.append(message)
 
 
 class Page(html.parser.HTMLParser):
@@ -303,7 +297,4 @@ with tempfile.TemporaryDirectory() as folder:
             print('SKIP: no Chromium: pages are not looked at')
             sys.exit(77)
         check_browser(found)
-for failure in failures:
-    print('FAILED:', failure)
-print(f'{100 * (checks - len(failures)) // max(1, checks)}%: Checks: {checks}, Failures: {len(failures)}, Errors: 0')
-sys.exit(bool(failures) or not checks)
+finish()

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+from checks import check, finish
+
 orrery, source = (os.path.abspath(path) for path in sys.argv[1:3])
 everything, can_train = sys.argv[3] == 'all', sys.argv[4] == 'yes'
-checks, failures = 0, []
 VERBS = {'simulate': '', 'compare': '', 'plan': '-w 2', 'profile': '', 'train': '--steps 1 --batch 8 -m 2', 'show': ''}
 STUDY = 'digraph { node [forward="1ms" backward="2ms" activation="1kB"]; a -> b }\n'
 MODEL = '''digraph { data="%s"; x [op=input columns="0:2"]; y [op=input columns=2]; a [op=linear features=4]
@@ -41,13 +42,6 @@ SAMPLES = {
     '--checkpoint': ['model.dot --stages 2 --checkpoint run --resume --keep-best --evaluate-every 1 --steps 3'],
 }
 GRAPHS = ['study.dot -m 4', 'model.dot', 'plan.cut']
-
-
-def check(right, message):
-    global checks
-    checks += 1
-    if not right:
-        failures.append(message)
 
 
 def run(*words, prefix=()):
@@ -231,7 +225,4 @@ with tempfile.TemporaryDirectory() as work:
         check_spared(verb, words, outputs, read + read_too)
         check_refused(verb, words, read)
     shutil.rmtree(pristine, ignore_errors=True)
-for message in failures:
-    print('FAILED:', message)
-print(f'{100 * (checks - len(failures)) // checks}%: Checks: {checks}, Failures: {len(failures)}, Errors: 0')
-sys.exit(len(failures) > 0)
+finish()

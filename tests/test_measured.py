@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 
+from checks import check, finish
+
 orrery = os.path.abspath(sys.argv[1])
-checks, failures = 0, []
 GRAPH = '''digraph two {
     a [forward="2ms" backward="3ms" activation=8 stash=16 parameters=4]
     b [forward="1ms" backward="2ms" activation=8 stash=16 parameters=4]
@@ -18,13 +19,6 @@ GRAPH = '''digraph two {
 # 1f1b with 2 microbatches, each job later than the simulated one could be
 TIMES = {'worker': [{'order': ['0F0', '0F1', '0B0', '0B1'], 'start': [0, 0.002, 0.008, 0.012], 'end': [0.002, 0.0045, 0.011, 0.015]},
                     {'order': ['1F0', '1B0', '1F1', '1B1'], 'start': [0.003, 0.004, 0.006, 0.007], 'end': [0.004, 0.006, 0.007, 0.0095]}]}
-
-
-def check(right, message):
-    global checks
-    checks += 1
-    if not right:
-        failures.append(message)
 
 
 def simulate(*words):
@@ -108,7 +102,4 @@ with tempfile.TemporaryDirectory() as folder:
     check_refusals()
     write('times.json', TIMES)
     check(simulate('--svg', 'times.json').returncode == 2 and json.loads(read('times.json')) == TIMES, 'written over what is read')
-for failure in failures:
-    print(f'FAILED: {failure}')
-print(f'{100 * (checks - len(failures)) // checks}%: Checks: {checks}, Failures: {len(failures)}, Errors: 0')
-sys.exit(bool(failures))
+finish()

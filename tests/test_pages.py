@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
+import checks
 import pages
 
 orrery, source = (os.path.realpath(path) for path in sys.argv[1:3])
@@ -22,15 +23,10 @@ WRITTEN = {'graphs/mine.dot', 'graphs/data/made', 'schedules/mine.c', 'makespan.
 MPIRUN = {'--mca', '--bind-to'}
 CODE = re.compile(r'`([^`\n]+)`')
 TOOL = re.compile(r'(?:^|[\s(])(?:build/tools/)?orrery ((?!_)[a-z]+)((?: [^;|>&#]*)?)')
-faults = []
-checks = 0
 
 
 def check(holds, page, what):
-    global checks
-    checks += 1
-    if not holds:
-        faults.append(f'{page}: {what}')
+    checks.check(holds, f'{page}: {what}')
 
 
 def prose(text):
@@ -182,6 +178,5 @@ for page, text in texts.items():
 check_comments()
 check_format()
 check_counts(texts, '--write' in sys.argv)
-print('\n'.join('FAILED: ' + fault for fault in faults))
-print(f'{100 * (checks - len(faults)) // checks}%: Checks: {checks}, Failures: {len(faults)}, Errors: 0')
-sys.exit(bool(faults) or len(texts) < 20)
+check(len(texts) >= 20, source, f'{len(texts)} pages')
+checks.finish()

@@ -3,6 +3,7 @@ returns a loss. Without dropout, whose masks the two draw apart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,23 +30,32 @@ class Words(Around):
     """A language model: the loss of the word that follows each."""
 
     def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
-        scores = self.model(tokens, use_cache=False).logits
+        scores = self.model(input_ids=tokens, use_cache=False).logits
         return F.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
-class Images(Around):
-    """A classifier of images."""
+class Scored(Around):
+    """The loss of the scores of images or texts, or of all words of these."""
 
-    def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(self.model(pixels).logits, labels)
+    def forward(self, data: Tensor, labels: Tensor) -> Tensor:
+        scores = self.model(data)
+        scores = getattr(scores, "logits", scores)
+        return F.cross_entropy(scores.flatten(0, -2), labels.flatten())
 
 
-class Seen(nn.Module):
+class Translates(Around):
+    """An encoder and a decoder."""
+
+    def forward(self, data: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
+        scores = self.model(data, decoder_input_ids=tokens, use_cache=False).logits
+        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
+
+
+class Seen(Around):
     """A LLaVA whose image comes before its words, which is where their places are known without data."""
 
     def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         model.model.vision_tower.requires_grad_(False)
 
     def forward(self, pixels: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
@@ -58,12 +68,11 @@ class Seen(nn.Module):
         return F.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
-class Heard(Around):
+class Heard(Translates):
     """Speech, frames x bands, and what was said."""
 
-    def forward(self, sound: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
-        scores = self.model(sound.transpose(1, 2), decoder_input_ids=tokens, use_cache=False).logits
-        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
+    def forward(self, data: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
+        return super().forward(data.transpose(1, 2), tokens, following)
 
 
 def gpt2(layers: int, small: bool) -> nn.Module:
@@ -77,7 +86,7 @@ def resnet50(layers: int, small: bool) -> nn.Module:
     sizes: Sizes = {"embedding_size": 8, "hidden_sizes": [8, 16, 16, 32]} if small else {}
     depths = [min(layers, d) for d in (3, 4, 6, 3)]
     config = hf.ResNetConfig(depths=depths, num_labels=7 if small else 1000, **sizes)
-    return Images(hf.ResNetForImageClassification(config))
+    return Scored(hf.ResNetForImageClassification(config))
 
 
 def vit_b16(layers: int, small: bool) -> nn.Module:
@@ -87,7 +96,7 @@ def vit_b16(layers: int, small: bool) -> nn.Module:
         else {}
     )
     config = hf.ViTConfig(num_hidden_layers=layers, num_labels=7 if small else 1000, **sizes)
-    return Images(hf.ViTForImageClassification(config))
+    return Scored(hf.ViTForImageClassification(config))
 
 
 def llava(layers: int, small: bool) -> nn.Module:
@@ -120,17 +129,13 @@ def whisper(layers: int, small: bool) -> nn.Module:
     return Heard(hf.WhisperForConditionalGeneration(hf.WhisperConfig(**sizes)))
 
 
-def words(n: int, small: bool) -> dict[str, Tensor]:
-    return drawn_words(n, *((12, 61) if small else (1024, 50257)))
-
-
-def told(n: int, small: bool) -> dict[str, Tensor]:
-    return drawn_words(n, *((12, 61) if small else (1024, 49155)))
+def words(n: int, small: bool, vocabulary: int = 50257) -> dict[str, Tensor]:
+    return drawn_words(n, *((12, 61) if small else (1024, vocabulary)))
 
 
 def images(n: int, small: bool) -> dict[str, Tensor]:
     side, classes = (32, 7) if small else (224, 1000)
-    return {"pixels": torch.randn(n, 3, side, side), "labels": torch.randint(classes, (n,))}
+    return {"data": torch.randn(n, 3, side, side), "labels": torch.randint(classes, (n,))}
 
 
 def moe(layers: int, small: bool) -> nn.Module:
@@ -157,7 +162,7 @@ def seen(n: int, small: bool) -> dict[str, Tensor]:
 
 def heard(n: int, small: bool) -> dict[str, Tensor]:
     frames, bands, length, vocabulary = (20, 8, 12, 61) if small else (3000, 80, 448, 51865)
-    return {"sound": torch.randn(n, frames, bands)} | drawn_words(n, length, vocabulary)
+    return {"data": torch.randn(n, frames, bands)} | drawn_words(n, length, vocabulary)
 
 
 @dataclass
@@ -174,7 +179,7 @@ MODELS = {
     "vit_b16": Published("ViT-B/16, 768 wide, 224 pixels, 1,000 classes", 12, vit_b16, images),
     "llava": Published("LLaVA, a frozen CLIP ViT-L/14 at 336 pixels and Qwen2 0.5B", 24, llava, seen),
     "whisper": Published("Whisper small, 3,000 frames, 448 words", 12, whisper, heard),
-    "moe": Published("Granite 3.0 1B-A400M, 8 of 32 experts, 1,024 of 49,155 words", 24, moe, told),
+    "moe": Published("Granite 3.0 1B-A400M, 8 of 32 experts, 1,024 of 49,155 words", 24, moe, partial(words, vocabulary=49155)),
 }
 
 

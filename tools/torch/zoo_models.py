@@ -9,35 +9,11 @@ import torch
 import torch.nn.functional as F
 import torchvision
 import transformers as hf
-from published import Around
+from published import Around, Scored, Translates, Words
 from torch import Tensor, nn
 
 WORDS, LENGTH, SIDE, CLASSES = 61, 12, 64, 7
 Made = tuple[nn.Module, dict[str, Tensor]]
-
-
-class Reads(Around):
-    """A language model: the loss of the word that follows each."""
-
-    def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
-        scores = self.model(input_ids=tokens).logits
-        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
-
-
-class Classifies(Around):
-    """The loss of a class, of an image or a text."""
-
-    def forward(self, data: Tensor, labels: Tensor) -> Tensor:
-        scores = self.model(data)
-        return F.cross_entropy(getattr(scores, "logits", scores), labels)
-
-
-class Translates(Around):
-    """An encoder and a decoder."""
-
-    def forward(self, data: Tensor, tokens: Tensor, following: Tensor) -> Tensor:
-        scores = self.model(data, decoder_input_ids=tokens, use_cache=False).logits
-        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
 
 
 class Pairs(Around):
@@ -77,15 +53,15 @@ def words(n: int, length: int = LENGTH) -> Tensor:
 
 
 def reads(model: nn.Module, n: int, length: int = LENGTH) -> Made:
-    return Reads(model), {"tokens": words(n, length), "following": words(n, length)}
+    return Words(model), {"tokens": words(n, length), "following": words(n, length)}
 
 
 def tags(model: nn.Module, n: int, length: int = LENGTH) -> Made:
-    return Classifies(model), {"data": words(n, length), "labels": torch.randint(CLASSES, (n,))}
+    return Scored(model), {"data": words(n, length), "labels": torch.randint(CLASSES, (n,))}
 
 
 def images(model: nn.Module, n: int, side: int = SIDE) -> Made:
-    return Classifies(model), {"data": torch.randn(n, 3, side, side), "labels": torch.randint(CLASSES, (n,))}
+    return Scored(model), {"data": torch.randn(n, 3, side, side), "labels": torch.randint(CLASSES, (n,))}
 
 
 def translates(model: nn.Module, n: int, length: int = LENGTH) -> Made:

@@ -14,19 +14,20 @@ SAMPLES = 4  # of a microbatch
 class Block(nn.Module):
     """A transformer's block that normalises first; queries, keys and values are one product."""
 
-    def __init__(self, causal: bool = False) -> None:
+    def __init__(
+        self, width: int = WIDTH, heads: int = HEADS, causal: bool = False, hidden: int = 4
+    ) -> None:
         super().__init__()
-        self.causal = causal
-        self.norm1, self.qkv = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH)
-        self.out, self.norm2 = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)
-        self.mlp = nn.Sequential(
-            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
-        )
+        self.heads, self.causal = heads, causal
+        self.norm1, self.qkv = nn.LayerNorm(width), nn.Linear(width, 3 * width)
+        self.out, self.norm2 = nn.Linear(width, width), nn.LayerNorm(width)
+        layers = nn.Linear(width, hidden * width), nn.GELU(), nn.Linear(hidden * width, width)
+        self.mlp = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
         n, t, c = x.shape
         parts = self.qkv(self.norm1(x)).chunk(3, dim=2)
-        q, k, v = (p.view(n, t, HEADS, -1).transpose(1, 2) for p in parts)
+        q, k, v = (p.view(n, t, self.heads, -1).transpose(1, 2) for p in parts)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         x = x + self.out(y.transpose(1, 2).reshape(n, t, c))
         return x + self.mlp(self.norm2(x))
@@ -39,10 +40,8 @@ class Patches(nn.Module):
         super().__init__()
         self.embed = nn.Conv2d(3, WIDTH, kernel_size=8, stride=8)
         self.places = nn.Parameter(0.02 * torch.randn(16, WIDTH))
-        self.blocks, self.norm = (
-            nn.Sequential(*(Block() for _ in range(layers))),
-            nn.LayerNorm(WIDTH),
-        )
+        self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+        self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.embed(image).flatten(2).transpose(1, 2) + self.places

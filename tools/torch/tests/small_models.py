@@ -1,7 +1,10 @@
 """Small models in plain PyTorch, as people write them."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
+from models import Block
 from torch import Tensor, nn
 
 
@@ -15,49 +18,24 @@ class MLP(nn.Module):
         return F.cross_entropy(self.trunk(self.encoder(x)), y)
 
 
-class Block(nn.Module):
-    """Pre-norm, with queries, keys and values of one linear."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm1 = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.norm2 = nn.LayerNorm(width)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
-        )
-
-    def attend(self, x: Tensor) -> Tensor:
-        n, t, c = x.shape
-        q, k, v = (
-            y.view(n, t, self.heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, dim=-1)
-        )
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(y.transpose(1, 2).reshape(n, t, c))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attend(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
 class GPT(nn.Module):
     def __init__(self, tied: bool = False) -> None:
         super().__init__()
         self.wte, self.wpe = nn.Embedding(17, 32), nn.Embedding(24, 32)
-        self.h = nn.ModuleList(Block(32, 4) for _ in range(2))
+        self.h = nn.ModuleList(Block(32, 4, True, 2) for _ in range(2))
         self.norm = nn.LayerNorm(32)
         self.head = nn.Linear(32, 17, bias=False)
         if tied:
             self.head.weight = self.wte.weight
 
-    def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
+    def scores(self, tokens: Tensor) -> Tensor:
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.h:
             x = block(x)
-        scores = self.head(self.norm(x))
-        return F.cross_entropy(scores.flatten(0, 1), following.flatten())
+        return self.head(self.norm(x))
+
+    def forward(self, tokens: Tensor, following: Tensor) -> Tensor:
+        return F.cross_entropy(self.scores(tokens).flatten(0, 1), following.flatten())
 
 
 class Towers(nn.Module):
@@ -74,6 +52,18 @@ class Towers(nn.Module):
     def forward(self, a: Tensor, b: Tensor, c: Tensor, y: Tensor) -> Tensor:
         x = torch.cat([self.encoder(a), self.encoder(b), self.fixed(c)], dim=1)
         return F.mse_loss(self.head(self.norm(x)), y)
+
+
+class Does(nn.Module):
+    """Three linear layers, and what is done with them."""
+
+    def __init__(self, what: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(8, 8) for _ in range(3))
+        self.what = what
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.what(self, x)
 
 
 class Batch:

@@ -3,6 +3,7 @@
 import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ from orrery_torch.costs import study
 from orrery_torch.costs.costs import Calls
 from orrery_torch.costs.measure import Clock, shared_out
 from orrery_torch.costs.price import price
-from small_models import GPT, MLP, Batch, Block, OfObjects, Towers, digits, tokens, towers
+from runs import planned
+from small_models import GPT, MLP, Batch, Block, Does, OfObjects, Towers, digits, tokens, towers
 from torch import Tensor, nn
 
 CASES = {"mlp": (MLP, digits), "gpt": (lambda: GPT(tied=True), tokens), "towers": (Towers, towers)}
 
 
-def still(model: nn.Module, inputs: tuple[Tensor, ...], **options) -> orrery_torch.Graph:
+X = torch.ones(2, 8)
+
+
+def still(model: nn.Module, inputs: Any, **options: Any) -> orrery_torch.Graph:
     return orrery_torch.graph(model, inputs, measured=False, **options)
 
 
@@ -135,45 +140,25 @@ def test_what_is_frozen_and_shared_says_so(tmp_path: Path) -> None:
 
 
 def test_a_detached_edge_has_no_gradient(tmp_path: Path) -> None:
-    class Watched(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b, self.c = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+    def watched(m: Does, x: Tensor) -> Tensor:
+        y = m.a(x)
+        return (m.b(y) + m.c(y.detach())).square().mean()
 
-        def forward(self, x: Tensor) -> Tensor:
-            y = self.a(x)
-            return (self.b(y) + self.c(y.detach())).square().mean()
-
-    graph = still(Watched(), (torch.randn(2, 8),))
+    graph = still(Does(watched), X)
     back = {(e.source.name, e.target.name): e.gradient_bytes for e in graph.edges}
     assert back["a", "b"] == 64 and back["a", "c"] == 0
     assert shown(graph, tmp_path)["operators"]
 
 
 def test_what_no_gradient_reaches_is_frozen_with_a_message() -> None:
-    class Lost(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.b(self.a(x).detach()).sum()
-
     with pytest.warns(UserWarning, match="a: no gradient comes back"):
-        graph = still(Lost(), (torch.randn(2, 8),))
+        graph = still(Does(lambda m, x: m.b(m.a(x).detach()).sum()), X)
     assert graph.frozen == {"a"}
 
 
 def test_checks_of_export_are_no_operators() -> None:
-    class Cast(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc = nn.Linear(8, 8)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.fc(x).to(torch.float32).sum()
-
-    assert [p.name for p in still(Cast(), (torch.randn(2, 8),)).parts] == ["fc", "to", "sum"]
+    graph = still(Does(lambda m, x: m.a(x).to(torch.float32).sum()), X)
+    assert [p.name for p in graph.parts] == ["a", "to", "sum"]
 
 
 def test_a_model_that_nothing_traces_is_refused_with_the_reason() -> None:
@@ -225,8 +210,7 @@ def test_a_count_is_no_operator_by_itself(tmp_path: Path, alone: Any) -> None:
     graph = orrery_torch.graph(Summed(model), torch.randn(2, 8), measured=False)
     joined = {p.number for e in graph.edges for p in (e.source, e.target)}
     assert joined == {p.number for p in graph.parts}
-    plan = tmp_path / "plan.json"
-    command.run("simulate", graph.write(tmp_path / "model.dot"), *"-w 1 -m 4 -s v-half --stages 2 -o".split(), plan)
+    plan = planned(tmp_path, Summed(model), torch.randn(2, 8), 4, "-w 1 -s v-half --stages 2")
     loss = orrery_torch.run(plan, Summed(model), torch.ones(8, 8))
     assert [int(each.batches) for each in model] == [4, 4, 4]
     assert loss == pytest.approx(model(torch.ones(2, 8)).mean().item())
@@ -317,18 +301,12 @@ def test_a_level_that_there_is_not_is_refused() -> None:
 
 
 def test_what_no_gradient_reaches_is_frozen_without_parameters_too(tmp_path: Path) -> None:
-    class Straight(nn.Module):
+    def straight(m: Does, x: Tensor) -> Tensor:
         """Signs whose gradient is that of what they are of."""
+        z = m.a(x)
+        return m.b(z + (z.sign() - z).detach()).square().mean()
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
-
-        def forward(self, x: Tensor) -> Tensor:
-            z = self.a(x)
-            return self.b(z + (z.sign() - z).detach()).square().mean()
-
-    graph = still(Straight(), (torch.randn(2, 8),))
+    graph = still(Does(straight), X)
     assert graph.frozen == {"sign", "sub"}
     told = {o["name"]: o["frozen"] for o in shown(graph, tmp_path)["operators"]}
     assert [name for name, frozen in told.items() if frozen] == ["sign", "sub"]
@@ -343,24 +321,18 @@ def test_a_frozen_tower_takes_costs_of_its_own(tmp_path: Path) -> None:
 
 
 def test_parameters_that_are_trained_in_one_place_alone_are_apart(tmp_path: Path) -> None:
-    class Compared(nn.Module):
-        def __init__(self, times: int) -> None:
-            super().__init__()
-            self.a, self.b, self.times = nn.Linear(8, 8), nn.Linear(8, 8), times
+    def compared(m: Does, x: Tensor, times: int = 1) -> Tensor:
+        y = m.b(m.a(x))
+        for _ in range(times):
+            y = y * (m.a(y) > 0)
+        return y.sum()
 
-        def forward(self, x: Tensor) -> Tensor:
-            y = self.b(self.a(x))
-            for _ in range(self.times):
-                y = y * (self.a(y) > 0)
-            return y.sum()
-
-    model, x = Compared(1), torch.randn(2, 8)
     with pytest.warns(UserWarning, match="a@1: .* that a trains: the graph counts them apart"):
-        graph = still(model, (x,))
+        graph = still(Does(compared), X)
     assert graph.frozen >= {"a@1"} and not graph.shared
     assert shown(graph, tmp_path)["parameter_bytes"] == 3 * 4 * (64 + 8)
     with pytest.warns(UserWarning, match="a@2: .* that a trains"):
-        graph = still(Compared(2), (x,))
+        graph = still(Does(partial(compared, times=2)), X)
     assert "a" not in graph.shared and graph.shared["a@1"] == graph.shared["a@2"]
     assert shown(graph, tmp_path)["parameter_bytes"] == 3 * 4 * (64 + 8)
 
@@ -368,9 +340,6 @@ def test_parameters_that_are_trained_in_one_place_alone_are_apart(tmp_path: Path
 class Nested(nn.Module):
     def forward(self, batch: object, *more: object, **named: object) -> Tensor:
         raise NotImplementedError
-
-
-X = torch.zeros(2, 8)
 
 
 @pytest.mark.parametrize("take", [orrery_torch.graph, orrery_torch.convert])

@@ -14,6 +14,7 @@ from orrery_torch import command
 from orrery_torch.tensors import save_safetensors
 from runs import planned
 from small_models import GPT, tokens
+from test_schedule import built_in, check_replayed
 from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict
 
@@ -25,10 +26,7 @@ class Scored(GPT):
     """With what a metric reads."""
 
     def forward(self, tokens: Tensor, following: Tensor) -> dict[str, Tensor]:
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
-        for block in self.h:
-            x = block(x)
-        scores = self.head(self.norm(x))
+        scores = self.scores(tokens)
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), following.flatten())
         return {"loss": loss, "scores": scores}
 
@@ -66,7 +64,7 @@ def given(heading: str) -> dict[str, Any]:
     if heading == "A model larger than a process":
         save_safetensors(Path("model.safetensors"), GPT().state_dict())
     if heading == "A schedule in Python":
-        return {"graph": "chain:8"}
+        return {"graph": "chain:16"}
     return {}
 
 
@@ -102,4 +100,7 @@ def test_blocks_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         if dist.is_initialized():
             dist.destroy_process_group()
     assert len(ran) == 8, ran
-    assert names["found"].makespan > 0 and Path("step-1000").is_dir()
+    assert Path("step-1000").is_dir()
+    expected = built_in("chain:16", "1f1b", "-w", 4, "-m", 8, "--stages", 8)
+    assert names["found"].figures["bubble"] == expected["bubble"]
+    check_replayed(names["found"], tmp_path)

@@ -21,12 +21,17 @@ import published
 
 STEPS, ROWS = 10, 40
 REAL = Path(published.__file__).parent / "real"
+SDPA = [(name, "sdpa") for name in published.MODELS]
+EAGER = [(name, "eager") for name in published.MODELS if name != "resnet50"]  # has no attention
 
 
 @pytest.mark.filterwarnings("ignore:orrery_torch.*padding_idx")
-@pytest.mark.parametrize("name", ["gpt2", "resnet50", "vit_b16", "llava", "whisper", "moe"])
-def test_losses_are_those_of_pytorch(name: str, tmp_path: Path) -> None:
-    beside = Beside(published.made(name, 2, True), published.drawn(name, ROWS, True), tmp_path)
+@pytest.mark.parametrize(("name", "how"), SDPA + EAGER)
+def test_losses_are_those_of_pytorch(name: str, how: str, tmp_path: Path) -> None:
+    model = published.made(name, 2, True)
+    if how == "eager":
+        model.model.set_attn_implementation(how)
+    beside = Beside(model, published.drawn(name, ROWS, True), tmp_path)
     microbatches = 1 if name == "resnet50" else 4  # a batch norm is of a microbatch
     own = Options(16, microbatches, STEPS, optimizer="adamw", lr=1e-4)
     losses, test = beside.orrery(own)

@@ -4,7 +4,6 @@ import html
 import json
 import math
 import re
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -232,17 +231,6 @@ def test_lengths_machines_and_tables_of_costs(tmp_path: Path) -> None:
         expected = built_in("chain:2", "gpipe", "-w", 2, "-m", 3, *options)
         assert found.makespan == expected["makespan"], options
     assert len({found.makespan for found, _ in runs}) == 3
-
-
-def test_the_page_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (command.ROOT / "tools/torch/README.md").read_text()
-    [part] = re.findall(r"^## A schedule in Python\n\n((?:    .*\n|\n)*)", page, re.MULTILINE)
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"orrery_torch": orrery_torch, "graph": "chain:16"}
-    exec(textwrap.dedent(part), names)  # noqa: S102
-    expected = built_in("chain:16", "1f1b", "-w", 4, "-m", 8, "--stages", 8)
-    assert names["found"].figures["bubble"] == expected["bubble"]
-    check_replayed(names["found"], tmp_path)
 
 
 def test_an_order_that_deadlocks_is_refused_with_its_cycle() -> None:

@@ -1,4 +1,5 @@
-"""Models of the package transformers, where it is: small configurations, with random weights."""
+"""Models of the package transformers, where it is: small configurations, with random weights. GPT-2,
+GraniteMoe, ViT and another Whisper are those of `published`, in test_real.py."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,13 +8,12 @@ from typing import Any
 import orrery_torch
 import pytest
 import torch
-import torch.nn.functional as F
 from peer.training import Options
 from torch import Tensor, nn
 from train import Beside, apart
 
 hf = pytest.importorskip("transformers")
-from published import Around  # noqa: E402 which ends where there is none
+from published import Around, Scored, Translates  # noqa: E402 which ends where there is none
 
 STEPS, ROWS = 10, 60
 SIZE = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -28,28 +28,6 @@ class Own(Around):
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
         return self.model(input_ids, labels=labels).loss
-
-
-class Scored(Around):
-    """A loss of scores."""
-
-    def forward(self, given: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(self.model(given).logits.flatten(0, -2), labels.flatten())
-
-
-class Both(Around):
-    """An encoder, of words or of sound with its channels first, and a decoder."""
-
-    def forward(self, source: Tensor, target: Tensor, labels: Tensor) -> Tensor:
-        scores = self.model(source, decoder_input_ids=target).logits
-        return F.cross_entropy(scores.flatten(0, 1), labels.flatten())
-
-
-def gpt2(how: str) -> nn.Module:
-    sizes = {"vocab_size": 61, "n_positions": 16, "n_embd": 32, "n_layer": 2, "n_head": 4}
-    still = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": False}
-    config = hf.GPT2Config(**sizes, **still, attn_implementation=how)
-    return Own(hf.GPT2LMHeadModel(config))
 
 
 def llama(how: str) -> nn.Module:
@@ -69,13 +47,8 @@ def phi(how: str) -> nn.Module:
     return Own(hf.PhiForCausalLM(config))
 
 
-def granite(how: str) -> nn.Module:
-    """The best two of four experts, weighed among each other."""
-    return Own(hf.GraniteMoeForCausalLM(hf.GraniteMoeConfig(**EXPERTS, attn_implementation=how)))
-
-
 def mixtral(how: str, **more: Any) -> nn.Module:
-    """The same, by probabilities among all experts that are divided by their sum."""
+    """The best two of four experts, by probabilities among all that are divided by their sum."""
     return Own(hf.MixtralForCausalLM(hf.MixtralConfig(**EXPERTS | more, attn_implementation=how)))
 
 
@@ -85,9 +58,8 @@ def whisper(how: str) -> nn.Module:
         sizes |= {f"{part}_layers": 1, f"{part}_ffn_dim": 64, f"{part}_attention_heads": 4}
     ends = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     sizes |= ends | {"max_source_positions": 10, "max_target_positions": 12}
-    return Both(
-        hf.WhisperForConditionalGeneration(hf.WhisperConfig(**sizes, attn_implementation=how))
-    )
+    config = hf.WhisperConfig(**sizes, attn_implementation=how)
+    return Translates(hf.WhisperForConditionalGeneration(config))
 
 
 def bert(how: str) -> nn.Module:
@@ -95,19 +67,12 @@ def bert(how: str) -> nn.Module:
     return Scored(hf.BertForMaskedLM(config))
 
 
-def vit(how: str) -> nn.Module:
-    size = {k: v for k, v in SIZE.items() if k != "vocab_size"}
-    image = {"intermediate_size": 64, "image_size": 16, "patch_size": 4, "num_labels": 7}
-    config = hf.ViTConfig(**size, **image, **STILL, attn_implementation=how)
-    return Scored(hf.ViTForImageClassification(config))
-
-
 def bart(how: str) -> nn.Module:
     parts = {f"{p}_{k}": v for p in ("encoder", "decoder") for k, v in
              (("ffn_dim", 64), ("layers", 2), ("attention_heads", 4))}  # fmt: skip
     more = {"d_model": 32, "vocab_size": 61, "dropout": 0.0, "max_position_embeddings": 16}
     config = hf.BartConfig(**parts, **more, use_cache=False, attn_implementation=how)
-    return Both(hf.BartForConditionalGeneration(config))
+    return Translates(hf.BartForConditionalGeneration(config))
 
 
 def words(*names: str) -> dict[str, Tensor]:
@@ -115,28 +80,19 @@ def words(*names: str) -> dict[str, Tensor]:
     return {name: torch.randint(3, 61, (ROWS, 12), generator=g) for name in names}
 
 
-def pictures() -> dict[str, Tensor]:
-    g = torch.Generator().manual_seed(1)
-    labels = torch.randint(7, (ROWS,), generator=g)
-    return {"given": torch.randn(ROWS, 3, 16, 16, generator=g), "labels": labels}
-
-
 def sound() -> dict[str, Tensor]:
     g = torch.Generator().manual_seed(1)
-    return {"source": torch.randn(ROWS, 8, 20, generator=g)} | words("target", "labels")
+    return {"data": torch.randn(ROWS, 8, 20, generator=g)} | words("tokens", "following")
 
 
 CASES: dict[str, tuple[Callable[[str], nn.Module], Callable[[], dict[str, Tensor]]]] = {
-    "gpt2": (gpt2, lambda: words("input_ids", "labels")),
     "llama": (llama, lambda: words("input_ids", "labels")),
     "gemma": (gemma, lambda: words("input_ids", "labels")),
     "phi": (phi, lambda: words("input_ids", "labels")),
-    "granite": (granite, lambda: words("input_ids", "labels")),
     "mixtral": (mixtral, lambda: words("input_ids", "labels")),
     "whisper": (whisper, sound),
-    "bert": (bert, lambda: words("given", "labels")),
-    "vit": (vit, pictures),
-    "bart": (bart, lambda: words("source", "target", "labels")),
+    "bert": (bert, lambda: words("data", "labels")),
+    "bart": (bart, lambda: words("data", "tokens", "following")),
 }
 
 
@@ -155,9 +111,9 @@ def test_losses_are_those_of_pytorch(case: str, how: str, tmp_path: Path) -> Non
 def test_what_has_no_like_is_named() -> None:
     size: dict[str, Any] = {"vocab_size": 61, "d_model": 32, "d_kv": 8, "d_ff": 64}
     config = hf.T5Config(**size, num_layers=2, num_heads=4, dropout_rate=0.0, use_cache=False)
-    given = {name: t[:4] for name, t in words("source", "target", "labels").items()}
+    given = {name: t[:4] for name, t in words("data", "tokens", "following").items()}
     with pytest.raises(ValueError, match="encoder.*relative_attention_bias"):
-        orrery_torch.convert(Both(hf.T5ForConditionalGeneration(config)), given)
+        orrery_torch.convert(Translates(hf.T5ForConditionalGeneration(config)), given)
 
 
 @pytest.mark.parametrize(
