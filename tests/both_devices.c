@@ -32,7 +32,7 @@ void start(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
 	CHECK_CUDA(cudaMalloc(&cuda.workspace, cuda_bytes));
 }
 
-void stop(void)
+void stop_device(void)
 {
 	ck_assert_msg(!cuda.failure, "%s", cuda.failure);
 	CHECK_CUDA(cudaStreamSynchronize(stream));
@@ -119,6 +119,12 @@ void free_tensors(void)
 		free(tensors[n_tensors - 1].on_cpu);
 		CHECK_CUDA(cudaFree(tensors[n_tensors - 1].base));
 	}
+}
+
+void stop(void)
+{
+	free_tensors();
+	stop_device();
 }
 
 double tolerance(enum orr_precision precision)

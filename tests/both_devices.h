@@ -17,7 +17,8 @@ extern size_t cuda_bytes; /* of the device's workspace */
 
 /* n, in and out: what the test asks for; both workspaces then have no byte more. */
 void start(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-void stop(void);
+void stop(void);         /* and frees the tensors */
+void stop_device(void);  /* the tensors stay */
 void fini_devices(void); /* after the last test */
 
 /* A tensor on both; on the device it starts `shift` floats after a multiple of 256 bytes. */

@@ -84,7 +84,7 @@ void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 {
 	struct orr_error err = {""};
 
-	memset(way, 0, sizeof(*way));
+	*way = (struct way){.pipeline = p};
 	p->machine = *machine;
 	ck_assert_msg(!orr_pipeline_set_step(p, machine->n_workers, n_microbatches, &err), "%s",
 		      err.msg);
@@ -155,6 +155,12 @@ void way_fini(struct way *way)
 {
 	orr_try_fini(&way->tried);
 	orr_choice_fini(&way->choice);
+}
+
+void way_end(struct way *way)
+{
+	way_fini(way);
+	orr_pipeline_destroy(way->pipeline);
 }
 
 void way_order(const struct way *way, int w, char *text, size_t size)

@@ -27,6 +27,7 @@ struct orr_pipeline *make_differ(struct orr_pipeline *p, const int *times, int n
 
 /* A schedule as text, and the try of it. */
 struct way {
+	struct orr_pipeline *pipeline; /* borrowed */
 	struct orr_choice choice;
 	struct orr_try tried;
 };
@@ -35,6 +36,7 @@ void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int
 void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 		 const struct orr_machine *machine, int n_microbatches);
 void way_fini(struct way *way);
+void way_end(struct way *way); /* and destroy its pipeline */
 /* The same for a schedule that may not serve this pipeline: false, and nothing is made, where it
  * refuses with a reason, which fails the test where the schedule has no check(). */
 bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule,

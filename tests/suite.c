@@ -1,7 +1,6 @@
 #include "suite.h"
 
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +30,14 @@ bool suite_takes(int i)
 bool suite_takes_long(void)
 {
 	return part() < SMALL_PART;
+}
+
+uint64_t suite_random;
+
+int suite_draw(int64_t n)
+{
+	suite_random = suite_random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (int)((suite_random >> 33) % (uint64_t)n);
 }
 
 int suite_run_with(const char *name, const struct suite_test *tests, int n_tests,

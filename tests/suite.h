@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -15,6 +16,10 @@ bool suite_takes(int i);
 /* Is it no small part? Else what takes long is left out where something shorter reaches the same
  * code. */
 bool suite_takes_long(void);
+
+/* The next number in [0, n) that follows from suite_random, which a test sets. */
+extern uint64_t suite_random;
+int suite_draw(int64_t n);
 
 /* A test is run with _i from first to below end. */
 struct suite_test {

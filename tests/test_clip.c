@@ -54,15 +54,6 @@ static struct orr_run_options plain(double rate)
 	return o;
 }
 
-static float *parameters_of(struct training *t)
-{
-	float *parameters = calloc((size_t)orr_run_n_parameters(t->run), sizeof(*parameters));
-
-	ck_assert_ptr_nonnull(parameters);
-	ck_assert_msg(!orr_run_parameters(t->run, parameters, &t->err), "%s", t->err.msg);
-	return parameters;
-}
-
 /* Step k of a warm-up is a step of that rate; without a flush, too, where stages are at different
  * steps at once. */
 START_TEST(every_stage_takes_the_rate_of_its_step)
@@ -75,15 +66,15 @@ START_TEST(every_stage_takes_the_rate_of_its_step)
 	t.options = plain(1);
 	t.options.warmup = 8;
 	training_start(&t);
-	drawn = parameters_of(&t);
+	drawn = training_parameters(&t);
 	ck_assert_msg(!orr_run_train(t.run, 1, NULL, NULL, &t.err), "%s", t.err.msg);
-	first = parameters_of(&t);
+	first = training_parameters(&t);
 	training_fini(&t);
 	training_init(&t, schedules[_i], 6, 6);
 	t.options = plain(0.125);
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, 1, NULL, NULL, &t.err), "%s", t.err.msg);
-	alike = parameters_of(&t);
+	alike = training_parameters(&t);
 	ck_assert_mem_eq(first, alike, (size_t)orr_run_n_parameters(t.run) * sizeof(*first));
 	ck_assert_mem_ne(first, drawn, (size_t)orr_run_n_parameters(t.run) * sizeof(*first));
 	training_fini(&t);
@@ -95,10 +86,10 @@ START_TEST(every_stage_takes_the_rate_of_its_step)
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, 1, NULL, NULL, &t.err), "%s", t.err.msg);
 	free(alike);
-	alike = parameters_of(&t);
+	alike = training_parameters(&t);
 	ck_assert_msg(!orr_run_train(t.run, 12, NULL, NULL, &t.err), "%s", t.err.msg);
 	free(first);
-	first = parameters_of(&t);
+	first = training_parameters(&t);
 	ck_assert_mem_eq(first, alike, (size_t)orr_run_n_parameters(t.run) * sizeof(*first));
 	training_fini(&t);
 	free(drawn);
@@ -177,13 +168,13 @@ START_TEST(it_is_that_of_a_plain_computation)
 	t.options = plain(1);
 	t.options.clip = 0.05;
 	training_start(&t);
-	before = parameters_of(&t);
+	before = training_parameters(&t);
 	ck_assert_msg(!orr_run_train(t.run, 1, note_norm, &norms, &t.err), "%s", t.err.msg);
 	exact = exact_norm(&t);
 	ck_assert_msg(fabs(norms.at[0] - exact) < 1e-12 * exact, "%.17g instead of %.17g",
 		      norms.at[0], exact);
 	ck_assert(exact > 0.1);
-	after = parameters_of(&t);
+	after = training_parameters(&t);
 	for (int k = 0; k < t.graph->n_operators; k++) {
 		const struct orr_operator *o = &t.graph->operators[k];
 
@@ -216,7 +207,7 @@ static void clip(const char *schedule, int n_workers, const char *model, double 
 	training_start(t);
 	ck_assert_msg(!orr_run_train(t->run, N_STEPS, note_norm, norms, &t->err), "%s: %s",
 		      schedule, t->err.msg);
-	*parameters = parameters_of(t);
+	*parameters = training_parameters(t);
 }
 
 static void in_one_stage(char *model)
@@ -324,7 +315,7 @@ static float *decay(struct training *t, double weight_decay, bool spare)
 	t->options.spare = spare;
 	training_start(t);
 	ck_assert_msg(!orr_run_train(t->run, 1, NULL, NULL, &t->err), "%s", t->err.msg);
-	return parameters_of(t);
+	return training_parameters(t);
 }
 
 START_TEST(biases_and_norms_can_be_spared)

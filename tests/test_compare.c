@@ -277,8 +277,7 @@ START_TEST(what_was_not_tested_is_listed)
 	p->machine.bandwidth_bytes_per_s = untested[_i].bandwidth;
 	found = orr_untested_find(way.tried.jobs);
 	ck_assert_str_eq(orr_untested_text(&found), untested[_i].line);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -93,8 +93,7 @@ static float *train(const char *schedule, int n_workers, int prefetch, int *most
 	*left = 0;
 	for (int w = 0; w < n_workers; w++)
 		*left += count_copies(t.run, w);
-	parameters = calloc((size_t)orr_run_n_parameters(t.run), sizeof(*parameters));
-	ck_assert(parameters && !orr_run_parameters(t.run, parameters, &t.err));
+	parameters = training_parameters(&t);
 	if (n_workers > 1) {
 		int n = count_memories() < n_workers ? count_memories() : n_workers;
 

@@ -54,7 +54,7 @@ START_TEST(the_fastest_algorithm_with_the_bits_of_the_first_is_taken)
 
 	start((enum orr_precision)_i, N, IN, OUT);
 	first = passes(N, 0);
-	stop();
+	stop_device();
 	fini_devices(); /* a new one has chosen nothing yet */
 	start((enum orr_precision)_i, N, IN, OUT);
 	cuda.kernels->linear->prepare(&cuda, N, IN, OUT, true);
@@ -62,7 +62,6 @@ START_TEST(the_fastest_algorithm_with_the_bits_of_the_first_is_taken)
 	check_same(first.y, chosen.y);
 	check_same(first.dx, chosen.dx);
 	check_same(first.dw, chosen.dw);
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -73,7 +72,6 @@ START_TEST(what_was_not_measured_is_computed_by_the_first)
 	cuda.kernels->linear->prepare(&cuda, N, IN, OUT, true);
 	(void)passes(N - 3, 0);
 	stop();
-	free_tensors();
 }
 END_TEST
 
@@ -93,7 +91,6 @@ START_TEST(without_memory_to_measure_in_the_first_computes)
 	cuda.kernels->linear->input(&cuda, N, IN, OUT, y->on_cuda, w->on_cuda, NULL, dx->on_cuda);
 	ck_assert_int_eq(emulation_algorithm, 1);
 	stop();
-	free_tensors();
 }
 END_TEST
 

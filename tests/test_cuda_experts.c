@@ -32,7 +32,6 @@ static void begin(int64_t rows, int64_t width)
 static void end(void)
 {
 	CHECK_CUDA(cudaFreeHost(seen));
-	free_tensors();
 	stop();
 }
 

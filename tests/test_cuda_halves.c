@@ -68,7 +68,6 @@ START_TEST(conversions_and_sums_have_the_same_bits)
 	cpu.kernels->elements->sum_mixed(&cpu, count, y->on_cpu, a->on_cpu, x->on_cpu);
 	cuda.kernels->elements->sum_mixed(&cuda, count, y->on_cuda, a->on_cuda, x->on_cuda);
 	check_same(x, "summed with floats");
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -185,7 +184,6 @@ START_TEST(products_take_them)
 		check_close(db, 1e-5, "dbias");
 	}
 	CHECK_CUDA(cudaFree(kept));
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -243,7 +241,6 @@ START_TEST(norms_take_them)
 			check_close(dbias, 1e-5, "dbias");
 	}
 	cuda.floats = false;
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -287,7 +284,6 @@ START_TEST(norms_of_batches_take_them)
 	check_halves(hy, y, cells, "y");
 	check_close(slopes, 1e-5, "slopes");
 	check_halves(hdx, dx, cells, "dx");
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -359,7 +355,6 @@ START_TEST(attention_takes_them)
 		check_halves(hdq, dq, n_q, "dq");
 		check_halves(hdk, dk, n_k, "dk");
 	}
-	free_tensors();
 	stop();
 }
 END_TEST

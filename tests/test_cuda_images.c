@@ -59,7 +59,6 @@ START_TEST(windows_and_pools_agree)
 	y = empty(image, 0);
 	BOTH_DEVICES(images->turn(d, n, w.height * w.width, w.channels, AT(x), AT(y)));
 	check_close(y, 0, "turn");
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -108,7 +107,6 @@ START_TEST(norms_of_images_agree)
 	BOTH_DEVICES(column_norms->batchnorm_input(d, rows, width, g->epsilon, AT(x), AT(moments),
 						   AT(gain), AT(dy), AT(slopes), AT(dx)));
 	check_close(dx, 1e-5 + flat, "batchnorm backward");
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -184,7 +182,6 @@ START_TEST(losses_of_rows_agree)
 	check_metrics(seen, &right);
 	check_close(slope, 1e-5, "slope of bce");
 	CHECK_CUDA(cudaFreeHost(seen));
-	free_tensors();
 	stop();
 }
 END_TEST

@@ -103,10 +103,8 @@ START_TEST(elementwise_kernels_agree)
 		check_close(y[3], 0, "a sum in place");
 		BOTH(elements->sum_relu(d, n, A, B, Y), y[4]);
 		check_close(y[4], 0, "a sum with a relu");
-		free_tensors();
 		stop();
 	}
-	free_tensors();
 }
 END_TEST
 
@@ -159,7 +157,6 @@ START_TEST(a_relu_on_the_device_lets_nan_through)
 	seen = fetch(y);
 	ck_assert(isnan(seen[2]) && isnan(seen[8]) && !isnan(seen[3]));
 	free(seen);
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -263,7 +260,6 @@ START_TEST(a_gradient_added_has_the_bits_of_one_computed_apart)
 		two = fetch(c);
 		ck_assert_msg(!memcmp(one, two, (size_t)all * sizeof(*one)), "shape %d", s);
 		free(one), free(two);
-		free_tensors();
 		stop();
 	}
 }
@@ -293,7 +289,6 @@ START_TEST(columns_go_where_they_belong)
 			cuda.kernels->sequence->move(&cuda, &take, y->on_cuda + first,
 						     back->on_cuda);
 			check_close(back, 0, "columns taken");
-			free_tensors();
 			stop();
 		}
 }
@@ -354,7 +349,6 @@ START_TEST(layernorm_agrees)
 				sums->on_cuda + width);
 			check_close(sums, 1e-5, "gradients of gain and bias");
 		}
-		free_tensors();
 		stop();
 	}
 }
@@ -392,7 +386,6 @@ static void norm_in_one_pass(const struct orr_norm *norm, int64_t shift)
 			      turn);
 		free(one), free(two);
 	}
-	free_tensors();
 	stop();
 }
 
@@ -428,7 +421,6 @@ START_TEST(a_norm_bears_a_large_mean)
 		cuda.kernels->norms->layernorm_forward(&cuda, &norm, x->on_cuda, gain->on_cuda,
 						       bias->on_cuda, y->on_cuda, normal->on_cuda);
 		check_close(y, 1e-6, "layernorm far from 0");
-		free_tensors();
 		stop();
 	}
 }
@@ -476,7 +468,6 @@ static void losses_of(int64_t n, int64_t width, int bad, int64_t shift)
 				  NULL); /* nobody asks */
 	check_metrics(seen, &right);
 	CHECK_CUDA(cudaFreeHost(seen));
-	free_tensors();
 	stop();
 }
 
@@ -536,7 +527,6 @@ static void contrast_of(int64_t n, int64_t tile, int64_t first, int64_t own, int
 	check_close(slopes, 1e-5, "slopes of contrastive");
 	check_close(slope, 1e-5, "its slope by the temperature");
 	CHECK_CUDA(cudaFreeHost(metrics));
-	free_tensors();
 	stop();
 }
 
@@ -590,7 +580,6 @@ START_TEST(updates_agree_for_every_number_of_replicas)
 			}
 			check_close(p, 1e-6, "parameters");
 			check_close(state, 1e-6, "state");
-			free_tensors();
 			stop();
 		}
 }
@@ -630,7 +619,6 @@ START_TEST(updates_of_a_part_agree)
 		}
 		check_close(p, 1e-6, "parameters");
 		check_close(state, 1e-6, "state");
-		free_tensors();
 		stop();
 	}
 }
@@ -663,7 +651,6 @@ START_TEST(squares_of_a_gradient_agree)
 			ck_assert_msg(sums[t] > 0 && fabs(pinned[t] - sums[t]) <= 1e-12 * sums[t],
 				      "tensor %d of %lld, %d blocks: %.17g instead of %.17g", t,
 				      (long long)n, r, pinned[t], sums[t]);
-		free_tensors();
 		stop();
 	}
 	CHECK_CUDA(cudaFreeHost(pinned));
@@ -697,7 +684,6 @@ START_TEST(replicas_are_added_in_the_order_of_a_ring)
 		ck_assert_msg((seen[c] < -1.0f) == (c == _i), "block %d is large, chunk %d: %a", _i,
 			      c, (double)seen[c]);
 	free(seen);
-	free_tensors();
 	stop();
 }
 END_TEST
@@ -715,7 +701,6 @@ START_TEST(too_many_replicas_are_a_failure_and_not_a_crash)
 	ck_assert_ptr_nonnull(cuda.failure);
 	ck_assert_ptr_nonnull(strstr(cuda.failure, "CUDA, update of more than 256 replicas: "));
 	cuda.failure = NULL;
-	free_tensors();
 	stop();
 }
 END_TEST

@@ -31,7 +31,6 @@ static void begin(enum orr_precision precision, size_t cpu_bytes, size_t bytes)
 
 static void end(void)
 {
-	free_tensors();
 	stop();
 }
 

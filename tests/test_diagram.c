@@ -114,8 +114,7 @@ START_TEST(drawings_are_as_they_were_looked_at)
 	page_close(&page);
 	golden_check("1f1b.svg", write_svg(&page, way.tried.timeline));
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -177,8 +176,7 @@ START_TEST(no_line_is_wider_than_asked_and_every_worker_has_one)
 				      cases[_i].name);
 			page_close(&page);
 		}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -212,8 +210,7 @@ START_TEST(a_cell_stands_where_its_job_runs)
 	}
 	ck_assert_int_eq(n_busy, 0);
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -238,8 +235,7 @@ START_TEST(too_few_columns_are_refused)
 	}
 	ck_assert_str_eq(page_text(&page), "");
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -296,8 +292,7 @@ START_TEST(svg_is_well_formed_and_not_too_large)
 	ck_assert_msg(!strstr(text, "nan") && !strstr(text, "inf"), "%s", cases[_i].name);
 	ck_assert_msg(page.size < 1500000, "%s: %zu bytes", cases[_i].name, page.size);
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -335,8 +330,7 @@ START_TEST(svg_has_a_cell_a_job)
 	}
 	ck_assert_int_eq(n_cells, way.tried.jobs->n_jobs);
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -369,8 +363,7 @@ START_TEST(svg_has_a_title_a_job)
 	ck_assert_ptr_nonnull(strstr(text, "<title>1B0, stage 1 (c, d): 3 to 7 ms</title>"));
 	ck_assert_ptr_nonnull(strstr(text, "<title>1U, stage 1 (c, d): 13 to 13.002 ms</title>"));
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -390,8 +383,7 @@ START_TEST(a_timeline_that_never_ran_is_drawn_idle)
 	ck_assert_ptr_nonnull(strstr(write_text(&page, t, 80, false), "\nw1  ....."));
 	page_close(&page);
 	orr_timeline_destroy(t);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -409,8 +401,7 @@ START_TEST(updates_are_drawn_after_the_jobs)
 	page_close(&page);
 	ck_assert_ptr_nonnull(strstr(write_svg(&page, way.tried.timeline), ">0U</text>"));
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -426,8 +417,7 @@ START_TEST(a_full_disk_is_said)
 	ck_assert_msg(strstr(err.msg, "diagram: could not be written: ") == err.msg, "%s", err.msg);
 	ck_assert_int_eq(orr_diagram_svg(full, way.tried.timeline, &err), ORR_E_IO);
 	fclose(full);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -142,8 +142,7 @@ START_TEST(without_a_gradient_the_stage_before_does_not_wait)
 		way_order(&way, 0, order, sizeof(order));
 		ck_assert_msg(!strncmp(order, "0F0 0F1 0B0 0F2 0B1 ", 20), "%s", order);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -236,8 +235,7 @@ START_TEST(every_stage_reads_its_data_itself)
 	ck_assert_int_eq(way.tried.figures->worker[0].recv_gradient_bytes, 2 * row * M);
 	/* stage 1 does not wait for stage 0 */
 	ck_assert_int_eq(way.tried.figures->worker[1].first_start_ns, 0);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	orr_graph_destroy(g);
 }
 END_TEST

@@ -27,7 +27,7 @@ static void way_init_table(struct way *way, struct orr_pipeline *p, const struct
 {
 	struct orr_error err = {""};
 
-	memset(way, 0, sizeof(*way));
+	*way = (struct way){.pipeline = p};
 	orr_table_schedule(&way->choice.schedule, table);
 	ck_assert_msg(!orr_pipeline_set_step(p, table->n_workers, table->n_microbatches, &err),
 		      "%s", err.msg);
@@ -296,8 +296,7 @@ START_TEST(steps_line_up_where_there_are_steps)
 	text = write_csv(way.tried.timeline);
 	ck_assert_str_eq(text, written[_i].text);
 	free(text);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

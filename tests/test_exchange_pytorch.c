@@ -20,8 +20,7 @@ START_TEST(zb1p_of_pytorch_ends_at_49)
 	way_init(&way, p, path, 2, 8);
 	ck_assert_int_eq(way.tried.figures->makespan_ns, 49 * ORR_UNIT_NS);
 	ck_assert_int_eq(way.tried.jobs->n_jobs, 4 * 8 * 3);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -39,15 +39,6 @@ static void prepare(struct training *t, int i)
 	t->hooks.reduce_alone = ways[i].reduce_alone;
 }
 
-static float *parameters_of(struct training *t)
-{
-	float *parameters = calloc((size_t)orr_run_n_parameters(t->run), sizeof(*parameters));
-
-	ck_assert_ptr_nonnull(parameters);
-	ck_assert_msg(!orr_run_parameters(t->run, parameters, &t->err), "%s", t->err.msg);
-	return parameters;
-}
-
 static bool are_same(const struct training *t, const float *a, const float *b)
 {
 	return !memcmp(a, b, (size_t)orr_run_n_parameters(t->run) * sizeof(*a));
@@ -149,13 +140,13 @@ START_TEST(a_step_that_is_not_finite_is_left_out_by_all)
 		spoil(&t, 2, spoilt[k].value);
 		training_start(&t);
 		ck_assert(!orr_run_train(t.run, 2, see, &seen, &t.err));
-		before = parameters_of(&t);
+		before = training_parameters(&t);
 		ck_assert(!orr_run_train(t.run, 1, see, &seen, &t.err));
-		after = parameters_of(&t);
+		after = training_parameters(&t);
 		ck_assert_int_eq(orr_run_skipped(t.run), 1);
 		ck_assert_msg(are_same(&t, before, after), "%s", ways[_i].schedule);
 		ck_assert(!orr_run_train(t.run, 1, see, &seen, &t.err));
-		later = parameters_of(&t);
+		later = training_parameters(&t);
 		ck_assert(!are_same(&t, before, later));
 		ck_assert_int_eq(orr_run_skipped(t.run), 1);
 		ck_assert_int_eq(orr_run_step(t.run), 4);
@@ -166,7 +157,7 @@ START_TEST(a_step_that_is_not_finite_is_left_out_by_all)
 		/* the same with the next step on its way */
 		training_start(&t);
 		ck_assert(!orr_run_train(t.run, 4, NULL, NULL, &t.err));
-		at_once = parameters_of(&t);
+		at_once = training_parameters(&t);
 		ck_assert(are_same(&t, later, at_once));
 		free(before);
 		free(after);
@@ -215,13 +206,13 @@ static void check_stop(const char *schedule, int n_workers, int n_microbatches, 
 	n = orr_run_step(t.run);
 	ck_assert_msg(n >= 3 && n < N_STEPS, "%s: %lld", schedule, (long long)n);
 	ck_assert_int_eq(seen.n, n);
-	stopped = parameters_of(&t);
+	stopped = training_parameters(&t);
 	orr_run_destroy(t.run);
 	t.run = NULL;
 	/* what so many steps come to */
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, n, NULL, NULL, &t.err), "%s", t.err.msg);
-	expected = parameters_of(&t);
+	expected = training_parameters(&t);
 	ck_assert_msg(are_same(&t, stopped, expected), "%s", schedule);
 	free(stopped);
 	free(expected);

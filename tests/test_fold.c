@@ -354,8 +354,7 @@ START_TEST(branches_run_side_by_side)
 	ck_assert_int_le(way.tried.figures->makespan_ns, row.tried.figures->makespan_ns);
 	ck_assert_int_le(peak_of(way.tried.figures), peak_of(row.tried.figures));
 	way_fini(&way);
-	way_fini(&row);
-	orr_pipeline_destroy(p);
+	way_end(&row);
 	orr_pipeline_destroy(chain);
 }
 END_TEST
@@ -369,8 +368,7 @@ START_TEST(zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks)
 	way_init(&way, p, "zb-two-thirds", 8, 16);
 	for (int w = 0; w < 8; w++)
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, peaks[w]);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

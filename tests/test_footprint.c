@@ -28,8 +28,7 @@ static void predict(struct orr_footprint *footprint, const char *schedule, int n
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_RANKS, n_ranks, NULL, NULL), 0);
 	ck_assert_int_eq(
 		orr_footprint_predict(footprint, way.tried.timeline, rank_of, n_ranks, NULL), 0);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 
 START_TEST(fully_sharded_a_rank_has_its_shard_and_the_window)
@@ -139,8 +138,7 @@ START_TEST(one_microbatch_along_a_chain)
 	ck_assert_int_eq(footprint[0].passing, 100 + 1);
 	ck_assert_int_eq(footprint[1].passing, 100 + 2);
 	ck_assert_int_eq(footprint[2].passing, 100 + 1);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -158,8 +156,7 @@ START_TEST(recomputed_stashes_are_whole_for_one_microbatch)
 	ck_assert_int_eq(orr_footprint_predict(&footprint, way.tried.timeline, rank_of, 1, NULL),
 			 0);
 	ck_assert_int_eq(footprint.passing, 5 * 10 + 90);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -111,53 +111,44 @@ START_TEST(figures_are_those_by_hand)
 				      "%s: worker %d, figure %d: %lld", cases[_i].name, w, i,
 				      (long long)is[i]);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	orr_graph_destroy(g);
 }
 END_TEST
 
 /* ---- every schedule ---- */
 
-static uint64_t random_state;
-
-static int draw(int n)
-{
-	random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-	return (int)((random_state >> 33) % (uint64_t)n);
-}
-
 /* Towers and chains of 4, 6 or 8 stages, some frozen, some of them gangs or with others. */
 static struct orr_pipeline *draw_pipeline(int n_workers)
 {
 	struct orr_stage stages[8] = {{0}};
 	struct orr_edge edges[16];
-	int sets[8][4], n_stages = 4 + 2 * draw(3), n_edges = 0;
+	int sets[8][4], n_stages = 4 + 2 * suite_draw(3), n_edges = 0;
 	struct orr_pipeline *p = NULL;
 	struct orr_error err = {""};
 
 	for (int s = 0; s < n_stages; s++) {
-		int kind = draw(4), n = 1 + draw(n_workers);
+		int kind = suite_draw(4), n = 1 + suite_draw(n_workers);
 
-		stages[s] = (struct orr_stage){.forward_ns = (1 + draw(3)) * ORR_UNIT_NS,
-					       .backward_ns = (1 + draw(4)) * ORR_UNIT_NS,
-					       .stash_bytes = draw(100),
-					       .parameter_bytes = draw(100),
-					       .frozen = s < n_stages - 1 && draw(5) == 0};
+		stages[s] = (struct orr_stage){.forward_ns = (1 + suite_draw(3)) * ORR_UNIT_NS,
+					       .backward_ns = (1 + suite_draw(4)) * ORR_UNIT_NS,
+					       .stash_bytes = suite_draw(100),
+					       .parameter_bytes = suite_draw(100),
+					       .frozen = s < n_stages - 1 && suite_draw(5) == 0};
 		if (kind == 1)
 			stages[s].gang.n = n;
 		if (kind == 2) {
-			int first = draw(n_workers);
+			int first = suite_draw(n_workers);
 
 			for (int i = 0; i < n; i++)
 				sets[s][i] = (first + i) % n_workers;
 			stages[s].gang = (struct orr_gang){n, sets[s], 0};
 		}
-		if (kind == 3 && s && draw(2))
-			stages[s].gang.with = 1 + draw(s);
+		if (kind == 3 && s && suite_draw(2))
+			stages[s].gang.with = 1 + suite_draw(s);
 		if (s)
 			edges[n_edges++] = (struct orr_edge){.from = s - 1, .to = s, .bytes = 7};
-		if (s > 1 && draw(4) == 0)
+		if (s > 1 && suite_draw(4) == 0)
 			edges[n_edges++] = (struct orr_edge){.from = s - 2, .to = s, .bytes = 5};
 	}
 	ck_assert_msg(!orr_pipeline_create(&p, stages, n_stages, edges, n_edges, &err), "%s",
@@ -177,10 +168,10 @@ START_TEST(every_schedule_serves_gangs)
 			struct orr_pipeline *p;
 			struct way way;
 
-			random_state = (uint64_t)round;
+			suite_random = (uint64_t)round;
 			p = draw_pipeline(4);
-			machine.latency_ns = draw(2) ? ORR_UNIT_NS / 2 : 0;
-			machine.bandwidth_bytes_per_s = draw(2) ? 10 : 0;
+			machine.latency_ns = suite_draw(2) ? ORR_UNIT_NS / 2 : 0;
+			machine.bandwidth_bytes_per_s = suite_draw(2) ? 10 : 0;
 			if (way_try_on(&way, p, name, &machine, 8)) {
 				n_served++;
 				ck_assert_msg(!orr_timeline_check(way.tried.timeline, &err),
@@ -211,8 +202,7 @@ START_TEST(gpipe_and_auto_serve_what_gathers)
 		machine.latency_ns = ORR_UNIT_NS;
 		way_init_on(&way, p, schedules[i % N_OF(schedules)], &machine, 6);
 		ck_assert_msg(!orr_timeline_check(way.tried.timeline, &err), "%s", err.msg);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 		orr_graph_destroy(g);
 	}
 }
@@ -234,7 +224,7 @@ START_TEST(orders_survive_a_csv)
 		FILE *file;
 		int fd = mkstemps(path, 4);
 
-		random_state = (uint64_t)(i / N_OF(schedules));
+		suite_random = (uint64_t)(i / N_OF(schedules));
 		p = draw_pipeline(4);
 		way_init(&way, p, schedules[i % N_OF(schedules)], 4, 6);
 		file = open_memstream(&text, &size);
@@ -251,8 +241,7 @@ START_TEST(orders_survive_a_csv)
 		(void)remove(path);
 		free(text);
 		way_fini(&again);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST

@@ -84,8 +84,7 @@ START_TEST(equal_stages_wait_for_warm_up_and_drain_alone)
 	}
 	check_sums(idle, &way);
 	orr_idle_destroy(idle);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -111,8 +110,7 @@ START_TEST(a_slow_stage_is_imbalance)
 	check_sums(idle, &way);
 	check_path(idle, &way);
 	orr_idle_destroy(idle);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -139,8 +137,7 @@ START_TEST(what_is_on_its_way_is_a_transfer)
 	check_sums(idle, &way);
 	check_path(idle, &way);
 	orr_idle_destroy(idle);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -156,8 +153,7 @@ START_TEST(a_worker_without_a_job_is_imbalance)
 	ck_assert_int_eq(cause(idle, 0, ORR_CAUSE_IMBALANCE), 0);
 	check_sums(idle, &way);
 	orr_idle_destroy(idle);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -193,8 +189,7 @@ START_TEST(a_hand_over_in_a_run_is_a_transfer)
 		ck_assert_int_eq(parts[i].item < 0, i == 1 || i == 5);
 	free(parts);
 	orr_idle_destroy(idle);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -219,8 +214,7 @@ START_TEST(the_path_through_an_even_chain_has_one_job_a_unit)
 	}
 	free(parts);
 	orr_idle_destroy(idle);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -269,8 +263,7 @@ START_TEST(parameters_on_their_way_count_as_a_transfer)
 	for (int w = 0; w < 4; w++)
 		ck_assert_int_eq(cause(idle, w, ORR_CAUSE_TRANSFER), 12);
 	orr_idle_destroy(idle);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -202,8 +202,7 @@ START_TEST(a_transfer_takes_latency_and_bytes_over_bandwidth)
 	ck_assert_int_eq(
 		way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, 1, 1, ORR_PASS_F)],
 		6 * ORR_UNIT_NS);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -243,8 +242,7 @@ START_TEST(updates_follow_the_last_gradient_and_count)
 	ck_assert_int_eq(way.tried.timeline->n_updates, 2);
 	ck_assert_int_eq(way.tried.figures->makespan_ns, (6 + 3) * ORR_UNIT_NS);
 	ck_assert_int_eq(way.tried.figures->worker[0].busy_ns, 7 * ORR_UNIT_NS);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -270,8 +268,7 @@ START_TEST(the_checker_refuses_a_tampered_timeline)
 		way.tried.timeline->start_ns[orr_jobs_index(way.tried.jobs, 0, 1, ORR_PASS_F)]--;
 	ck_assert_int_eq(orr_timeline_check(way.tried.timeline, &err), ORR_E_RUNTIME);
 	ck_assert_str_eq(err.msg, messages[_i]);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -349,8 +346,7 @@ START_TEST(every_job_has_one_number_and_edges_run_both_ways)
 		found -= orr_jobs_predecessors(way.tried.jobs, j, before);
 	}
 	ck_assert_int_eq(found, 0);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -40,8 +40,7 @@ START_TEST(what_a_csv_cannot_say_is_known)
 	for (int i = 0; i < losses.n; i++)
 		(void)sprintf(text + strlen(text), "%s%s", i ? "/" : "", losses.text[i]);
 	ck_assert_str_eq(text, lossy[_i].losses);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -81,8 +81,7 @@ START_TEST(steps_take_what_their_workers_and_links_take)
 		      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS,
 		      steps[_i].halves / 2.0);
 	ck_assert_int_le(way.tried.figures->lower_bound_ns, way.tried.figures->makespan_ns);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	orr_cluster_destroy(cluster);
 }
 END_TEST

@@ -44,8 +44,7 @@ START_TEST(steps_are_as_by_hand)
 	ck_assert_int_eq(units(way.tried.figures->makespan_ns), steps[_i].makespan);
 	for (int w = 0; w < steps[_i].n_workers; w++)
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash_bytes, steps[_i].peak[w]);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -77,8 +76,7 @@ START_TEST(transfers_are_those_of_their_microbatch)
 	way_init_on(&way, p, "1f1b", &machine, 2);
 	ck_assert_int_eq(units(way.tried.figures->makespan_ns), 19);
 	ck_assert_int_eq(way.tried.figures->worker[1].recv_activation_bytes, 4);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

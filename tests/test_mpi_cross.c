@@ -174,13 +174,11 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	training_start(&t);
 	check_places(&t, schedule->name);
 	n = orr_run_n_parameters(t.run);
-	parameters = calloc((size_t)n, sizeof(*parameters));
-	drawn = calloc((size_t)n, sizeof(*drawn));
-	ck_assert(parameters && drawn && !orr_run_parameters(t.run, drawn, &t.err));
+	drawn = training_parameters(&t);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name,
 		      t.err.msg);
 	check_traffic(&t, schedule->name);
-	ck_assert(!orr_run_parameters(t.run, parameters, &t.err));
+	parameters = training_parameters(&t);
 	ck_assert(orr_ranks_rank() || !find_thawed(t.graph, drawn, parameters));
 	if (out)
 		ck_assert(fwrite(parameters, sizeof(*parameters), (size_t)n, out) == (size_t)n);

@@ -225,8 +225,7 @@ START_TEST(one_worker_takes_the_sum_of_what_was_drawn)
 	ck_assert_int_eq(noisy.greedy.median_ns, sums[20]);
 	ck_assert_int_eq(noisy.greedy.worst_ns, sums[40]);
 	ck_assert_int_eq(noisy.strict.plain_ns, (3 * 4 * 10 + 21) * ORR_UNIT_NS);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -253,8 +252,7 @@ START_TEST(a_chain_of_one_microbatch_takes_the_sum_too)
 	/* 18 + 1.645 standard deviations of 0.2 sqrt(6 (1 + 4)), and the skew */
 	ck_assert_double_eq_tol((double)noisy.strict.p95_ns / ORR_UNIT_NS, 19.88, 0.15);
 	ck_assert_int_eq(noisy.strict.median_ns, noisy.greedy.median_ns);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -275,8 +273,7 @@ START_TEST(a_seed_gives_its_figures_and_no_others)
 	ck_assert(!memcmp(&noisy[0].greedy, &noisy[1].greedy, sizeof(noisy[0].greedy)));
 	ck_assert_int_ne(noisy[0].strict.median_ns, noisy[2].strict.median_ns);
 	ck_assert_int_ne(noisy[0].greedy.worst_ns, noisy[2].greedy.worst_ns);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -292,8 +289,7 @@ START_TEST(what_cannot_be_counted_is_refused)
 	way_init(&way, p, "gpipe", 2, 4);
 	ck_assert_int_eq(orr_noise_run(&noisy, way.tried.jobs, &noise, &err), ORR_E_INPUT);
 	ck_assert_ptr_nonnull(strstr(err.msg, "take shorter durations or less noise"));
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -498,8 +494,7 @@ START_TEST(what_cannot_be_greedy_says_why)
 	ck_assert_str_eq(err.msg, "schedule pipedream never flushes, and its order says which "
 				  "version of the parameters a job reads: leave [order] out, or "
 				  "take one that flushes");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

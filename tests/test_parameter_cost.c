@@ -149,8 +149,7 @@ START_TEST(figures_count_what_a_worker_keeps)
 		ck_assert_int_eq(f->memory_bytes, 2 * f->parameter_bytes + f->optimizer_bytes +
 							  f->rounded_bytes + f->copy_bytes +
 							  f->version_bytes + f->peak_stash_bytes);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST

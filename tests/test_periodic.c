@@ -200,8 +200,7 @@ START_TEST(only_k_periodic_reaches_its_period) /* theorem 4, k = 2..8 */
 					 s == 0 ? k : k + 1 - s);
 		/* of n microbatches in a row, one of j + 1 is left out */
 		ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, n - n / (j + 1));
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST

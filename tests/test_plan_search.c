@@ -153,8 +153,7 @@ START_TEST(a_search_is_no_longer_than_auto)
 	       (long long)(plan->tried.figures->makespan_ns / ORR_UNIT_NS));
 	ck_assert_int_le(plan->tried.figures->makespan_ns, way.tried.figures->makespan_ns);
 	ck_assert_int_le(most_memory(plan), cases[_i].memory);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	orr_plan_destroy(plan);
 	orr_graph_destroy(g);
 }
@@ -238,8 +237,7 @@ START_TEST(links_are_respected)
 				 named.tried.figures->makespan_ns);
 		way_fini(&named);
 	}
-	way_fini(&found);
-	orr_pipeline_destroy(p);
+	way_end(&found);
 }
 END_TEST
 

@@ -90,8 +90,7 @@ START_TEST(interleaved_runs_the_order_of_megatron)
 		way_order(&way, r, order, sizeof(order));
 		ck_assert_str_eq(order, want);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(pipeline);
+	way_end(&way);
 }
 END_TEST
 
@@ -108,8 +107,7 @@ START_TEST(breadth_first_finishes_a_round_before_the_next)
 	way_init(&way, p, "lpp:G=2,R=2,order=breadth", 4, 4);
 	way_order(&way, 3, order, sizeof(order)); /* the second of the group of odd microbatches */
 	ck_assert_str_eq(order, "1F1 1F3 3F1 3F3 3B1 3B3 1B1 1B3");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -136,8 +134,7 @@ START_TEST(looped_orders_divide_the_bubble_by_the_rounds)
 			ck_assert_int_eq(units(way.tried.figures->makespan_ns),
 					 3 * (rows[i].m / rows[i].g * rows[i].s / rows[i].r +
 					      rows[i].r - 1));
-			way_fini(&way);
-			orr_pipeline_destroy(p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -165,8 +162,7 @@ START_TEST(chimera_idles_half_as_long_as_1f1b)
 				ck_assert_int_eq(way.tried.jobs->first_owner[stage + 1] -
 							 way.tried.jobs->first_owner[stage],
 						 2);
-			way_fini(&way);
-			orr_pipeline_destroy(p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -181,8 +177,7 @@ START_TEST(chimera_with_long_backwards_has_the_published_bubble)
 		way_init(&way, p, "chimera", s, s);
 		ck_assert_double_eq_tol(way.tried.figures->bubble, (s - 2) / (1.5 * s + s - 2),
 					1e-12);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -204,8 +199,7 @@ START_TEST(order_of_chimera_is_the_published_one)
 	way_init(&way, p, "chimera", 4, 8);
 	way_order(&way, 0, order, sizeof(order));
 	ck_assert_str_eq(order, "0F0 0F2 3F1 3B1 3F3 3B3 0B0 0F4 0B2 0F6 3F5 3B5 3F7 3B7 0B4 0B6");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -226,8 +220,7 @@ START_TEST(gems_holds_one_stash_and_waits_for_whole_waves)
 				for (int w = 0; w < s; w++)
 					ck_assert_int_eq(way.tried.figures->worker[w].peak_stash,
 							 1);
-				way_fini(&way);
-				orr_pipeline_destroy(p);
+				way_end(&way);
 			}
 }
 END_TEST
@@ -249,8 +242,7 @@ START_TEST(hanayo_divides_the_bubble_by_twice_the_waves)
 				     w++) /* as much as 1f1b's first worker, at most */
 					ck_assert_int_le(way.tried.figures->worker[w].peak_stash,
 							 2 * waves * n);
-				way_fini(&way);
-				orr_pipeline_destroy(p);
+				way_end(&way);
 			}
 }
 END_TEST
@@ -265,8 +257,7 @@ START_TEST(hanayo_with_long_backwards_gains_from_more_in_flight)
 	ck_assert_int_eq(units(few.tried.figures->makespan_ns), 136);
 	ck_assert_int_eq(units(more.tried.figures->makespan_ns), 110);
 	way_fini(&few);
-	way_fini(&more);
-	orr_pipeline_destroy(p);
+	way_end(&more);
 }
 END_TEST
 
@@ -281,8 +272,7 @@ START_TEST(waves_fold_at_both_ends)
 		ck_assert_int_eq(
 			way.tried.jobs->compute[orr_jobs_index(way.tried.jobs, s, 0, ORR_PASS_F)],
 			workers[s]);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -315,8 +305,7 @@ START_TEST(dualpipe_v_keeps_within_the_published_bubble_and_memory)
 				       pair */
 				ck_assert_int_eq(units(way.tried.figures->makespan_ns),
 						 6 * m + n - 1);
-			way_fini(&way);
-			orr_pipeline_destroy(chain);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -335,8 +324,7 @@ START_TEST(order_of_dualpipe_v_is_the_published_one)
 	way_order(&way, 1, order, sizeof(order));
 	ck_assert_str_eq(order, "1F0 2F0 1F1 2F1 1F2 2B0 2W0 2F2 1B0 1W0 1F3 2B1 2W1 2F3 1B1 1W1 "
 				"2B2 2W2 1B2 1W2 2B3 1B3 2W3 1W3");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -67,8 +67,7 @@ START_TEST(recomputing_1f1b_takes_two_forwards_and_a_backward_per_microbatch)
 				ck_assert_int_eq(way.tried.figures->worker[w].busy_ns,
 						 m * (2 * f + b) * ORR_UNIT_NS);
 			}
-			way_fini(&way);
-			orr_pipeline_destroy(p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -83,8 +82,7 @@ START_TEST(recomputing_1f1b_on_towers_peaks_by_depth)
 	ck_assert_int_eq(way.tried.figures->makespan_ns, (16 + 5 - 1) * 3 * ORR_UNIT_NS);
 	for (int s = 0; s < 8; s++)
 		ck_assert_int_eq(way.tried.figures->worker[s].peak_stash, p->stages[s].depth);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -100,8 +98,7 @@ START_TEST(gpipe_keeps_one_whole_stash_and_inputs)
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, 16);
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash_bytes, 15 * 1000 + 32000);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -132,8 +129,7 @@ START_TEST(every_schedule_recomputes_on_request)
 			      "%s: %d%c%d lasts %lld", name, job.s, orr_pass_letter(job.d), job.b,
 			      (long long)way.tried.jobs->duration_ns[j]);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -159,8 +155,7 @@ START_TEST(a_schedule_that_asks_is_the_option_on_all_stages)
 	way_init(&y, asked, "1f1b", 3, 7);
 	assert_same_timeline(&x, &y);
 	way_fini(&x);
-	way_fini(&y);
-	orr_pipeline_destroy(plain);
+	way_end(&y);
 	orr_pipeline_destroy(asked);
 }
 END_TEST
@@ -222,7 +217,7 @@ static struct way split_way(struct orr_pipeline *p, const int *step, int n_worke
 					.compute = along,
 					.priority = one_by_one,
 					.data = step};
-	struct way way = {0};
+	struct way way = {.pipeline = p};
 	struct orr_error err = {""};
 
 	p->machine = *machine;
@@ -259,8 +254,7 @@ START_TEST(bytes_grow_when_b_starts_and_stay_until_w_ends)
 		     3);
 	ck_assert_int_eq(way.tried.figures->makespan_ns, 8 * ORR_UNIT_NS);
 	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, 1);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -275,8 +269,7 @@ START_TEST(an_input_larger_than_the_stash_stays_while_f_runs_again)
 	set_recompute(p, "all");
 	way = split_way(p, &step, 1, &machine);
 	assert_curve(way.tried.timeline, 0, (const int64_t[][3]){{0, 1, 300}, {8, 0, 0}}, 2);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -302,8 +295,7 @@ START_TEST(an_input_moves_to_b_and_a_whole_stash_to_w)
 			n++;
 		}
 	ck_assert_int_eq(n, 2);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -320,8 +312,7 @@ START_TEST(one_stage_recomputes_and_its_neighbour_does_not)
 	assert_curve(way.tried.timeline, 0, (const int64_t[][3]){{0, 1, 100}, {11, 0, 0}}, 2);
 	assert_curve(way.tried.timeline, 1, (const int64_t[][3]){{1, 1, 7}, {2, 1, 100}, {9, 0, 0}},
 		     3);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -90,8 +90,7 @@ static float *parameters_of(const char *schedule, bool alone, int delay_us, int6
 	ck_assert_int_eq(n_summed, alone ? n_learning : 0);
 	ck_assert_int_eq(orr_run_train(t.run, 20, NULL, NULL, &t.err), 0);
 	*n = orr_run_n_parameters(t.run);
-	parameters = calloc((size_t)*n, sizeof(float));
-	ck_assert_int_eq(orr_run_parameters(t.run, parameters, &t.err), 0);
+	parameters = training_parameters(&t);
 	training_fini(&t);
 	return parameters;
 }

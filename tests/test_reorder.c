@@ -8,14 +8,6 @@
 
 #define MOST 12
 
-static uint64_t random_state;
-
-static int draw(int n)
-{
-	random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-	return (int)((random_state >> 33) % (uint64_t)n);
-}
-
 /* A chain of four stages, or two towers of two and a trunk of one. */
 static struct orr_pipeline *make(int towers)
 {
@@ -34,8 +26,7 @@ static int64_t try(int towers, const int *times, int m, const char *schedule, in
 	if (bound)
 		*bound = way.tried.figures->lower_bound_ns;
 	ck_assert_int_eq(orr_timeline_check(way.tried.timeline, NULL), 0);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	return makespan;
 }
 
@@ -64,9 +55,9 @@ START_TEST(no_order_of_a_few_microbatches_is_better)
 	int times[5], m = 4 + _i % 2, towers = _i / 2 % 2;
 	int64_t found;
 
-	random_state = (uint64_t)_i;
+	suite_random = (uint64_t)_i;
 	for (int b = 0; b < m; b++)
-		times[b] = 1 + draw(9);
+		times[b] = 1 + suite_draw(9);
 	found = try(towers, times, m, "auto:effort=1,placement=straight", NULL);
 	ck_assert_int_le(
 		found, try_all(towers, times, m, 0, "auto:effort=0,placement=straight", INT64_MAX));
@@ -78,13 +69,13 @@ START_TEST(another_order_is_never_worse)
 {
 	int64_t plain = 0, found = 0;
 
-	random_state = 7;
+	suite_random = 7;
 	for (int k = 0; k < suite_drawn(12); k++) {
-		int times[MOST], m = 4 + draw(MOST - 3);
+		int times[MOST], m = 4 + suite_draw(MOST - 3);
 		int64_t bound, x, y;
 
 		for (int b = 0; b < m; b++)
-			times[b] = 1 + draw(20);
+			times[b] = 1 + suite_draw(20);
 		x = try(k % 2, times, m, "auto:effort=1,placement=straight,reorder=0", NULL);
 		y = try(k % 2, times, m, "auto:effort=1,placement=straight", &bound);
 		ck_assert_int_le(bound, y);
@@ -111,8 +102,7 @@ START_TEST(microbatches_that_are_alike_stay_where_they_are)
 
 		way_init(&way, p, schedules[i], 4, 6);
 		makespan[i] = way.tried.figures->makespan_ns;
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 	ck_assert_int_eq(makespan[0], makespan[1]);
 }
@@ -128,8 +118,7 @@ START_TEST(bytes_are_kept_within)
 	way_init(&way, p, "auto:effort=1,memory=170B", 4, 6);
 	for (int w = 0; w < 4; w++)
 		ck_assert_int_le(way.tried.figures->worker[w].peak_stash_bytes, 170);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

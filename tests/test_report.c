@@ -41,8 +41,7 @@ START_TEST(a_report_is_as_it_was_looked_at)
 	way_init(&way, p, rows[_i].schedule, rows[_i].workers, rows[_i].m);
 	golden_check(rows[_i].file, write_report(&page, &way));
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -62,8 +61,7 @@ START_TEST(columns_of_zeros_are_left_out)
 	ck_assert_ptr_nonnull(strstr(text, "makespan     9 units\n"));
 	ck_assert_ptr_nonnull(strstr(text, "\nw0 "));
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -156,8 +154,7 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 				 w < 3 ? 1024 : 0);
 	}
 	json_decref(report);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -260,8 +257,7 @@ START_TEST(stages_are_listed_with_what_is_in_them)
 		"%s", err.msg);
 	ck_assert_msg(strstr(page_text(&page), "10 B  b, c\n") != NULL, "%s", page_text(&page));
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -279,8 +275,7 @@ START_TEST(json_of_a_figure_that_does_not_exist_is_null)
 	ck_assert_msg(report != NULL, "%s", err.msg);
 	ck_assert(json_is_null(json_object_get(report, "throughput")));
 	json_decref(report);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -296,8 +291,7 @@ START_TEST(a_full_disk_is_said)
 			 ORR_E_IO);
 	ck_assert_msg(strstr(err.msg, "report: could not be written") == err.msg, "%s", err.msg);
 	fclose(full);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -268,9 +268,7 @@ START_TEST(starpus_own_order_and_policies_change_no_bit)
 		t.hooks.policy = policies[i];
 		training_start(&t);
 		ck_assert_msg(!orr_run_train(t.run, N_STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
-		parameters = calloc((size_t)orr_run_n_parameters(t.run), sizeof(*parameters));
-		ck_assert_ptr_nonnull(parameters);
-		ck_assert_int_eq(orr_run_parameters(t.run, parameters, NULL), 0);
+		parameters = training_parameters(&t);
 		assert_same(&t, policies[i], parameters, expected);
 		free(parameters);
 		training_fini(&t);

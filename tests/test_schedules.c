@@ -70,8 +70,7 @@ START_TEST(a_chain_takes_m_plus_p_less_1_forwards_and_backwards)
 	for (int w = 0; w < p; w++)
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash,
 				 chains[_i].in_flight(p, w, m));
-	way_fini(&way);
-	orr_pipeline_destroy(pipeline);
+	way_end(&way);
 }
 END_TEST
 
@@ -90,8 +89,7 @@ START_TEST(bubbles_of_gpipe_are_the_published_percentages)
 			way_init(&way, p, k ? "1f1b" : "gpipe", rows[i].p, rows[i].m);
 			ck_assert_double_eq_tol(100 * way.tried.figures->bubble, rows[i].percent,
 						rows[i].percent < 16 ? 0.05 : 0.5);
-			way_fini(&way);
-			orr_pipeline_destroy(p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -106,8 +104,7 @@ START_TEST(gpipe_holds_512_MB_where_1f1b_holds_128)
 	way_fini(&way);
 	way_init(&way, p, "1f1b", 4, 16);
 	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, 128000000);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -126,8 +123,7 @@ START_TEST(one_f_one_b_of_64_microbatches_trains_30_a_second)
 	ck_assert_double_eq_tol(seconds, 2.13, 1e-9);
 	ck_assert_double_eq_tol(100 * (1 - way.tried.figures->bubble), 90.1, 0.05);
 	ck_assert_double_eq_tol(64 / seconds, 30.0, 0.05);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -143,8 +139,7 @@ START_TEST(a_step_of_1f1b_receives_57_3_GB)
 		bytes += way.tried.figures->worker[w].recv_activation_bytes +
 			 way.tried.figures->worker[w].recv_gradient_bytes;
 	ck_assert_int_eq(bytes, INT64_C(2) * 7 * 32 * 128000000);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -158,8 +153,7 @@ START_TEST(ddp_all_reduces_245_GB_by_a_ring)
 	for (int w = 0; w < 8; w++)
 		ck_assert_int_eq(way.tried.figures->worker[w].all_reduce_bytes,
 				 INT64_C(245000000000));
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -180,8 +174,7 @@ START_TEST(strict_order_of_1f1b_is_the_published_one)
 	way_init(&way, p, "gpipe", 4, 3);
 	way_order(&way, 1, order, sizeof(order));
 	ck_assert_str_eq(order, "1F0 1F1 1F2 1B0 1B1 1B2");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -213,8 +206,7 @@ START_TEST(depth_not_length_sets_warm_up_and_memory)
 	ck_assert_int_eq(units(way.tried.figures->makespan_ns), dags[_i].makespan);
 	for (int w = 0; w < p->n_stages; w++)
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, dags[_i].peaks[w]);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -227,8 +219,7 @@ START_TEST(a_skip_connection_costs_nothing)
 	ck_assert_int_eq(units(way.tried.figures->makespan_ns), 33);
 	for (int w = 0; w < 4; w++)
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, 4 - w);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -351,8 +342,7 @@ START_TEST(table_1_of_rahimi_holds_row_by_row)
 	/* h(s,s) names lcm(G,R) different workers: the table's 1 holds for that many stages */
 	ck_assert_int_eq(largest(&way, weight_storage),
 			 sharded ? (s + lcm(g, r) - 1) / lcm(g, r) : rounds);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -365,8 +355,7 @@ START_TEST(lpp_with_memory_m_takes_s_plus_1)
 	way_init(&way, p, "lpp:memory=2", 32, 8);
 	ck_assert_int_eq(way.tried.figures->makespan_ns, (8 + 1) * 2 * ORR_UNIT_NS);
 	ck_assert_int_eq(largest(&way, storage), 2);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -410,8 +399,7 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 			machine.latency_ns = ORR_UNIT_NS / 3;
 			machine.bandwidth_bytes_per_s = 7;
 			if (way_try_on(&way, p, name, &machine, m))
-				way_fini(&way);
-			orr_pipeline_destroy(p);
+				way_end(&way);
 		}
 	ck_assert_msg(n_served > 0, "%s serves %d of these", name, n_served);
 }

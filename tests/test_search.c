@@ -70,8 +70,7 @@ static void compare_named(int which, int cost, int P, int m, struct tally *tally
 	ck_assert_msg(peak_of(ours.tried.figures) <= peak_of(theirs.tried.figures), "%s: holds %d",
 		      schedule, peak_of(ours.tried.figures));
 	way_fini(&theirs);
-	way_fini(&ours);
-	orr_pipeline_destroy(p);
+	way_end(&ours);
 	tally->n_room += bound_ns < their_ns;
 	tally->n_shorter += our_ns < their_ns;
 	tally->n_best += our_ns == bound_ns;
@@ -114,20 +113,11 @@ START_TEST(auto_reaches_the_published_zero_bubble_makespans)
 	way_init(&way, p, schedule, published[_i].P, published[_i].m);
 	ck_assert_int_le(way.tried.figures->makespan_ns, published[_i].makespan * ORR_UNIT_NS);
 	ck_assert_int_eq(way.tried.figures->lower_bound_ns, published[_i].makespan * ORR_UNIT_NS);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
 /* ---- against all orders ---- */
-
-static uint64_t random_state;
-
-static int draw(int range)
-{
-	random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (int)((random_state >> 33) % (uint64_t)range);
-}
 
 /* Every order, by the starts of its jobs: microbatches in any turn. */
 #define MOST_JOBS 24
@@ -242,11 +232,11 @@ static struct orr_pipeline *make_small(int which)
 		make_pipeline(small[which].n_stages, small[which].edges, 1, 1, 1, 1, 0, 0);
 
 	p->has_weight = true;
-	p->machine.latency_ns = draw(3) ? 0 : 1 + draw(3);
+	p->machine.latency_ns = suite_draw(3) ? 0 : 1 + suite_draw(3);
 	for (int s = 0; s < p->n_stages; s++) {
-		p->stages[s].forward_ns = 1 + draw(6);
-		p->stages[s].backward_ns = 1 + draw(6);
-		p->stages[s].weight_ns = 1 + draw(6);
+		p->stages[s].forward_ns = 1 + suite_draw(6);
+		p->stages[s].backward_ns = 1 + suite_draw(6);
+		p->stages[s].weight_ns = 1 + suite_draw(6);
 	}
 	ck_assert(!orr_pipeline_set_step(p, small[which].n_workers, small[which].n_microbatches,
 					 NULL));
@@ -257,7 +247,7 @@ START_TEST(the_best_order_of_small_steps_is_found_and_no_bound_is_above_it)
 {
 	int n_reached = 0;
 
-	random_state = 7;
+	suite_random = 7;
 	for (int round = 0; round < suite_drawn(24); round++) {
 		struct orr_pipeline *p = make_small(_i);
 		struct orr_search_options options = {
@@ -305,8 +295,7 @@ START_TEST(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time)
 	ck_assert_int_eq(whole.tried.figures->makespan_ns, 11 * 13);
 	ck_assert_int_gt(result.makespan_ns, 11 * 13);
 	ck_assert_int_le(result.bound_ns, 11 * 13);
-	way_fini(&whole);
-	orr_pipeline_destroy(p);
+	way_end(&whole);
 }
 END_TEST
 
@@ -317,31 +306,31 @@ static const char *const shapes[] = {"0>1 1>2 2>3 3>4 4>5", "0>2 1>2 2>3 3>4 4>5
 
 START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 {
-	random_state = 11;
+	suite_random = 11;
 	for (int round = 0; round < suite_drawn(40); round++) {
 		struct orr_pipeline *p = make_pipeline(6, shapes[round % 3], 1, 1, 1, 8, 4, 4);
-		struct orr_machine machine = orr_machine_default(1 + draw(6));
-		struct orr_search_options options = {.stashes = 6 + draw(6),
+		struct orr_machine machine = orr_machine_default(1 + suite_draw(6));
+		struct orr_search_options options = {.stashes = 6 + suite_draw(6),
 						     .effort = 1,
 						     .related = 1,
 						     .reorder = true,
 						     .schedules = orr_schedules,
-						     .seed = 1 + draw(9)};
+						     .seed = 1 + suite_draw(9)};
 		struct orr_search_result result;
 		struct way way;
 		char schedule[96];
-		int worker[6], m = 1 + draw(6);
+		int worker[6], m = 1 + suite_draw(6);
 		int64_t n[6 * 6 * 3];
 
 		p->has_weight = true;
-		machine.latency_ns = draw(2) ? draw(4) : 0;
-		machine.bandwidth_bytes_per_s = draw(2) ? 1e9 * (1 + draw(4)) : 0;
+		machine.latency_ns = suite_draw(2) ? suite_draw(4) : 0;
+		machine.bandwidth_bytes_per_s = suite_draw(2) ? 1e9 * (1 + suite_draw(4)) : 0;
 		for (int s = 0; s < 6; s++) {
-			p->stages[s].forward_ns = 1 + draw(6);
-			p->stages[s].backward_ns = 1 + draw(6);
-			p->stages[s].weight_ns = draw(6);
-			p->stages[s].update_ns = draw(2) ? draw(5) : 0;
-			p->stages[s].recompute = !draw(4);
+			p->stages[s].forward_ns = 1 + suite_draw(6);
+			p->stages[s].backward_ns = 1 + suite_draw(6);
+			p->stages[s].weight_ns = suite_draw(6);
+			p->stages[s].update_ns = suite_draw(2) ? suite_draw(5) : 0;
+			p->stages[s].recompute = !suite_draw(4);
 		}
 		snprintf(schedule, sizeof(schedule), "auto:memory=%d,effort=1,seed=%d",
 			 (int)options.stashes, (int)options.seed);
@@ -357,8 +346,7 @@ START_TEST(the_simulator_needs_the_time_that_the_search_promises)
 			ck_assert(way.tried.jobs->priority[j] == n[j] &&
 				  way.tried.jobs->compute[j] ==
 					  worker[orr_jobs_at(way.tried.jobs, j).s]);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -439,8 +427,7 @@ START_TEST(memory_in_bytes_is_kept)
 			ck_assert_int_le(way.tried.figures->worker[w].peak_stash_bytes,
 					 i ? 100 : 70);
 		ck_assert_int_gt(way.tried.figures->worker[3].peak_stash_bytes, 33 + 17);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -494,8 +481,7 @@ START_TEST(many_stages_on_a_worker_overlap)
 			 101 * way.tried.figures->lower_bound_ns);
 	for (int w = 0; w < 4; w++)
 		ck_assert_int_le(way.tried.figures->worker[w].peak_stash, 20);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -16,14 +16,6 @@
 #define ROUNDS suite_drawn(ALL)
 #define MOST_NODES 3000000
 
-static uint64_t random_state;
-
-static int draw(int range)
-{
-	random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (int)((random_state >> 33) % (uint64_t)range);
-}
-
 static const struct {
 	const char *what;
 	bool bytes, given, span;
@@ -39,29 +31,31 @@ static const struct {
 
 static struct orr_pipeline *make_step(int which)
 {
-	int n_stages = 2 + draw(3), m = n_stages > 3 ? 2 : n_stages > 2 ? 2 : 3 + draw(2);
-	int n_workers = 2 + draw(n_stages - 1);
+	int n_stages = 2 + suite_draw(3), m = n_stages > 3   ? 2
+					      : n_stages > 2 ? 2
+							     : 3 + suite_draw(2);
+	int n_workers = 2 + suite_draw(n_stages - 1);
 	char edges[64] = "";
 	struct orr_pipeline *p;
 
 	for (int s = 1; s < n_stages; s++) {
-		int from = draw(3) ? s - 1 : draw(s);
+		int from = suite_draw(3) ? s - 1 : suite_draw(s);
 
 		for (int t = 0; t < s; t++)
-			if (t == from || !draw(4))
+			if (t == from || !suite_draw(4))
 				snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges),
 					 " %d>%d", t, s);
 	}
 	p = make_pipeline(n_stages, edges, 1, 1, 1, 1, 0, 0);
 	p->has_weight = true;
-	p->machine.latency_ns = draw(2) ? draw(4) : 0;
+	p->machine.latency_ns = suite_draw(2) ? suite_draw(4) : 0;
 	for (int s = 0; s < n_stages; s++) {
-		p->stages[s].forward_ns = 2 + draw(12);
-		p->stages[s].backward_ns = 2 + draw(12);
-		p->stages[s].weight_ns = 1 + draw(12);
-		p->stages[s].stash_bytes = sets[which].bytes ? 4 + draw(16) : 1;
-		p->stages[s].parameter_bytes = sets[which].bytes ? 1 + draw(8) : 0;
-		p->stages[s].update_ns = sets[which].bytes ? draw(6) : 0;
+		p->stages[s].forward_ns = 2 + suite_draw(12);
+		p->stages[s].backward_ns = 2 + suite_draw(12);
+		p->stages[s].weight_ns = 1 + suite_draw(12);
+		p->stages[s].stash_bytes = sets[which].bytes ? 4 + suite_draw(16) : 1;
+		p->stages[s].parameter_bytes = sets[which].bytes ? 1 + suite_draw(8) : 0;
+		p->stages[s].update_ns = sets[which].bytes ? suite_draw(6) : 0;
 	}
 	ck_assert(!orr_pipeline_set_step(p, n_workers, m, NULL));
 	return p;
@@ -73,14 +67,15 @@ static void limit(struct orr_search_options *options, const struct orr_pipeline 
 	int64_t stashes = 0, parameters = 0;
 
 	if (!sets[which].bytes) {
-		options->stashes = (p->n_stages - 1) / p->n_workers + 1 + draw(2);
+		options->stashes = (p->n_stages - 1) / p->n_workers + 1 + suite_draw(2);
 		return;
 	}
 	for (int s = 0; s < p->n_stages; s++) {
 		stashes += p->stages[s].stash_bytes;
 		parameters += 4 * p->stages[s].parameter_bytes; /* AdamW's, with gradients */
 	}
-	options->memory_bytes = (parameters + stashes) * (8 + draw(8)) / (8 * p->n_workers) + 8;
+	options->memory_bytes =
+		(parameters + stashes) * (8 + suite_draw(8)) / (8 * p->n_workers) + 8;
 }
 
 static void set_limits(struct exact_order *x, const struct orr_search_options *options)
@@ -146,18 +141,19 @@ static const struct {
  * workers have several stages. */
 static struct orr_pipeline *make_alike(int *worker, bool meets)
 {
-	int n_stages = meets ? 2 + draw(2) : 3 + draw(2), n_workers = meets ? n_stages : 2;
-	int m = (meets ? EXACT_JOBS : 42) / ORR_N_PASSES / n_stages - draw(2);
-	int forward = 1 + draw(12), backward = 1 + draw(draw(3) ? 12 : 2),
-	    weight = draw(forward + 3);
-	int spread = 1 + draw(2);
+	int n_stages = meets ? 2 + suite_draw(2) : 3 + suite_draw(2),
+	    n_workers = meets ? n_stages : 2;
+	int m = (meets ? EXACT_JOBS : 42) / ORR_N_PASSES / n_stages - suite_draw(2);
+	int forward = 1 + suite_draw(12), backward = 1 + suite_draw(suite_draw(3) ? 12 : 2),
+	    weight = suite_draw(forward + 3);
+	int spread = 1 + suite_draw(2);
 	struct orr_pipeline *p = make_chain(n_stages, 1, 1);
 
 	p->has_weight = true;
-	p->machine.latency_ns = draw(2) ? draw(3) : 0;
+	p->machine.latency_ns = suite_draw(2) ? suite_draw(3) : 0;
 	for (int s = 0; s < n_stages; s++) {
-		p->stages[s].forward_ns = forward + draw(spread);
-		p->stages[s].backward_ns = backward + draw(spread);
+		p->stages[s].forward_ns = forward + suite_draw(spread);
+		p->stages[s].backward_ns = backward + suite_draw(spread);
 		p->stages[s].weight_ns = meets && s ? 0 : weight;
 		worker[s] = s % n_workers;
 	}
@@ -171,9 +167,9 @@ static struct orr_pipeline *make_joined(int *worker)
 	struct orr_pipeline *p = make_step(1);
 
 	for (int s = 0; s < p->n_stages; s++)
-		worker[s] = draw(2);
-	ck_assert(!orr_pipeline_set_step(p, 2, EXACT_JOBS / ORR_N_PASSES / p->n_stages - draw(2),
-					 NULL));
+		worker[s] = suite_draw(2);
+	ck_assert(!orr_pipeline_set_step(
+		p, 2, EXACT_JOBS / ORR_N_PASSES / p->n_stages - suite_draw(2), NULL));
 	return p;
 }
 
@@ -184,7 +180,7 @@ static void look_below(struct tally *tally, const struct orr_pipeline *p, const 
 	bool meets = by == MEET;
 	struct exact_order x = {
 		.p = p, .worker = worker, .most_nodes = MOST_NODES / 20, .seeks_span = meets};
-	int64_t stashes = by == ROOM ? p->n_stages - 1 + draw(2) : 2 + draw(2), best;
+	int64_t stashes = by == ROOM ? p->n_stages - 1 + suite_draw(2) : 2 + suite_draw(2), best;
 	struct orr_bounds bounds;
 	struct orr_timed *timed;
 
@@ -214,7 +210,7 @@ START_TEST(no_order_is_below_a_bound_that_decides)
 	struct tally tally = {0};
 	int n_drawn = 0;
 
-	random_state = 71 + (uint64_t)_i;
+	suite_random = 71 + (uint64_t)_i;
 	for (; tally.n < ROUNDS; n_drawn++) {
 		int worker[EXACT_STAGES];
 		enum decides by = deciding[_i].by;
@@ -235,7 +231,7 @@ START_TEST(the_shortest_order_is_found_as_a_rule_and_no_bound_is_above_it)
 {
 	struct tally tally = {0};
 
-	random_state = 17 + (uint64_t)_i;
+	suite_random = 17 + (uint64_t)_i;
 	for (int round = 0; tally.n < ROUNDS; round++) {
 		struct orr_pipeline *p = make_step(_i);
 		int given[EXACT_STAGES], worker[EXACT_STAGES];
@@ -250,7 +246,7 @@ START_TEST(the_shortest_order_is_found_as_a_rule_and_no_bound_is_above_it)
 		struct orr_search_result found;
 
 		for (int s = 0; s < p->n_stages; s++)
-			given[s] = draw(p->n_workers);
+			given[s] = suite_draw(p->n_workers);
 		limit(&options, p, _i);
 		ck_assert_int_lt(round, 4 * ROUNDS);
 		if (!orr_search(worker, n, &found, p, &options, NULL))

@@ -13,14 +13,6 @@
 #include "order/timed.h"
 #include "suite.h"
 
-static uint64_t random_state;
-
-static int draw(int range)
-{
-	random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (int)((random_state >> 33) % (uint64_t)range);
-}
-
 /* Stages that may have several sources and several sinks. */
 static struct orr_pipeline *make_random(int n_stages)
 {
@@ -29,15 +21,15 @@ static struct orr_pipeline *make_random(int n_stages)
 
 	for (int s = 1; s < n_stages; s++)
 		for (int from = 0; from < s; from++)
-			if (!draw(3))
+			if (!suite_draw(3))
 				snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges),
 					 " %d>%d", from, s);
 	p = make_pipeline(n_stages, edges, 0, 0, 0, 1, 0, 8);
 	p->has_weight = true;
 	for (int s = 0; s < n_stages; s++) {
-		p->stages[s].forward_ns = 1 + draw(9);
-		p->stages[s].backward_ns = 1 + draw(9);
-		p->stages[s].weight_ns = 1 + draw(9);
+		p->stages[s].forward_ns = 1 + suite_draw(9);
+		p->stages[s].backward_ns = 1 + suite_draw(9);
+		p->stages[s].weight_ns = 1 + suite_draw(9);
 	}
 	return p;
 }
@@ -79,7 +71,7 @@ static void draw_order(int64_t *n, const struct orr_pipeline *p)
 	int64_t from[16] = {0};
 
 	for (int b = 1; b < p->n_microbatches; b++)
-		from[b] = from[b - 1] + draw(3 * p->n_stages);
+		from[b] = from[b - 1] + suite_draw(3 * p->n_stages);
 	for (int j = 0; j < p->n_stages * p->n_microbatches * ORR_N_PASSES; j++) {
 		int d = j % ORR_N_PASSES, s = j / ORR_N_PASSES % p->n_stages,
 		    b = j / ORR_N_PASSES / p->n_stages;
@@ -94,19 +86,19 @@ START_TEST(
 {
 	int n_waited = 0, n_on_links = 0;
 
-	random_state = 3;
+	suite_random = 3;
 	for (int round = 0; round < suite_drawn(300); round++) {
-		struct orr_pipeline *p = make_random(2 + draw(6));
-		int worker[8], n_workers = 1 + draw(4);
+		struct orr_pipeline *p = make_random(2 + suite_draw(6));
+		int worker[8], n_workers = 1 + suite_draw(4);
 		struct orr_timed *timed = NULL;
 		int64_t n[8 * 8 * ORR_N_PASSES], exact;
 		bool waited = false;
 
-		p->machine.latency_ns = draw(3);
-		p->machine.bandwidth_bytes_per_s = draw(4) ? 1e9 * (1 + draw(8)) : 0;
-		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 1 + draw(8), NULL), 0);
+		p->machine.latency_ns = suite_draw(3);
+		p->machine.bandwidth_bytes_per_s = suite_draw(4) ? 1e9 * (1 + suite_draw(8)) : 0;
+		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 1 + suite_draw(8), NULL), 0);
 		for (int s = 0; s < p->n_stages; s++)
-			worker[s] = draw(n_workers);
+			worker[s] = suite_draw(n_workers);
 		ck_assert_int_eq(orr_timed_create(&timed, p, worker, 1, ORR_N_PASSES, true, NULL),
 				 0);
 		draw_order(n, p);
@@ -173,10 +165,10 @@ START_TEST(the_order_that_holds_least_is_found)
 {
 	int n_less = 0;
 
-	random_state = 5;
+	suite_random = 5;
 	for (int round = 0; round < suite_drawn(200); round++) {
-		struct orr_pipeline *p = make_random(2 + draw(5));
-		int worker[8], n_workers = 1 + draw(3), all[8] = {0}, most = 0;
+		struct orr_pipeline *p = make_random(2 + suite_draw(5));
+		int worker[8], n_workers = 1 + suite_draw(3), all[8] = {0}, most = 0;
 		struct exhaustion x = {.p = p, .worker = worker, .best = 100};
 		struct orr_smallest found;
 		struct orr_timed *timed = NULL;
@@ -184,7 +176,7 @@ START_TEST(the_order_that_holds_least_is_found)
 
 		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 2, NULL), 0);
 		for (int s = 0; s < p->n_stages; s++) {
-			worker[s] = draw(n_workers);
+			worker[s] = suite_draw(n_workers);
 			all[worker[s]]++;
 			most = all[worker[s]] > most ? all[worker[s]] : most;
 		}
@@ -296,7 +288,7 @@ static bool compare_swept(int which, int value, int n_workers, int m)
 
 	p->has_weight = true;
 	for (int s = 0; s < p->n_stages; s++) {
-		const int64_t *cost = costs[draw(3)];
+		const int64_t *cost = costs[suite_draw(3)];
 
 		p->stages[s].forward_ns = cost[0] * ORR_UNIT_NS;
 		p->stages[s].backward_ns = cost[1] * ORR_UNIT_NS;
@@ -324,7 +316,7 @@ START_TEST(auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_
 {
 	int n = 0;
 
-	random_state = 1;
+	suite_random = 1;
 	for (int i = 0; i < suite_drawn(N_OF(steps)); i++)
 		for (int value = swept[_i].low; value <= swept[_i].high;
 		     value += swept[_i].high > 20 ? 7 : 1)
@@ -350,8 +342,7 @@ START_TEST(the_span_of_an_order_for_even_passes_is_reached_where_they_are_not)
 	way_init(&way, p, "auto:memory=16,objective=span,effort=0", 8, 16);
 	ck_assert_int_le(way.tried.figures->span_ns, 119852);
 	ck_assert_int_eq(way.tried.jobs->span_bound_ns, 16 * 2 * (1296 + 1322 + 976));
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -430,8 +421,7 @@ START_TEST(what_like_steps_take_is_where_a_search_starts)
 	       (double)way.tried.figures->makespan_ns * 1e-9);
 	ck_assert_int_le(peak_of(way.tried.figures), chains[_i].stashes);
 	ck_assert_int_le(way.tried.figures->makespan_ns, chains[_i].most_ms * 1000000);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -462,14 +452,14 @@ START_TEST(more_effort_never_finds_a_longer_order)
 	static const int64_t efforts[] = {0, 1, 3};
 	int n_open = 0, n_better = 0;
 
-	random_state = (uint64_t)_i + 7;
+	suite_random = (uint64_t)_i + 7;
 	for (int round = 0; n_open < suite_drawn(10); round++) {
-		struct orr_pipeline *p = make_random(4 + draw(4));
-		int n_workers = 2 + draw(3), stashes = 2 + draw(3);
+		struct orr_pipeline *p = make_random(4 + suite_draw(4));
+		int n_workers = 2 + suite_draw(3), stashes = 2 + suite_draw(3);
 		int64_t bound_ns = 0, other_ns, before = INT64_MAX, first;
 
 		ck_assert_int_lt(round, 200);
-		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 6 + draw(18), NULL), 0);
+		ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 6 + suite_draw(18), NULL), 0);
 		first = makespan_with(p, stashes, 0, 0, &bound_ns);
 		for (int i = 0; i < N_OF(efforts) && first > bound_ns; i++) {
 			int64_t now = makespan_with(p, stashes, efforts[i], 0, &bound_ns);

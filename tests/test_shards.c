@@ -42,8 +42,7 @@ static int64_t makespan(int update, bool shard, int latency, int64_t *updated)
 	*updated = units(way.tried.timeline->updates[0].end_ns);
 	for (int w = 0; w < 4; w++) /* either way */
 		ck_assert_int_eq(way.tried.figures->worker[w].all_reduce_bytes, 6000);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 	return units(ns);
 }
 
@@ -97,8 +96,7 @@ START_TEST(rings_are_on_their_way_while_earlier_stages_go_back)
 	ck_assert_int_eq(n, 4);
 	/* an update of a part waits for the pass that runs, so that one way round is left over */
 	ck_assert_int_eq(units(orr_timeline_makespan(t)), 2 * 4 * 3 + 2 + _i);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -143,8 +141,7 @@ START_TEST(a_pass_waits_for_all_parts_of_its_version)
 			ck_assert_int_ge(t->start_ns[j], gathered(t, job.s, version));
 	}
 	ck_assert_int_gt(n, 8);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -171,8 +168,7 @@ START_TEST(under_every_schedule)
 		makespans[shard] = way.tried.figures->makespan_ns;
 		ck_assert_int_ge(makespans[shard], way.tried.figures->lower_bound_ns);
 		replicas = way.tried.jobs->first_owner[8] > 8;
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 	if (!replicas)
 		ck_assert_int_eq(makespans[0], makespans[1]);

@@ -23,8 +23,6 @@
 
 #define N_STEPS suite_drawn(2000)
 
-static uint64_t random_state;
-
 /* Where a schedule has the jobs of a step, whose stages may be elsewhere. */
 struct given {
 	struct oracle_step *step;
@@ -33,18 +31,11 @@ struct given {
 	struct orr_machine machine;
 };
 
-/* In [0, n). */
-static int64_t draw(int64_t n)
-{
-	random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-	return (int64_t)((random_state >> 33) % (uint64_t)n);
-}
-
 /* Microbatches as the first, and half of the time with costs of their own here and there. */
 static void draw_microbatches(struct oracle_step *t)
 {
 
-	t->differ = draw(2);
+	t->differ = suite_draw(2);
 	for (int b = 1; b < t->n_microbatches; b++) {
 		memcpy(t->length[b], t->length[0], sizeof(t->length[0]));
 		memcpy(t->stash[b], t->stash[0], sizeof(t->stash[0]));
@@ -52,14 +43,14 @@ static void draw_microbatches(struct oracle_step *t)
 		memcpy(t->gradient_bytes[b], t->gradient_bytes[0], sizeof(t->gradient_bytes[0]));
 		for (int s = 0; s < t->n_stages && t->differ; s++) {
 			for (int d = 0; d < ORACLE_PASSES; d++)
-				if (draw(3))
-					t->length[b][s][d] = 1 + draw(1000000);
-			if (draw(2))
-				t->stash[b][s] = draw(1000000);
+				if (suite_draw(3))
+					t->length[b][s][d] = 1 + suite_draw(1000000);
+			if (suite_draw(2))
+				t->stash[b][s] = suite_draw(1000000);
 			for (int o = 0; o < s; o++)
-				if (t->edge[o][s] && draw(2)) {
-					t->bytes[b][o][s] = draw(500000);
-					t->gradient_bytes[b][o][s] = draw(500000);
+				if (t->edge[o][s] && suite_draw(2)) {
+					t->bytes[b][o][s] = suite_draw(500000);
+					t->gradient_bytes[b][o][s] = suite_draw(500000);
 				}
 		}
 	}
@@ -70,10 +61,10 @@ static void draw_microbatches(struct oracle_step *t)
 static void draw_output(struct oracle_step *t, int o)
 {
 	int u = t->n_outputs, n = 0;
-	bool all = draw(2);
+	bool all = suite_draw(2);
 
 	for (int s = 0; s < t->n_stages; s++)
-		n += t->reads[u][s] = t->edge[o][s] && draw(3);
+		n += t->reads[u][s] = t->edge[o][s] && suite_draw(3);
 	if (n < 2) {
 		memset(t->reads[u], 0, sizeof(t->reads[u]));
 		return;
@@ -91,8 +82,8 @@ static void draw_output(struct oracle_step *t, int o)
 				most = t->bytes[b][o][s] - taken[s];
 		}
 		t->output[b][u] = b && !t->differ ? t->output[0][u]
-				  : draw(4)       ? most
-						  : draw(most + 1);
+				  : suite_draw(4)       ? most
+						  : suite_draw(most + 1);
 		for (int s = 0; s < t->n_stages && all; s++)
 			if (t->reads[u][s])
 				t->bytes[b][o][s] = taken[s] + t->output[b][u];
@@ -104,31 +95,31 @@ static void draw_outputs(struct oracle_step *t)
 	t->n_outputs = 0;
 	memset(t->reads, 0, sizeof(t->reads));
 	for (int o = 0; o < t->n_stages; o++)
-		for (int i = (int)draw(3); i > 0 && t->n_outputs < ORACLE_OUTPUTS; i--)
+		for (int i = suite_draw(3); i > 0 && t->n_outputs < ORACLE_OUTPUTS; i--)
 			draw_output(t, o);
 }
 
 static void draw_pipeline(struct oracle_step *t)
 {
-	bool updates = draw(3) > 0, parameters = draw(4) > 0;
+	bool updates = suite_draw(3) > 0, parameters = suite_draw(4) > 0;
 
-	t->n_stages = 1 + (int)draw(ORACLE_STAGES);
-	t->n_workers = 1 + (int)draw(ORACLE_WORKERS);
-	t->n_microbatches = 1 + (int)draw(ORACLE_MICROBATCHES);
-	t->n_passes = 2 + (int)draw(2);
-	t->greedy = draw(2);
+	t->n_stages = 1 + suite_draw(ORACLE_STAGES);
+	t->n_workers = 1 + suite_draw(ORACLE_WORKERS);
+	t->n_microbatches = 1 + suite_draw(ORACLE_MICROBATCHES);
+	t->n_passes = 2 + suite_draw(2);
+	t->greedy = suite_draw(2);
 	for (int s = 0; s < t->n_stages; s++) {
 		for (int d = 0; d < ORACLE_PASSES; d++)
-			t->length[0][s][d] = 1 + draw(1000000);
-		t->update[s] = updates ? draw(300000) : 0;
+			t->length[0][s][d] = 1 + suite_draw(1000000);
+		t->update[s] = updates ? suite_draw(300000) : 0;
 		/* every ring has whole parts */
-		t->parameters[s] = parameters && draw(5) ? 60 * draw(20000) : 0;
-		t->stash[0][s] = draw(1000000);
+		t->parameters[s] = parameters && suite_draw(5) ? 60 * suite_draw(20000) : 0;
+		t->stash[0][s] = suite_draw(1000000);
 		for (int o = 0; o < s; o++) {
-			t->edge[o][s] = o == s - 1 ? draw(5) > 0 : draw(4) == 0;
-			t->bytes[0][o][s] = t->edge[o][s] ? draw(500000) : 0;
-			t->gradient_bytes[0][o][s] = t->bytes[0][o][s] && !draw(3)
-							     ? 1 + draw(500000)
+			t->edge[o][s] = o == s - 1 ? suite_draw(5) > 0 : suite_draw(4) == 0;
+			t->bytes[0][o][s] = t->edge[o][s] ? suite_draw(500000) : 0;
+			t->gradient_bytes[0][o][s] = t->bytes[0][o][s] && !suite_draw(3)
+							     ? 1 + suite_draw(500000)
 							     : t->bytes[0][o][s];
 		}
 	}
@@ -173,13 +164,13 @@ static double rate(int64_t ns_per_byte)
 /* Workers that are alike, with links by level. */
 static void draw_levels(struct oracle_step *t, struct orr_machine *machine)
 {
-	int64_t latency[2] = {draw(2) ? draw(100000) : 0}, ns_per_byte[2];
-	int group = 1 + (int)draw(t->n_workers);
+	int64_t latency[2] = {suite_draw(2) ? suite_draw(100000) : 0}, ns_per_byte[2];
+	int group = 1 + suite_draw(t->n_workers);
 
 	t->n_workers = t->n_workers / group * group;
-	ns_per_byte[0] = draw(3);
-	ns_per_byte[1] = ns_per_byte[0] * (1 + draw(2));
-	latency[1] = ns_per_byte[0] ? latency[0] * (1 + draw(2)) : latency[0];
+	ns_per_byte[0] = suite_draw(3);
+	ns_per_byte[1] = ns_per_byte[0] * (1 + suite_draw(2));
+	latency[1] = ns_per_byte[0] ? latency[0] * (1 + suite_draw(2)) : latency[0];
 	for (int v = 0; v < t->n_workers; v++) {
 		t->speed[v][0] = t->speed[v][1] = 1;
 		for (int w = 0; w < t->n_workers; w++) {
@@ -209,11 +200,11 @@ static struct orr_cluster drawn;
 
 static void draw_workers(struct oracle_step *t)
 {
-	bool speeds = draw(4) > 0;
+	bool speeds = suite_draw(4) > 0;
 
 	for (int v = 0; v < t->n_workers; v++) {
-		t->speed[v][0] = speeds ? 1 + (int)draw(4) : 1;
-		t->speed[v][1] = speeds ? 1 + (int)draw(3) : 1;
+		t->speed[v][0] = speeds ? 1 + suite_draw(4) : 1;
+		t->speed[v][1] = speeds ? 1 + suite_draw(3) : 1;
 		drawn_workers[v] = (struct orr_cluster_worker){.speed = (double)t->speed[v][0] /
 									t->speed[v][1]};
 	}
@@ -222,8 +213,8 @@ static void draw_workers(struct oracle_step *t)
 				     .workers = drawn_workers,
 				     .groups = drawn_groups,
 				     .pairs = drawn_pairs};
-	drawn.shared = t->fair = draw(3) == 0;
-	drawn.in_order = t->in_order = !t->fair && draw(2);
+	drawn.shared = t->fair = suite_draw(3) == 0;
+	drawn.in_order = t->in_order = !t->fair && suite_draw(2);
 }
 
 /* The ports of v and w, which are as fast as the fastest link of each. */
@@ -243,15 +234,15 @@ static void pass_ports(struct oracle_step *t, int v, int w)
 /* Workers that differ, with links by pair, or ports. */
 static void draw_cluster(struct oracle_step *t, struct orr_machine *machine)
 {
-	bool latencies = draw(3) > 0, rates = draw(4) > 0, ports = draw(2);
+	bool latencies = suite_draw(3) > 0, rates = suite_draw(4) > 0, ports = suite_draw(2);
 
 	draw_workers(t);
-	drawn.half_duplex = !ports && draw(2);
+	drawn.half_duplex = !ports && suite_draw(2);
 	drawn_groups[0] = (struct orr_cluster_group){.parent = -1, .ports = ports};
 	for (int v = 0; v < t->n_workers; v++)
 		for (int w = v + 1; w < t->n_workers; w++) {
-			int64_t latency = latencies ? draw(3) * draw(50000) : 0,
-				each = rates ? draw(4) : 0;
+			int64_t latency = latencies ? suite_draw(3) * suite_draw(50000) : 0,
+				each = rates ? suite_draw(4) : 0;
 
 			t->latency[v][w] = t->latency[w][v] = latency;
 			t->ns_per_byte[v][w] = t->ns_per_byte[w][v] = each;
@@ -280,31 +271,31 @@ static bool is_in(int w, int group)
 /* Groups one after the other, in groups; some have uplinks. Workers are in their order. */
 static void draw_groups(struct oracle_step *t, int64_t *ns_per_byte, int64_t *uplink)
 {
-	bool latencies = draw(2);
+	bool latencies = suite_draw(2);
 
 	for (int g = 0; g < MOST_GROUPS; g++) {
 		struct orr_cluster_group *group = &drawn_groups[g];
 
-		ns_per_byte[g] = draw(4);
-		uplink[g] = draw(4);
+		ns_per_byte[g] = suite_draw(4);
+		uplink[g] = suite_draw(4);
 		*group = (struct orr_cluster_group){
-			.parent = -1, .link = {latencies ? draw(50000) : 0, rate(ns_per_byte[g])}};
-		if (g && draw(4)) {
-			group->lanes = 1 + (int)draw(3);
+			.parent = -1, .link = {latencies ? suite_draw(50000) : 0, rate(ns_per_byte[g])}};
+		if (g && suite_draw(4)) {
+			group->lanes = 1 + suite_draw(3);
 			group->uplink_bytes_per_s = rate(uplink[g] += !uplink[g]);
-			group->rails = draw(3) == 0;
+			group->rails = suite_draw(3) == 0;
 		}
-		if (!drawn.half_duplex && draw(3) == 0)
+		if (!drawn.half_duplex && suite_draw(3) == 0)
 			group->ports = 1 + g;
 	}
 	for (int w = 0, at = 0; w < t->n_workers; w++) {
-		while (at && draw(2)) /* out of some */
+		while (at && suite_draw(2)) /* out of some */
 			at = drawn_groups[at].parent;
-		while (drawn.n_groups < MOST_GROUPS && draw(2)) { /* and into others */
+		while (drawn.n_groups < MOST_GROUPS && suite_draw(2)) { /* and into others */
 			int g = drawn.n_groups++;
 
 			drawn_groups[g].parent = at;
-			if (!drawn_groups[g].ports && !drawn.half_duplex && draw(2))
+			if (!drawn_groups[g].ports && !drawn.half_duplex && suite_draw(2))
 				drawn_groups[g].ports = drawn_groups[at].ports;
 			at = g;
 		}
@@ -346,7 +337,7 @@ static void draw_tree(struct oracle_step *t, struct orr_machine *machine)
 	int64_t ns_per_byte[MOST_GROUPS], uplink[MOST_GROUPS];
 
 	draw_workers(t);
-	drawn.half_duplex = draw(2);
+	drawn.half_duplex = suite_draw(2);
 	draw_groups(t, ns_per_byte, uplink);
 	for (int v = 0; v < t->n_workers; v++)
 		for (int w = 0; w < t->n_workers; w++) {
@@ -370,7 +361,7 @@ static void draw_tree(struct oracle_step *t, struct orr_machine *machine)
 
 static void draw_machine(struct oracle_step *t, struct orr_machine *machine)
 {
-	int kind = (int)draw(3);
+	int kind = suite_draw(3);
 
 	if (kind == 0)
 		draw_levels(t, machine);
@@ -384,13 +375,13 @@ static void draw_machine(struct oracle_step *t, struct orr_machine *machine)
  */
 static void draw_frozen(struct oracle_step *t)
 {
-	bool frozen = draw(2), detached = draw(3) == 0;
+	bool frozen = suite_draw(2), detached = suite_draw(3) == 0;
 
 	for (int s = 0; s < t->n_stages; s++) {
-		t->frozen[s] = frozen && draw(2);
-		t->loss[s] = detached && draw(3) == 0;
+		t->frozen[s] = frozen && suite_draw(2);
+		t->loss[s] = detached && suite_draw(3) == 0;
 		for (int o = 0; o < s; o++)
-			t->detached[o][s] = t->edge[o][s] && detached && draw(3) == 0;
+			t->detached[o][s] = t->edge[o][s] && detached && suite_draw(3) == 0;
 	}
 	for (int s = 0; s < t->n_stages; s++)
 		t->frozen[s] = t->frozen[s] || !oracle_reaches(t, s);
@@ -402,14 +393,14 @@ static void draw_sets(struct oracle_step *t)
 	int64_t left[ORACLE_STAGES];
 
 	memcpy(left, t->parameters, sizeof(left));
-	for (int tries = (int)draw(2 * ORACLE_SETS); tries > 0 && t->n_sets < ORACLE_SETS;
+	for (int tries = suite_draw(2 * ORACLE_SETS); tries > 0 && t->n_sets < ORACLE_SETS;
 	     tries--) {
-		bool frozen = draw(4) == 0, *shares = t->shares[t->n_sets];
+		bool frozen = suite_draw(4) == 0, *shares = t->shares[t->n_sets];
 		int64_t least = INT64_MAX;
 		int n = 0;
 
 		for (int s = 0; s < t->n_stages; s++) {
-			shares[s] = t->frozen[s] == frozen && t->n_at[s] == 1 && draw(2);
+			shares[s] = t->frozen[s] == frozen && t->n_at[s] == 1 && suite_draw(2);
 			n += shares[s];
 			if (shares[s] && left[s] < least)
 				least = left[s];
@@ -418,7 +409,7 @@ static void draw_sets(struct oracle_step *t)
 			memset(shares, 0, sizeof(t->shares[0]));
 			continue;
 		}
-		t->shared[t->n_sets] = 60 * draw(least / 60 + 1);
+		t->shared[t->n_sets] = 60 * suite_draw(least / 60 + 1);
 		for (int s = 0; s < t->n_stages; s++)
 			left[s] -= shares[s] ? t->shared[t->n_sets] : 0;
 		t->n_sets++;
@@ -427,7 +418,7 @@ static void draw_sets(struct oracle_step *t)
 
 static void draw_placement(struct oracle_step *t)
 {
-	int kind = (int)draw(4), owner = (int)draw(4), stride = 1 + (int)draw(t->n_workers);
+	int kind = suite_draw(4), owner = suite_draw(4), stride = 1 + suite_draw(t->n_workers);
 
 	for (int j = 0; j < t->n_stages * t->n_microbatches * t->n_passes; j++) {
 		int s = j / t->n_passes % t->n_stages, b = j / t->n_passes / t->n_stages;
@@ -435,11 +426,11 @@ static void draw_placement(struct oracle_step *t)
 		t->compute[j] = kind == 0   ? s % t->n_workers
 				: kind == 1 ? b % t->n_workers
 				: kind == 2 ? (s + stride * b) % t->n_workers
-					    : (int)draw(t->n_workers);
+					    : suite_draw(t->n_workers);
 		t->weights[j] = owner == 0   ? t->compute[j]
 				: owner == 1 ? s % t->n_workers
 				: owner == 2 ? (s + b) % t->n_workers
-					     : (int)draw(t->n_workers);
+					     : suite_draw(t->n_workers);
 	}
 }
 
@@ -447,7 +438,7 @@ static void draw_placement(struct oracle_step *t)
  * whole minibatches. given: what the schedule says, before. */
 static void draw_gangs(struct oracle_step *t, struct given *given)
 {
-	int kind = (int)draw(3), each = t->n_stages * t->n_passes;
+	int kind = suite_draw(3), each = t->n_stages * t->n_passes;
 
 	for (int j = 0; j < each * t->n_microbatches; j++)
 		if (!oracle_has(t, j)) { /* it is where F is, if anything is said to be with it */
@@ -457,13 +448,13 @@ static void draw_gangs(struct oracle_step *t, struct given *given)
 	memcpy(given->compute, t->compute, sizeof(t->compute));
 	memcpy(given->weights, t->weights, sizeof(t->weights));
 	for (int s = 0; s < t->n_stages; s++) {
-		t->gather[s] = kind == 2 && draw(3) == 0;
-		t->n_at[s] = kind && draw(2) ? 1 + (int)draw(t->n_workers) : 1;
-		t->has_set[s] = t->n_at[s] > 1 ? draw(2) : kind && draw(4) == 0;
-		given->with[s] = kind && !t->has_set[s] && s && draw(3) == 0 ? 1 + (int)draw(s) : 0;
+		t->gather[s] = kind == 2 && suite_draw(3) == 0;
+		t->n_at[s] = kind && suite_draw(2) ? 1 + suite_draw(t->n_workers) : 1;
+		t->has_set[s] = t->n_at[s] > 1 ? suite_draw(2) : kind && suite_draw(4) == 0;
+		given->with[s] = kind && !t->has_set[s] && s && suite_draw(3) == 0 ? 1 + suite_draw(s) : 0;
 		for (int i = 0; t->has_set[s] && i < t->n_at[s]; i++)
 			for (int k = -1; k < i;) /* none twice */
-				for (t->set[s][i] = (int)draw(t->n_workers), k = 0;
+				for (t->set[s][i] = suite_draw(t->n_workers), k = 0;
 				     k < i && t->set[s][k] != t->set[s][i]; k++)
 					;
 	}
@@ -489,7 +480,7 @@ static void draw_order(struct oracle_step *t)
 	for (int s = 0; s < t->n_stages; s++)
 		gathers = gathers || t->gather[s];
 	for (int s = 0; s < t->n_stages; s++)
-		t->cap[s] = draw(3) || gathers ? 0 : 1 + (int)draw(t->n_microbatches);
+		t->cap[s] = suite_draw(3) || gathers ? 0 : 1 + suite_draw(t->n_microbatches);
 	for (int placed = 0; placed < n_jobs; placed++) {
 		int choices[ORACLE_JOBS], n_choices = 0, j;
 
@@ -501,7 +492,7 @@ static void draw_order(struct oracle_step *t)
 			if (ready)
 				choices[n_choices++] = j;
 		}
-		j = choices[draw(n_choices)];
+		j = choices[suite_draw(n_choices)];
 		done[j] = true;
 		t->n[j] = placed;
 	}
@@ -801,8 +792,8 @@ static bool compare(struct oracle_step *t, const struct given *given, int step)
 static void draw_step(struct oracle_step *t, struct given *given, uint64_t seed,
 		      void (*machine)(struct oracle_step *t, struct orr_machine *machine))
 {
-	random_state = seed;
-	draw(2);
+	suite_random = seed;
+	suite_draw(2);
 	memset(t, 0, sizeof(*t));
 	draw_pipeline(t);
 	draw_microbatches(t);
@@ -812,7 +803,7 @@ static void draw_step(struct oracle_step *t, struct given *given, uint64_t seed,
 	draw_placement(t);
 	draw_gangs(t, given);
 	draw_sets(t);
-	t->ahead = (int)draw(4);
+	t->ahead = suite_draw(4);
 	draw_order(t);
 }
 
@@ -961,8 +952,8 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 	for (int step = 0; step < N_MODELS; step++) {
 		struct orr_pipeline *p;
 
-		random_state = 1000000 + (uint64_t)step;
-		draw(2);
+		suite_random = 1000000 + (uint64_t)step;
+		suite_draw(2);
 		memset(&t, 0, sizeof(t));
 		draw_pipeline(&t);
 		draw_microbatches(&t);
@@ -973,7 +964,7 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 		draw_placement(&t);
 		draw_gangs(&t, &given);
 		draw_sets(&t);
-		t.ahead = (int)draw(4);
+		t.ahead = suite_draw(4);
 		memset(t.gather, 0, sizeof(t.gather)); /* blocks of one microbatch cannot have it */
 		p = make(&t, &given);
 		n_tied += t.n_sets > 0;

@@ -48,8 +48,7 @@ START_TEST(it_goes_on_as_fast_as_the_slowest_stage)
 				      found.period_ns == steady[_i].period * ORR_UNIT_NS,
 			      "%s, m=%d: %lld take %g", steady[_i].schedule, m,
 			      (long long)found.microbatches, 1e-9 * (double)found.period_ns);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -78,8 +77,7 @@ START_TEST(slack_hides_latency)
 			ck_assert_int_gt(found.microbatches, 0);
 			ck_assert_int_eq(found.period_ns * in_flight,
 					 least * found.microbatches * ORR_UNIT_NS);
-			way_fini(&way);
-			orr_pipeline_destroy(p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -98,8 +96,7 @@ START_TEST(start_up_and_drain_are_paid_once)
 		ck_assert_int_eq(found.startup_ns, (n + 2 * (n - 1)) * ORR_UNIT_NS);
 		/* what is in flight then: all but the last of the worker's backwards, 3 apart */
 		ck_assert_int_eq(found.drain_ns, (3 * n - 1) * ORR_UNIT_NS);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -124,8 +121,7 @@ START_TEST(without_a_flush_no_bubble_is_left)
 			ck_assert_int_eq(orr_steady_find(&found, flush.tried.timeline, &err), 0);
 			ck_assert_int_eq(found.microbatches, 0); /* it flushes */
 			way_fini(&flush);
-			way_fini(&stream);
-			orr_pipeline_destroy(chain);
+			way_end(&stream);
 		}
 }
 END_TEST
@@ -146,8 +142,7 @@ START_TEST(a_steady_state_that_cannot_be_reached_is_not_found)
 	ck_assert_msg(!orr_steady_find(&found, way.tried.timeline, &err), "%s", err.msg);
 	ck_assert_int_eq(found.microbatches, 0);
 	ck_assert_int_gt(found.startup_ns, 0);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -174,8 +169,7 @@ START_TEST(replicas_wait_for_each_other)
 			ck_assert_int_eq(way.tried.figures->worker[2].version_bytes, 0);
 			ck_assert_int_eq(way.tried.figures->worker[0].all_reduce_bytes,
 					 8 / accumulate * 100);
-			way_fini(&way);
-			orr_pipeline_destroy(p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -199,8 +193,7 @@ START_TEST(older_versions_count_as_memory)
 		"gradient, 8 adamw), 300 B for older versions and 40 B for 4 stashes, and has 739 "
 		"B: take more workers, a larger [accumulate], a schedule that holds fewer "
 		"microbatches, or a larger [memory]");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -225,8 +218,7 @@ START_TEST(a_forward_before_its_update_is_found)
 	ck_assert_int_eq(orr_timeline_check(way.tried.timeline, &err), ORR_E_RUNTIME);
 	ck_assert_str_eq(err.msg,
 			 "timeline: the update of stage 0 on worker 0 starts before job 0B0 ends");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

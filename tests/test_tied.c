@@ -218,8 +218,7 @@ START_TEST(tied_parameters_cost_what_is_counted_by_hand)
 		ck_assert_int_eq(f->parameter_bytes, costs[_i].parameters[w] * 1000000);
 		ck_assert_int_eq(f->memory_bytes, costs[_i].memory[w] * 1000000);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -249,8 +248,7 @@ START_TEST(the_checker_knows_what_updates_wait_for)
 	ck_assert_int_eq(orr_timeline_check(t, &err), ORR_E_RUNTIME);
 	ck_assert_str_eq(err.msg, "timeline: the update of stage 1 on worker 1 starts before job "
 				  "0B3 ends");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -165,8 +165,7 @@ START_TEST(a_trace_has_every_job_and_every_transfer)
 	ck_assert_int_eq(check_arrows(events), rows[_i].n_arrows);
 	ck_assert_int_eq(count(events, 's'), count(events, 'f'));
 	json_decref(trace);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -200,8 +199,7 @@ START_TEST(a_memory_counter_peaks_as_reported_and_ends_at_0)
 		ck_assert_double_eq(last[w], 0);
 	}
 	json_decref(trace);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -240,8 +238,7 @@ START_TEST(timelines_are_processes_with_their_names_and_workers)
 	ck_assert_int_eq(n_found, 2 + 2 + 3);
 	json_decref(trace);
 	way_fini(&second);
-	way_fini(&way);
-	orr_pipeline_destroy(other);
+	way_end(&way);
 	orr_pipeline_destroy(p);
 }
 END_TEST
@@ -267,8 +264,7 @@ START_TEST(times_count_from_the_first_start_to_the_nanosecond)
 	ck_assert_ptr_nonnull(
 		strstr(page_text(&page), "\"ts\":1.234,\"dur\":0.001,\"name\":\"0B0\""));
 	page_close(&page);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -286,8 +282,7 @@ START_TEST(a_full_disk_is_said)
 			 ORR_E_IO);
 	ck_assert_msg(strstr(err.msg, "trace: could not be written: ") == err.msg, "%s", err.msg);
 	fclose(full);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

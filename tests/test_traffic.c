@@ -53,8 +53,7 @@ START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 	}
 	ck_assert_int_gt(total, 0);
 	ck_assert_int_eq(sent, received);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -78,8 +77,7 @@ START_TEST(a_ring_that_does_not_divide)
 	derive_traffic(traffic, way.tried.jobs, together, 2);
 	ck_assert_int_eq(traffic[0].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[1]);
 	ck_assert_int_eq(traffic[1].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[3]);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -67,8 +67,7 @@ START_TEST(figure_4_is_the_order_of_every_worker)
 		ck_assert_str_eq(text, orders[w]);
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, 4 - w);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -90,8 +89,7 @@ START_TEST(figure_8_is_the_order_of_every_worker)
 		ck_assert_str_eq(text, orders[w]);
 		ck_assert_int_eq(way.tried.figures->worker[w].peak_stash, w < 2 ? 2 : 1);
 	}
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

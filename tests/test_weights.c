@@ -16,15 +16,6 @@
 
 static const char file[] = "weights.safetensors"; /* in the folder that the test runs in */
 
-static float *parameters_of(struct training *t)
-{
-	float *parameters = calloc((size_t)orr_run_n_parameters(t->run), sizeof(*parameters));
-
-	ck_assert_ptr_nonnull(parameters);
-	ck_assert_msg(!orr_run_parameters(t->run, parameters, &t->err), "%s", t->err.msg);
-	return parameters;
-}
-
 static void start(struct training *t, const char *model, const char *schedule, int n_workers)
 {
 	memset(t, 0, sizeof(*t));
@@ -69,21 +60,21 @@ START_TEST(a_model_begins_as_another_ended)
 	size_t bytes;
 
 	start(&t, training_model, "1f1b", 3);
-	drawn = parameters_of(&t);
+	drawn = training_parameters(&t);
 	ck_assert_msg(!orr_run_train(t.run, 3, NULL, NULL, &t.err), "%s", t.err.msg);
-	trained = parameters_of(&t);
+	trained = training_parameters(&t);
 	bytes = (size_t)orr_run_n_parameters(t.run) * sizeof(*trained);
 	save(&t, trained);
 	training_fini(&t);
 	ck_assert_mem_ne(drawn, trained, bytes);
 	start(&t, training_model, ways[_i].schedule, ways[_i].n_workers);
 	begin(&t, false, "");
-	begun = parameters_of(&t);
+	begun = training_parameters(&t);
 	ck_assert_mem_eq(begun, trained, bytes);
 	/* in every replica, and where the training reads them: a step from the weights as drawn
 	 * leads elsewhere */
 	ck_assert_msg(!orr_run_train(t.run, 2, NULL, NULL, &t.err), "%s", t.err.msg);
-	after = parameters_of(&t);
+	after = training_parameters(&t);
 	ck_assert_mem_ne(after, begun, bytes);
 	for (size_t i = 0; i < bytes / sizeof(*after); i++)
 		ck_assert_msg(fabsf(after[i] - begun[i]) < 0.01f, "parameter %zu went far", i);
@@ -102,7 +93,7 @@ START_TEST(from_one_file_all_schedules_come_to_the_same)
 
 	start(&t, training_model, "1f1b", 3);
 	ck_assert_msg(!orr_run_train(t.run, 3, NULL, NULL, &t.err), "%s", t.err.msg);
-	first = parameters_of(&t);
+	first = training_parameters(&t);
 	save(&t, first);
 	free(first);
 	first = NULL;
@@ -113,7 +104,7 @@ START_TEST(from_one_file_all_schedules_come_to_the_same)
 		start(&t, training_model, ways[i].schedule, ways[i].n_workers);
 		begin(&t, false, "");
 		ck_assert_msg(!orr_run_train(t.run, 4, NULL, NULL, &t.err), "%s", t.err.msg);
-		parameters = parameters_of(&t);
+		parameters = training_parameters(&t);
 		if (first)
 			ck_assert_mem_eq(parameters, first,
 					 (size_t)orr_run_n_parameters(t.run) * sizeof(*first));
@@ -223,7 +214,7 @@ START_TEST(halves_and_doubles_become_floats)
 	write_file(whole, N_OF(whole));
 	start(&t, small_model, "1f1b", 2);
 	begin(&t, false, "");
-	at = parameters = parameters_of(&t);
+	at = parameters = training_parameters(&t);
 	for (int i = 0; i < 6; i++)
 		for (int k = 0; k < counts[i]; k++, at++)
 			ck_assert_msg(fabs((double)*at - firsts[i] - 0.5 * k) <= 0, "%d: %g", i,
@@ -242,11 +233,11 @@ START_TEST(a_part_may_do_where_it_is_said)
 
 	write_file(part, N_OF(part));
 	start(&t, small_model, "1f1b", 2);
-	drawn = parameters_of(&t);
+	drawn = training_parameters(&t);
 	begin(&t, true,
 	      "weights.safetensors: lacks 2 of the model's tensors (b.weight, b.bias), which begin "
 	      "as they would without it; 1 left over (head.bias)");
-	begun = parameters_of(&t);
+	begun = training_parameters(&t);
 	ck_assert(begun[0] >= 1 && begun[0] <= 1 && begun[6] <= -2);
 	ck_assert_mem_eq(begun + 9, drawn + 9, 24 * sizeof(*drawn));
 	ck_assert_int_eq(orr_run_begin(t.run, file, false, NULL, 0, &t.err), ORR_E_INPUT);

@@ -87,8 +87,7 @@ START_TEST(interleaved_waits_for_2vp_less_2_latencies)
 	ck_assert_int_eq(way.tried.figures->makespan_ns, span + (16 * v - 2) * latency);
 	ck_assert_double_eq_tol(1 - (double)work / (double)(span + (16 * v - 2 - 8) * latency),
 				measured[_i].bubble[INTERLEAVED], 0.00005);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -119,8 +118,7 @@ START_TEST(unit_times_give_the_published_makespan_span_and_peak)
 			       ? way.tried.figures->worker[w].peak_stash
 			       : peak;
 	ck_assert_int_le(peak, unit_rows[_i].peak);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -159,8 +157,7 @@ START_TEST(worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers)
 				if (f == 1 && b == 1)
 					ck_assert_int_eq(units(way.tried.figures->makespan_ns),
 							 3 * m + n - 1);
-				way_fini(&way);
-				orr_pipeline_destroy(p);
+				way_end(&way);
 			}
 }
 END_TEST
@@ -184,8 +181,7 @@ START_TEST(orders_of_zb_h1_and_zb_h2_are_the_papers)
 	way_order(&way, 2, order, sizeof(order));
 	ck_assert_str_eq(order,
 			 "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3 2F4 2B4 2W0 2F5 2B5 2W1 2W2 2W3 2W4 2W5");
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 
@@ -321,8 +317,7 @@ START_TEST(every_rule_of_the_search_shortens_some_step)
 		way_init(&way, p, rows[i].schedule, rows[i].n, rows[i].m);
 		ck_assert_int_eq(units(way.tried.figures->span_ns), rows[i].span);
 		ck_assert_int_eq(units(way.tried.figures->makespan_ns), rows[i].makespan);
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -341,8 +336,7 @@ START_TEST(split_schedules_run_every_dag_with_fewer_and_more_workers)
 
 		machine.latency_ns = random_below(2) * ORR_UNIT_NS / 3;
 		way_init_on(&way, p, schedules[_i], &machine, 1 + random_below(13));
-		way_fini(&way);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -368,8 +362,7 @@ START_TEST(twice_the_whole_stashes_reach_what_the_last_worker_allows)
 	ck_assert_double_eq_tol((double)way.tried.figures->span_ns,
 				(double)(work + 7 * (f + b + 2 * c) + w - 16 * w),
 				0.01 * (double)work);
-	way_fini(&way);
-	orr_pipeline_destroy(p);
+	way_end(&way);
 }
 END_TEST
 

@@ -129,10 +129,18 @@ void training_check_step(void *user, const struct orr_step *step)
 }
 
 /* Train N_STEPS steps and return the parameters. */
+float *training_parameters(struct training *t)
+{
+	float *parameters = calloc((size_t)orr_run_n_parameters(t->run), sizeof(*parameters));
+
+	ck_assert_ptr_nonnull(parameters);
+	ck_assert_msg(!orr_run_parameters(t->run, parameters, &t->err), "%s", t->err.msg);
+	return parameters;
+}
+
 float *training_run(struct training *t, const char *name, struct training_record *record)
 {
 	struct training_record unwanted;
-	float *parameters;
 
 	record = record ? record : &unwanted;
 	memset(record, 0, sizeof(*record));
@@ -142,8 +150,5 @@ float *training_run(struct training *t, const char *name, struct training_record
 	ck_assert_msg(!orr_run_train(t->run, N_STEPS, training_check_step, record, &t->err),
 		      "%s: %s", name, t->err.msg);
 	ck_assert_int_eq(record->n, N_STEPS);
-	parameters = calloc((size_t)orr_run_n_parameters(t->run), sizeof(*parameters));
-	ck_assert_ptr_nonnull(parameters);
-	ck_assert_msg(!orr_run_parameters(t->run, parameters, &t->err), "%s", t->err.msg);
-	return parameters;
+	return training_parameters(t);
 }

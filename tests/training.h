@@ -48,5 +48,7 @@ struct training_record {
 };
 void training_check_step(void *record, const struct orr_step *step);
 
+/* A copy of the run's parameters. */
+float *training_parameters(struct training *t);
 /* Start, train N_STEPS steps and return a copy of the parameters. record may be NULL. */
 float *training_run(struct training *t, const char *name, struct training_record *record);
