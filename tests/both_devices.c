@@ -2,9 +2,11 @@
 
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "small_model.h"
+#include "suite.h"
 #include "../codelets/cuda/stream.h"
 #include "../codelets/program.h"
 
@@ -141,4 +143,18 @@ void fini_devices(void)
 	if (stream)
 		(void)cudaStreamDestroy(stream);
 	stream = NULL;
+}
+
+int run_on_devices(const char *name, const struct suite_test *tests, int n_tests)
+{
+	int failed, n = 0;
+
+	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
+		printf("SKIP: no CUDA device\n");
+		return 77;
+	}
+	setenv("CK_FORK", "no", 1);
+	failed = suite_run(name, tests, n_tests);
+	fini_devices();
+	return failed;
 }

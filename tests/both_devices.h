@@ -9,6 +9,7 @@
 		      cudaGetErrorString(cudaGetLastError()))
 
 struct orr_metrics;
+struct suite_test;
 
 /* cuBLAS takes its time to start: once for a precision. */
 extern struct orr_device cpu, cuda;
@@ -17,9 +18,11 @@ extern size_t cuda_bytes; /* of the device's workspace */
 
 /* n, in and out: what the test asks for; both workspaces then have no byte more. */
 void start(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-void stop(void);         /* and frees the tensors */
-void stop_device(void);  /* the tensors stay */
-void fini_devices(void); /* after the last test */
+void stop(void);        /* and frees the tensors */
+void stop_device(void); /* the tensors stay */
+void fini_devices(void);
+/* suite_run() in one process, to which a device belongs; 77 where there is no device. */
+int run_on_devices(const char *name, const struct suite_test *tests, int n_tests);
 
 /* A tensor on both; on the device it starts `shift` floats after a multiple of 256 bytes. */
 struct tensor {

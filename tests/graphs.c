@@ -73,3 +73,9 @@ struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
 	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
 	return plan;
 }
+
+void plan_end(struct orr_plan *plan, struct orr_graph *g)
+{
+	orr_plan_destroy(plan);
+	orr_graph_destroy(g);
+}

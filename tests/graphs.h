@@ -13,3 +13,4 @@ void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash, in
 /* A plan for free links, whose timeline is checked. */
 struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
 			   struct orr_plan_options o);
+void plan_end(struct orr_plan *plan, struct orr_graph *g); /* destroy both */

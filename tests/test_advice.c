@@ -61,8 +61,7 @@ START_TEST(what_is_well_is_not_advised_on)
 
 	ck_assert_int_eq(orr_plan_advise(plan, join_lines, text, NULL), 0);
 	ck_assert_str_eq(text, "");
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -80,8 +79,7 @@ START_TEST(more_microbatches_leave_less_unused)
 	o.n_microbatches = 8;
 	plan = make(g, "2", NULL, o);
 	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.11, 0.005);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -98,8 +96,7 @@ START_TEST(replicas_want_a_multiple)
 	o.n_microbatches = 6;
 	plan = make(g, "3", NULL, o);
 	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0, 1e-9);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -118,8 +115,7 @@ START_TEST(replicas_share_a_large_operator)
 	o.straight = false;
 	plan = make(g, "2", NULL, o);
 	ck_assert_double_eq_tol(slowest_s / plan->slowest_s, 1.50, 0.005);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -152,8 +148,7 @@ START_TEST(pieces_balance_what_neighbours_cannot)
 	/* and a search goes on from there */
 	ck_assert_msg(!orr_plan_search(plan, 0, 0, &err), "%s", err.msg);
 	ck_assert_int_le(plan->tried.figures->makespan_ns, plan->sought.from_ns);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -169,8 +164,7 @@ START_TEST(what_cannot_be_balanced_says_so)
 		      "transfers left out: take "
 		      "fewer workers ([workers])");
 	ck_assert(plan->world != ORR_WORLD_PIECES); /* as good, and simpler */
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -198,8 +192,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 		  !plan->worlds[ORR_WORLD_CHAIN].fits);
 	ck_assert_int_le(plan->worlds[ORR_WORLD_PIECES].memory_bytes, 600);
 	ck_assert_int_eq(plan->workers[plan->first[0]], plan->workers[plan->first[2]]);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -218,8 +211,7 @@ START_TEST(faster_links_take_their_share_away)
 	orr_plan_destroy(plan);
 	plan = make(g, "2", NULL, o);
 	ck_assert_double_eq_tol(1 - plan->slowest_s / slowest_s, 0.33, 0.005);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -234,8 +226,7 @@ START_TEST(a_full_worker_is_told_what_fills_it)
 		"worker 0 uses 93% of [memory], 77% of it stashes: simulate with [recompute] all");
 	ck_assert_int_eq(plan->tried.figures->worker[0].memory_bytes, 260);
 	ck_assert_int_eq(plan->tried.figures->worker[0].peak_stash_bytes, 200);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -255,8 +246,7 @@ START_TEST(memory_that_keeps_workers_waiting_is_told)
 	o.memory_bytes = 260;
 	plan = make(g, "2", NULL, o);
 	ck_assert_double_eq_tol(plan->tried.figures->bubble, 0.11, 0.005);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 

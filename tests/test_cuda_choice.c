@@ -101,10 +101,6 @@ int main(void)
 		EACH(what_was_not_measured_is_computed_by_the_first, 3),
 		EACH(without_memory_to_measure_in_the_first_computes, 3),
 	};
-	int failed;
 
-	setenv("CK_FORK", "no", 1);
-	failed = suite_run("cuda-choice", tests, N_OF(tests));
-	fini_devices();
-	return failed;
+	return run_on_devices("cuda-choice", tests, N_OF(tests));
 }

@@ -132,14 +132,6 @@ int main(void)
 		EACH(classes_in_parts_agree, N_OF(parts)),
 		EACH(experts_agree, N_OF(routings)),
 	};
-	int failed, n = 0;
 
-	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
-		printf("SKIP: no CUDA device\n");
-		return 77;
-	}
-	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
-	failed = suite_run("cuda-experts", tests, N_OF(tests));
-	fini_devices();
-	return failed;
+	return run_on_devices("cuda-experts", tests, N_OF(tests));
 }

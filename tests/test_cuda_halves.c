@@ -370,14 +370,6 @@ int main(void)
 		EACH(norms_of_batches_take_them, 2 * N_OF(shapes)),
 		EACH(attention_takes_them, N_OF(attentions)),
 	};
-	int failed, n = 0;
 
-	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
-		printf("SKIP: no CUDA device\n");
-		return 77;
-	}
-	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
-	failed = suite_run("cuda-halves", tests, N_OF(tests));
-	fini_devices();
-	return failed;
+	return run_on_devices("cuda-halves", tests, N_OF(tests));
 }

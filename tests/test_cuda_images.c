@@ -188,19 +188,11 @@ END_TEST
 
 int main(void)
 {
-	int failed, n = 0;
 	const struct suite_test tests[] = {
 		EACH(windows_and_pools_agree, 2 * N_OF(windows)),
 		EACH(norms_of_images_agree, N_OF(norms)),
 		EACH(losses_of_rows_agree, N_OF(entropies)),
 	};
 
-	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
-		printf("SKIP: no CUDA device\n");
-		return 77;
-	}
-	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
-	failed = suite_run("cuda-images", tests, N_OF(tests));
-	fini_devices();
-	return failed;
+	return run_on_devices("cuda-images", tests, N_OF(tests));
 }

@@ -708,7 +708,7 @@ END_TEST
 int main(void)
 {
 	/* compute-sanitizer would take minutes for the last one */
-	int failed, n = 0, n_counts = N_OF(counts) - (getenv("ORR_SANITIZER") ? 1 : 0);
+	int n_counts = N_OF(counts) - (getenv("ORR_SANITIZER") ? 1 : 0);
 	const struct suite_test tests[] = {
 		ONCE(both_tables_are_complete),
 		EACH(elementwise_kernels_agree, n_counts),
@@ -729,12 +729,5 @@ int main(void)
 		ONCE(too_many_replicas_are_a_failure_and_not_a_crash),
 	};
 
-	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
-		printf("SKIP: no CUDA device\n");
-		return 77;
-	}
-	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
-	failed = suite_run("cuda-kernels", tests, N_OF(tests));
-	fini_devices();
-	return failed;
+	return run_on_devices("cuda-kernels", tests, N_OF(tests));
 }

@@ -279,14 +279,6 @@ int main(void)
 #endif
 		EACH(attention_agrees, 2 * N_OF(attentions)),
 	};
-	int failed, n = 0;
 
-	if (cudaGetDeviceCount(&n) != cudaSuccess || !n) {
-		printf("SKIP: no CUDA device\n");
-		return 77;
-	}
-	setenv("CK_FORK", "no", 1); /* a device belongs to one process */
-	failed = suite_run("cuda-sequence", tests, N_OF(tests));
-	fini_devices();
-	return failed;
+	return run_on_devices("cuda-sequence", tests, N_OF(tests));
 }

@@ -196,8 +196,7 @@ START_TEST(a_plan_counts_what_moves)
 	/* one worker alone takes 6 a microbatch */
 	ck_assert_double_eq_tol(plan->slowest_s, cases[_i].slowest_s > 6 ? 6 : cases[_i].slowest_s,
 				1e-6);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 

@@ -117,8 +117,7 @@ static void solve(struct tally *tally, const struct exact *x, const char *text, 
 		ck_assert_msg(plan->slowest.least_s <= best * (1 + 1e-9),
 			      "%s: at least %g, best is %g", text, plan->slowest.least_s, best);
 	}
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 
 START_TEST(what_is_found_is_the_best_as_a_rule_and_no_bound_is_above_it)

@@ -242,8 +242,7 @@ START_TEST(branches_side_by_side_beat_the_chain)
 	ck_assert_int_eq(plan->worlds[ORR_WORLD_DAG].peak_stash, cases[_i].dag_peak);
 	ck_assert_int_eq(plan->worlds[ORR_WORLD_CHAIN].peak_stash, cases[_i].chain_peak);
 	ck_assert_int_eq(plan->tried.figures->makespan_ns, plan->worlds[ORR_WORLD_DAG].makespan_ns);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -259,8 +258,7 @@ START_TEST(replicas_share_the_microbatches)
 	/* 6 units on each of three workers for every three microbatches, and what it takes to fill
 	 * and drain */
 	ck_assert_int_le(plan->tried.figures->makespan_ns, 66 * ORR_UNIT_NS);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -288,8 +286,7 @@ START_TEST(levels_place_what_talks_much_close_together)
 	/* F F, 1 s to b, B F B, 1 s back, B, and two parts of 5 B of the gradients go round */
 	ck_assert_int_eq(plan->tried.figures->makespan_ns,
 			 (50 + 1 + 4 * 50 + 1 + 50 + 10) * ORR_UNIT_NS);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -373,8 +370,7 @@ START_TEST(what_is_said_to_fit_fits)
 	o.memory_bytes = 450;
 	plan = make_plan(g, "2", o);
 	ck_assert_double_eq_tol(plan->slowest_s, 8, 1e-9);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -391,15 +387,13 @@ START_TEST(updates_and_overheads_are_planned_for)
 	ck_assert_int_eq(plan->tried.figures->makespan_ns, (11 * 6 + 6) * ORR_UNIT_NS);
 	/* a tenth of an update and its overhead for each of ten microbatches */
 	ck_assert_double_eq_tol(plan->slowest_s, 6.6, 1e-9);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 	/* what is updated long leaves the worker that computes long */
 	g = parse_graph("digraph g { a [forward=1 backward=1 update=32]; b [forward=1 backward=1];"
 			"c [forward=1 backward=1]; d [forward=1 backward=1]; a -> b -> c -> d }");
 	plan = make_plan(g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 8});
 	ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* a | b c d */
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -419,8 +413,7 @@ START_TEST(memory_moves_the_cut)
 	o.memory_bytes = 0;
 	plan = make_plan(g, "2", o);
 	ck_assert_double_eq_tol(plan->slowest_s, 4, 1e-9);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -485,8 +478,7 @@ START_TEST(a_cost_that_is_missing_among_others_is_refused)
 		ck_assert_msg(!lost[i][1] ||
 				      (strstr(err.msg, "node b: ") && strstr(err.msg, lost[i][1])),
 			      "%s", err.msg);
-		orr_plan_destroy(plan);
-		orr_graph_destroy(g);
+		plan_end(plan, g);
 	}
 }
 END_TEST
@@ -556,8 +548,7 @@ START_TEST(a_link_is_as_busy_as_its_busier_direction)
 	if (plan->pipeline->n_stages == 2)
 		ck_assert_double_eq_tol(plan->costs[0].link_s, busy_s, 1e-9);
 	ck_assert_double_eq_tol(plan->slowest_s, busy_s < 4 ? busy_s : 4, 1e-9);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 	orr_cluster_destroy(cluster);
 }
 END_TEST
@@ -585,8 +576,7 @@ START_TEST(links_are_overlapped_or_added)
 	ck_assert_double_eq_tol(plan->slowest.added_s, 13, 1e-9);
 	ck_assert_double_eq_tol(plan->slowest_s, o.added ? 13 : 12, 1e-9);
 	ck_assert_double_eq_tol(plan->slowest.least_s, 12, 1e-9);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 
@@ -617,8 +607,7 @@ START_TEST(a_first_plan_is_enough)
 	ck_assert_int_eq(first->worlds[ORR_WORLD_PIECES].n_stages, 0);
 	ck_assert_int_ge(first->tried.figures->makespan_ns, best->tried.figures->makespan_ns);
 	orr_plan_destroy(first);
-	orr_plan_destroy(best);
-	orr_graph_destroy(g);
+	plan_end(best, g);
 }
 END_TEST
 

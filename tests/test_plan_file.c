@@ -30,8 +30,7 @@ static json_t *plan_json(void)
 	json_t *json = orr_plan_json(plan, true, NULL);
 
 	ck_assert_ptr_nonnull(json);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 	return json;
 }
 
@@ -54,8 +53,7 @@ START_TEST(a_plan_is_read_back_as_written)
 			  choice.table->priority[j] == plan->tried.jobs->priority[j]);
 	orr_choice_fini(&choice);
 	json_decref(json);
-	orr_plan_destroy(plan);
-	orr_graph_destroy(g);
+	plan_end(plan, g);
 }
 END_TEST
 

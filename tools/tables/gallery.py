@@ -50,10 +50,6 @@ that flushes, on W/R workers each ([how](../report/README.md#reports-and-drawing
 """
 
 
-def arguments(_):
-    pass
-
-
 def section(orrery, told, name, graph, workers, order, memory, bubble):
     """told: (summary, paper)"""
     drawing = PAGE.parent / f"gallery/{name}.svg"

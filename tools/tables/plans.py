@@ -32,10 +32,6 @@ Written by `tools/table plans ORRERY`.
 |---|---|---|---|---|---|---|---|---|---|"""
 
 
-def arguments(_):
-    pass
-
-
 def rounded(value, digits):
     return f"{round(value, digits):.15g}"
 

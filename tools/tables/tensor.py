@@ -136,10 +136,6 @@ The towers of CLIP ViT-L/14 on 8 GPUs of one node, 64 pairs, links of 300 and of
                   f'{tried["memory_bytes"] / 1e9:.1f} |', flush=True)
 
 
-def arguments(_):
-    pass
-
-
 def main(options):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
