@@ -3,6 +3,8 @@
 import multiprocessing
 import re
 from collections.abc import Callable, Iterable
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,17 @@ from torch import Tensor, nn
 multiprocessing.set_forkserver_preload(
     ["torch.distributed", "torch._dynamo", "torch.export._trace", "torch._functorch.aot_autograd"]
 )
+
+
+def script(name: str) -> Any:
+    """A program of the tree's tools/torch, or beside it, as a module."""
+    path = Path(__file__).resolve().parents[1] / name
+    loader = SourceFileLoader(path.name, str(path))
+    spec = spec_from_loader(path.name, loader)
+    assert spec
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
 
 
 def planned(

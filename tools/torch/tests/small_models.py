@@ -1,6 +1,7 @@
 """Small models in plain PyTorch, as people write them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -57,12 +58,12 @@ class Towers(nn.Module):
 class Does(nn.Module):
     """Three linear layers, and what is done with them."""
 
-    def __init__(self, what: Callable[..., Tensor]) -> None:
+    def __init__(self, what: Callable[..., Any]) -> None:
         super().__init__()
         self.a, self.b, self.c = (nn.Linear(8, 8) for _ in range(3))
         self.what = what
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return self.what(self, x)
 
 

@@ -139,8 +139,6 @@ LARGER = {
     "example-" + name: (e.make, list(e.data), lambda e=e: tuple(e.batch(ROWS).values()))
     for name, e in EXAMPLES.items()
 }
-MICROBATCHES = {"resnet": 1, "clip": 2}  # a batch norm is of a microbatch
-MORE = {"clip": ["--schedule", "gpipe"]}  # its loss waits for the whole minibatch
 
 
 def started(case: str, folder: Path, optimizer: str) -> tuple[Beside, Options, list[float]]:
@@ -148,12 +146,12 @@ def started(case: str, folder: Path, optimizer: str) -> tuple[Beside, Options, l
     make, names, samples = (CASES | LARGER)[case]
     larger, case = case in LARGER, case.removeprefix("example-")
     beside = Beside(make(), dict(zip(names, samples())), folder)
-    microbatches = MICROBATCHES.get(case, 4)
+    microbatches = train.MICROBATCHES.get(case, 4)
     rate = 0.1 if optimizer == "sgd" else 0.001 if larger else 0.01
     if larger and case == "resnet":
         rate /= 10  # at 0.001 PyTorch's own runs go apart, if they differ by a rounding
     own = Options(16, microbatches, STEPS, optimizer=optimizer, lr=rate)
-    losses, _ = beside.orrery(own, *MORE.get(case, []))
+    losses, _ = beside.orrery(own, *train.MORE.get(case, []))
     return beside, own, losses
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from orrery_torch.run.runner import cut
 from runs import on_processes, planned
+from small_models import Does
 from torch import Tensor, nn
 
 SAMPLES, M, STEPS = 2, 4, 3
@@ -46,16 +47,10 @@ class Net(nn.Module):
         return {"loss": F.cross_entropy(scores.flatten(0, 1), y.flatten()), "scores": scores}
 
 
-class Twice(nn.Module):
+def twice(m: Does, x: Tensor) -> tuple[Tensor, Tensor]:
     """Results of two stages."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 1)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        h = self.a(x)
-        return self.b(h.tanh()).mean(), h
+    h = m.a(x)
+    return m.b(h.tanh()).mean(), h
 
 
 def words_of(n: int) -> tuple[Tensor, Tensor]:
@@ -143,20 +138,14 @@ def test_evaluation_is_that_of_one_piece_and_training_goes_on(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("alone")
 def test_what_eval_mode_has_alone_is_refused_where_no_stage_has_it(tmp_path: Path) -> None:
-    class Late(nn.Module):
+    def late(m: Does, x: Tensor) -> Tensor:
         """In eval mode its first parameters are read last."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
-
-        def forward(self, x: Tensor) -> Tensor:
-            h = self.b(self.a(x)) if self.training else self.a(self.b(x))
-            return h.square().mean()
+        h = m.b(m.a(x)) if m.training else m.a(m.b(x))
+        return h.square().mean()
 
     x = torch.randn(SAMPLES, 8)
-    plan = planned(tmp_path, Late(), (x,), M, "-w 1 -s gpipe --stages 2")
-    runner = orrery_torch.Runner(plan, Late(), (x,))
+    plan = planned(tmp_path, Does(late), (x,), M, "-w 1 -s gpipe --stages 2")
+    runner = orrery_torch.Runner(plan, Does(late), (x,))
     with pytest.raises(ValueError, match="^a: in eval mode no stage of the plan has its parameters"):
         runner.evaluate((x,))
     assert runner.step((torch.cat([x] * M),)) > 0
@@ -164,7 +153,7 @@ def test_what_eval_mode_has_alone_is_refused_where_no_stage_has_it(tmp_path: Pat
 
 def two_results(rank: int, n: int, folder: Path, plan: Path) -> None:
     torch.manual_seed(7)
-    model, x = Twice(), torch.randn(3, 8)
+    model, x = Does(twice), torch.randn(3, 8)
     runner = orrery_torch.Runner(plan, model, x[:2])
     with pytest.raises(ValueError, match="metric: forward.. returns mean and linear, which two processes"):
         runner.evaluate(x, lambda outputs, inputs: 0)
@@ -176,5 +165,5 @@ def two_results(rank: int, n: int, folder: Path, plan: Path) -> None:
 
 
 def test_each_process_has_the_results_of_its_stages(tmp_path: Path) -> None:
-    plan = planned(tmp_path, Twice(), (torch.randn(2, 8),), M, "-w 2 -s 1f1b --stages 2")
+    plan = planned(tmp_path, Does(twice), (torch.randn(2, 8),), M, "-w 2 -s 1f1b --stages 2")
     on_processes(two_results, 2, tmp_path, plan)

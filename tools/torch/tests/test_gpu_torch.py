@@ -2,26 +2,17 @@
 gradients from the same parameters."""
 
 import re
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from orrery_torch import command
 from peer.model import Model
+from runs import script
 from torch import Tensor, nn
 
 WIDTH = {"towers": 16, "gpt": 48}
 GRAPHS = {"towers": "large_towers.dot", "gpt": "gpt.dot"}
-
-
-def load() -> Any:
-    loader = SourceFileLoader("gpu_torch", str(command.ROOT / "tools/gpu/gpu-torch"))
-    module = module_from_spec(spec_from_loader(loader.name, loader))  # type: ignore[arg-type]
-    loader.exec_module(module)
-    return module
 
 
 def name_in_graph(name: str) -> str:
@@ -67,7 +58,7 @@ def test_same_model(kind: str, tmp_path: Path) -> None:
     (tmp_path / "graph.dot").write_text(text.replace("features=2048", f"features={WIDTH[kind]}"))
     torch.manual_seed(1)
     graph = Model(command.read_graph(tmp_path / "graph.dot"))
-    gpu_torch = load()
+    gpu_torch = script("../gpu/gpu-torch")
     model, width = gpu_torch.MODELS[kind][0], gpu_torch.MODELS[kind][1]
     assert f"features={width}" in text
     model = model(WIDTH[kind])

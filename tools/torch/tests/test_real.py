@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from peer.training import Options, batches
-from test_zoo import script
+from runs import script
 from torch import Tensor, nn
 from train import Beside, apart
 

@@ -1,20 +1,9 @@
 """The verdict of `zoo` on a training, and the replay of `steps`."""
 
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-def script(name: str) -> Any:
-    loader = SourceFileLoader(name, str(Path(__file__).resolve().parents[1] / name))
-    spec = spec_from_loader(name, loader)
-    assert spec
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+from runs import script
 
 
 @pytest.mark.parametrize(
