@@ -353,9 +353,8 @@ START_TEST(branches_run_side_by_side)
 	way_init(&row, chain, all[_i].schedule, n_workers, 16);
 	ck_assert_int_le(way.tried.figures->makespan_ns, row.tried.figures->makespan_ns);
 	ck_assert_int_le(peak_of(way.tried.figures), peak_of(row.tried.figures));
-	way_fini(&way);
+	way_end(&way);
 	way_end(&row);
-	orr_pipeline_destroy(chain);
 }
 END_TEST
 

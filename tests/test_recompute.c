@@ -154,9 +154,8 @@ START_TEST(a_schedule_that_asks_is_the_option_on_all_stages)
 	set_recompute(asked, "4,0,1,2,3,0");
 	way_init(&y, asked, "1f1b", 3, 7);
 	assert_same_timeline(&x, &y);
-	way_fini(&x);
+	way_end(&x);
 	way_end(&y);
-	orr_pipeline_destroy(asked);
 }
 END_TEST
 

@@ -237,9 +237,8 @@ START_TEST(timelines_are_processes_with_their_names_and_workers)
 	}
 	ck_assert_int_eq(n_found, 2 + 2 + 3);
 	json_decref(trace);
-	way_fini(&second);
+	way_end(&second);
 	way_end(&way);
-	orr_pipeline_destroy(p);
 }
 END_TEST
 
