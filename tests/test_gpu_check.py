@@ -392,7 +392,7 @@ def check_page():
     text = subprocess.run([sys.executable, os.path.join(tree, 'tools/gpu/gpu-check'), '--help'], capture_output=True, text=True,
                           check=True).stdout
     with open(os.path.join(tree, 'tools/gpu/gpu-check'), encoding='utf-8') as file:
-        names = re.findall(r'^        \("([a-z0-9-]+)", ', file.read(), re.MULTILINE)
+        names = re.findall(r'^    \("([a-z0-9-]+)", ', file.read(), re.MULTILINE)
     check(len(names) > 10 and all(re.search(rf'^  {name}  +\S', text, re.MULTILINE) for name in names), f'{names}: {text}')
 
 

@@ -5,7 +5,7 @@ import shutil
 import statistics
 
 from .check import ENDED, Failure, Skip, last_line
-from .trainings import DIGITS, TOWERS, Refused
+from .trainings import DIGITS, Refused
 
 # dense bf16 products, FLOP a second, by the name that nvidia-smi has; the first that fits
 PEAKS = (("H100 NVL", 835e12), ("H100 PCIe", 756e12), ("GH200", 989e12), ("H100", 989e12), ("H200", 989e12), ("B200", 2250e12),
