@@ -125,8 +125,8 @@ void free_tensors(void)
 
 void stop(void)
 {
+	stop_device(); /* what has started may read them until then */
 	free_tensors();
-	stop_device();
 }
 
 double tolerance(enum orr_precision precision)
