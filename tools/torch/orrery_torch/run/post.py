@@ -152,7 +152,7 @@ class Post:
 
 def flat(value: Tensor) -> Tensor:
     """Its bytes."""
-    return value.reshape(-1).view(torch.uint8)
+    return value.reshape(-1).contiguous().view(torch.uint8)  # an expanded one has a stride of 0
 
 
 def give_up(group: Any, device: torch.device) -> None:
