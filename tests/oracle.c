@@ -813,7 +813,8 @@ static bool start_messages(struct state *x)
 		for (int i = 0; i < x->n_messages; i++) {
 			struct message *m = &x->messages[i];
 
-			if (m->arrival < 0 && !tried[i] && (!first || goes_before(x->step, m, first)))
+			if (m->arrival < 0 && !tried[i] &&
+			    (!first || goes_before(x->step, m, first)))
 				first = m;
 		}
 		if (!first)

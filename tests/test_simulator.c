@@ -82,7 +82,7 @@ static void draw_output(struct oracle_step *t, int o)
 				most = t->bytes[b][o][s] - taken[s];
 		}
 		t->output[b][u] = b && !t->differ ? t->output[0][u]
-				  : suite_draw(4)       ? most
+				  : suite_draw(4) ? most
 						  : suite_draw(most + 1);
 		for (int s = 0; s < t->n_stages && all; s++)
 			if (t->reads[u][s])
@@ -279,7 +279,8 @@ static void draw_groups(struct oracle_step *t, int64_t *ns_per_byte, int64_t *up
 		ns_per_byte[g] = suite_draw(4);
 		uplink[g] = suite_draw(4);
 		*group = (struct orr_cluster_group){
-			.parent = -1, .link = {latencies ? suite_draw(50000) : 0, rate(ns_per_byte[g])}};
+			.parent = -1,
+			.link = {latencies ? suite_draw(50000) : 0, rate(ns_per_byte[g])}};
 		if (g && suite_draw(4)) {
 			group->lanes = 1 + suite_draw(3);
 			group->uplink_bytes_per_s = rate(uplink[g] += !uplink[g]);
@@ -451,7 +452,8 @@ static void draw_gangs(struct oracle_step *t, struct given *given)
 		t->gather[s] = kind == 2 && suite_draw(3) == 0;
 		t->n_at[s] = kind && suite_draw(2) ? 1 + suite_draw(t->n_workers) : 1;
 		t->has_set[s] = t->n_at[s] > 1 ? suite_draw(2) : kind && suite_draw(4) == 0;
-		given->with[s] = kind && !t->has_set[s] && s && suite_draw(3) == 0 ? 1 + suite_draw(s) : 0;
+		given->with[s] =
+			kind && !t->has_set[s] && s && suite_draw(3) == 0 ? 1 + suite_draw(s) : 0;
 		for (int i = 0; t->has_set[s] && i < t->n_at[s]; i++)
 			for (int k = -1; k < i;) /* none twice */
 				for (t->set[s][i] = suite_draw(t->n_workers), k = 0;

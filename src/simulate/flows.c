@@ -3,8 +3,9 @@
 #include "base/grow.h"
 #include "base/max.h"
 
-#define PER_BYTE INT64_C(1000000000000) /* a rate of 1 mB/s for 1 ns is the unit of what is left \
-					 */
+#define PER_BYTE \
+	INT64_C(1000000000000) /* a rate of 1 mB/s for 1 ns is the unit of what is left \
+				*/
 
 __extension__ typedef __int128 wide;
 
