@@ -16,7 +16,7 @@ struct orr_rounding; /* device.h */
 struct orr_window;
 
 /* A table's list has the names of its kernels, which a device's functions for them have, too. */
-#define ORR_KERNEL(NAME) .NAME = NAME,
+#define ORR_KERNEL(NAME) .NAME = (NAME),
 
 /* Element by element; count: how many. */
 struct orr_element_kernels {
