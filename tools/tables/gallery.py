@@ -10,7 +10,7 @@ PAGE = ROOT / "src/schedules/README.md"
 # (P workers, m microbatches, v = S/P stages a worker, whole: all of a worker's stages; F, B, W a stage's times)
 ROWS = """\
 ddp|chain:4|4|`b mod W`; F then B along each microbatch; replicas all-reduce|all S stages of one microbatch, all parameters|none for m a multiple of W
-fsdp|chain:4|4|as ddp; stage s owned by `s mod W`|all S stages of one microbatch, 1/W of the parameters and two fetched stages|none, when fetching is hidden
+fsdp|chain:4|4|as ddp; stage s owned by `s mod W`|all S stages of one microbatch, 1/W of the parameters and three fetched stages|none, when fetching is hidden
 gpipe|chain:4|4|`s mod W`; all F before any B|m microbatches|(P-1)(F+B)
 lpp|chain:4|4|`(R b mod W) + (s mod R)`, G groups of R workers; order as 1f1b in a group|S/R min(S, B/G)|S + B/G - 1 units for R = S
 fslpp|chain:4|4|as lpp; stage s owned by `h(s,s)`|as lpp, parameters sharded over lcm(G,R) workers|as lpp
