@@ -59,7 +59,7 @@ with tempfile.TemporaryDirectory() as work:
     with open('slow.c', 'w', encoding='utf-8') as file:
         file.write(SLOW)
     subprocess.run([*cc, '-shared', '-fPIC', '-I' + os.path.join(source, 'src'), '-o', 'slow.so', 'slow.c'], check=True)
-    slow = ('--schedule', './slow.so', '--timeout', '86400')
+    slow = ('--schedule', './slow.so', '--schedule', 'all', '--timeout', '86400')
     waiting = r'compare: \d+ s, trying slow\n'
 
     # 1,200 operators on 4,096 workers of three levels
@@ -74,7 +74,7 @@ with tempfile.TemporaryDirectory() as work:
         one_of_two = {more: together.submit(interrupted, waiting, 'compare', 'chain:4', '-m', '8,16', '--csv', 'rows.csv', *more, *slow)
                       for more in ((), ('--json',))}
         first_cut = together.submit(interrupted, waiting, 'compare', 'chain:8', '-w', '4', '-m', '8', *slow)
-        simulate = together.submit(interrupted, r'simulate: \d+ s, placing jobs under slow\n', 'simulate', 'chain:4', '-m', '16', *slow)
+        simulate = together.submit(interrupted, r'simulate: \d+ s, placing jobs under slow\n', 'simulate', 'chain:4', '-m', '16', *slow[:2], *slow[4:])
         noisy = together.submit(interrupted, r'simulate: \d+ s, drawing noise\n', 'simulate', 'chain:8', *noise)
         plan = together.submit(interrupted, cutting, 'plan', 'layers.dot', '-w', '16x16x16', '--link', '300GB/s,25GB/s,12.5GB/s',
                                '-m', '4096')

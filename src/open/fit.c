@@ -17,8 +17,13 @@
 #define FIRST_BYTE 1e-11 /* s; 100 GB/s */
 #define FIRST_LATENCY 1e-7
 
-const char *const orr_constant_names[ORR_CONSTANTS] = {"compute", "overhead", "bandwidth",
-						       "latency"};
+const char *orr_constant_name(enum orr_constant c)
+{
+	static const char *const names[ORR_CONSTANTS] = {"compute", "overhead", "bandwidth",
+							 "latency"};
+
+	return names[c];
+}
 
 /* ---- a step with given constants ---- */
 
@@ -269,7 +274,7 @@ static int make_equations(struct equations *e, const struct fitting *f)
 				f->err, ORR_E_INPUT,
 				"%d steps do not tell %s from the constants before it: fit fewer, "
 				"or add steps with other numbers of workers and microbatches",
-				e->n, orr_constant_names[c]);
+				e->n, orr_constant_name(c));
 		f->fit->asked[c] = false;
 		f->fit->value[c] = f->given.value[c];
 	}

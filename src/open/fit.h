@@ -20,7 +20,7 @@ enum orr_constant {
 	ORR_CONSTANT_LATENCY   /* s a transfer */
 };
 #define ORR_CONSTANTS 4
-extern const char *const orr_constant_names[ORR_CONSTANTS]; /* "compute", "overhead", .. */
+const char *orr_constant_name(enum orr_constant c); /* "compute", "overhead", .. */
 
 struct orr_measured_step {
 	struct orr_opened *opened; /* borrowed; up to its pipeline, on a machine that is ignored */

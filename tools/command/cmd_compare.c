@@ -337,12 +337,13 @@ static int list_entries(struct orr_entry *entries, const struct contest *c)
 	const struct compare_options *asked = &c->a.compare;
 	int n = 0;
 
-	for (const struct field *f = c->fields; f < c->fields + c->n_fields; f++)
-		for (int i = f->first_cut; i < f->first_cut + f->n_cuts; i++)
-			entries[n++] =
-				(struct orr_entry){.pipeline = c->cuts[i],
-						   .schedule = f->own.name ? &f->own : NULL,
-						   .home = f->x.choice.table ? NULL : f->home};
+	for (int i = 0; i < c->n_cuts; i++)
+		for (const struct field *f = c->fields; f < c->fields + c->n_fields; f++)
+			if (i >= f->first_cut && i < f->first_cut + f->n_cuts)
+				entries[n++] = (struct orr_entry){
+					.pipeline = c->cuts[i],
+					.schedule = f->own.name ? &f->own : NULL,
+					.home = f->x.choice.table ? NULL : f->home};
 	if (asked->plan)
 		entries[n++] =
 			(struct orr_entry){.pipeline = c->plan ? c->plan->pipeline : c->cuts[0],

@@ -258,7 +258,7 @@ static void write_report(const struct table *t, const struct orr_fit *fit)
 	for (int c = 0; c < ORR_CONSTANTS; c++) {
 		const struct orr_measured_step *most = &t->steps[rests_on(t, c)];
 
-		printf("%-10s %s", orr_constant_names[c], value_text(c, fit->value[c]));
+		printf("%-10s %s", orr_constant_name(c), value_text(c, fit->value[c]));
 		if (fit->asked[c] && fit->value[c] > 0)
 			printf(", +- %.2g%%, at most %.3g%% of a step (line %d)",
 			       100 * fit->error[c] / fit->value[c],
@@ -290,7 +290,7 @@ static json_t *report_json(const struct table *t, const struct orr_fit *fit)
 	for (int c = 0; c < ORR_CONSTANTS && json; c++)
 		orr_json_keep(&json,
 			      json_object_set_new(
-				      json_object_get(json, "constants"), orr_constant_names[c],
+				      json_object_get(json, "constants"), orr_constant_name(c),
 				      json_pack("{s:f, s:f, s:b, s:i}", "value", fit->value[c],
 						"error", fit->error[c], "fitted", fit->asked[c],
 						"line", t->rows[rests_on(t, c)]->line)));

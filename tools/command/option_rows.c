@@ -70,8 +70,8 @@ static int read_constants(struct options *o, const char *text, struct orr_error 
 		int c = 0;
 
 		n = strcspn(text, ",");
-		while (c < ORR_CONSTANTS && (strncmp(orr_constant_names[c], text, n) ||
-					     strlen(orr_constant_names[c]) != n))
+		while (c < ORR_CONSTANTS && (strncmp(orr_constant_name(c), text, n) ||
+					     strlen(orr_constant_name(c)) != n))
 			c++;
 		if (c == ORR_CONSTANTS)
 			return orr_fail(

@@ -195,10 +195,18 @@ int plugin_try(const struct orr_open_options *open, double timeout_s, struct orr
 {
 	char *path = open->schedule ? strndup(open->schedule, strcspn(open->schedule, ":")) : NULL;
 	bool is_one = path && orr_plugin_is(path);
+	char before[sizeof(plugin.path)];
 
+	(void)strcpy(before, plugin.path);
 	if (is_one)
 		orr_utf8_print(plugin.path, sizeof(plugin.path), path);
 	free(path);
+	if (*before && strcmp(before, plugin.path))
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"%.160s: one plug-in at a time, and %.160s is loaded: compare them in "
+			"two commands",
+			plugin.path, before);
 	if (open->schedule && !path)
 		return orr_fail(err, ORR_E_NOMEM, "no memory for a schedule's name");
 	if (!is_one)
@@ -215,7 +223,7 @@ void plugin_loaded(struct orr_choice *choice)
 {
 	struct link_map *file;
 
-	if (!*plugin.path)
+	if (!choice->module)
 		return;
 	plugin.own = choice->schedule;
 	choice->schedule.check = check;

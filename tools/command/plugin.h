@@ -12,7 +12,7 @@ struct orr_open_options;
 #define PLUGIN_TIMEOUT_S 60.0
 
 /* Before orr_open_schedule(options). Nothing happens where their schedule is no plug-in. One
- * plug-in in a process. */
+ * plug-in in a process; a second one is refused. */
 int plugin_try(const struct orr_open_options *options, double timeout_s, struct orr_error *err);
 /* It was loaded: its check() tries all of its functions from now on, and it stays loaded. */
 void plugin_loaded(struct orr_choice *choice);
