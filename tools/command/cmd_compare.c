@@ -21,10 +21,11 @@
 
 /* ---- the entries ---- */
 
-/* A schedule that was asked for, or every built-in one. */
+/* A schedule that was asked for, or every built-in one, with a plan's own where GRAPH is one. */
 struct field {
 	struct orr_opened x;
-	struct orr_schedule own; /* name NULL: every built-in one */
+	struct orr_schedule own; /* name NULL: none */
+	bool all;
 	char name[256];
 	int *home;             /* owned, see orr_opened_homes() */
 	int first_cut, n_cuts; /* of the contest's */
@@ -121,6 +122,7 @@ static int add_field(struct contest *c, const char *text, struct orr_error *err)
 	    (code = orr_open_pipeline(x, err)) || (code = orr_opened_homes(&f->home, x, err)))
 		return code;
 	f->own = x->choice.schedule;
+	f->all = !text;
 	/* as it was asked for, with its parameters if any; a file has a name of its own */
 	if (text && !x->choice.table && (!x->choice.module || strchr(text, ':')))
 		f->own.name = orr_utf8_print(f->name, sizeof(f->name), text);
@@ -338,12 +340,18 @@ static int list_entries(struct orr_entry *entries, const struct contest *c)
 	int n = 0;
 
 	for (int i = 0; i < c->n_cuts; i++)
-		for (const struct field *f = c->fields; f < c->fields + c->n_fields; f++)
-			if (i >= f->first_cut && i < f->first_cut + f->n_cuts)
+		for (const struct field *f = c->fields; f < c->fields + c->n_fields; f++) {
+			if (i < f->first_cut || i >= f->first_cut + f->n_cuts)
+				continue;
+			if (f->own.name)
 				entries[n++] = (struct orr_entry){
 					.pipeline = c->cuts[i],
-					.schedule = f->own.name ? &f->own : NULL,
+					.schedule = &f->own,
 					.home = f->x.choice.table ? NULL : f->home};
+			if (f->all)
+				entries[n++] =
+					(struct orr_entry){.pipeline = c->cuts[i], .home = f->home};
+		}
 	if (asked->plan)
 		entries[n++] =
 			(struct orr_entry){.pipeline = c->plan ? c->plan->pipeline : c->cuts[0],
@@ -366,7 +374,7 @@ static int hold(struct contest *c, struct orr_error *err)
 
 	if (code)
 		return code;
-	if (!(entries = calloc((size_t)(c->n_fields + 2) * MOST_LISTED, sizeof(*entries))))
+	if (!(entries = calloc((size_t)(2 * c->n_fields + 2) * MOST_LISTED, sizeof(*entries))))
 		return orr_fail(err, ORR_E_NOMEM, "compare: no memory");
 	n = list_entries(entries, c);
 	for (int i = 0; i < n; i++) {
