@@ -396,12 +396,18 @@ json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *
 			  const struct orr_machine *machine, struct orr_error *err)
 {
 	json_t *json = common_json(&tables[0], graph, machine), *value;
-	int code = json ? 0 : ORR_E_NOMEM;
 	const char *name;
+	int code;
 
-	json_object_foreach((json_t *)tables[0].axes, name, value)(void)
-		json_object_del(json, name); /* each row has its own */
-
+	if (json_object_size(tables[0].axes))
+		orr_json_set(&json, "axes", json_array());
+	json_object_foreach((json_t *)tables[0].axes, name, value)
+	{
+		(void)json_object_del(json, name); /* each row has its own */
+		orr_json_keep(&json, json_array_append_new(json_object_get(json, "axes"),
+							   json_string(name)));
+	}
+	code = json ? 0 : ORR_E_NOMEM;
 	(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
 	for (int t = 0; t < n && !code; t++)
 		code = add_table(json, &tables[t], err);
@@ -476,8 +482,10 @@ static void write_line(FILE *file, const json_t *row, const json_t *report,
 		else
 			fputs(figures[i], file);
 	}
-	json_object_foreach((json_t *)table->axes, name, text) if (!is_figure(name))
+	json_object_foreach((json_t *)table->axes, name, text)
 	{
+		if (is_figure(name))
+			continue;
 		fprintf(file, row ? "," : ",%s", name);
 		write_cell(file, json_object_get(row, name), 12);
 	}

@@ -104,7 +104,7 @@ function cell(name, value) {
 const FRONT = ['worker', 'schedule', 'on_front', 'makespan', 'per_microbatch', 'bubble', 'span_bubble', 'memory_bytes', 'peak_stash', 'reason'];
 function objects_table(objects, left, classes) {
 	const names = [...new Set(objects.flatMap(Object.keys))];
-	const rank = name => FRONT.includes(name) ? FRONT.indexOf(name) : FRONT.length + (name === 'not_tested');
+	const rank = name => (report.axes || []).includes(name) ? FRONT.indexOf('schedule') + .5 : FRONT.includes(name) ? FRONT.indexOf(name) : FRONT.length + (name === 'not_tested');
 	names.sort((a, b) => rank(a) - rank(b));
 	return table(names.map(name => ({name: words(name), text: left.includes(name), long: name === 'reason', optional: true})),
 		objects.map(x => names.map(name => cell(name, x[name]))), classes);
