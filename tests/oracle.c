@@ -1,6 +1,7 @@
 #include "oracle.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 __extension__ typedef __int128 wide;
@@ -15,10 +16,10 @@ struct message {
 	bool left, arrived;
 	unsigned pieces; /* of an activation: outputs, and 1 << ORACLE_OUTPUTS: all else */
 	int64_t start;
-	/* where links are shared: what is left, in thousandths of bytes per second and nanoseconds;
+	/* where links are shared: what is left, in billionths of bytes per second and nanoseconds;
 	 * -1: is still to be set */
 	wide rest;
-	int64_t rate;
+	wide rate;
 };
 
 struct state {
@@ -781,7 +782,7 @@ static void start_message(struct state *x, struct message *m)
 	int64_t slowest = 0, soonest = INT64_MAX;
 
 	m->start = x->now;
-	m->rest = (wide)m->bytes * 1000000000000;
+	m->rest = (wide)m->bytes * 1000000000000000000;
 	if (m->what != RING) {
 		m->free = x->now + wire(t, m->from, m->to, m->bytes);
 		m->arrival = m->free + t->latency[m->from][m->to];
@@ -830,17 +831,17 @@ static bool start_messages(struct state *x)
 /* ---- links that are shared ---- */
 
 /* What is left of a link, for each of those on it that have no rate yet; -1: there are none. */
-static int64_t share_of(const struct state *x, int l)
+static wide share_of(const struct state *x, int l)
 {
 	const struct oracle_step *t = x->step;
-	int64_t left;
+	wide left;
 	int n = 0, hops[ORACLE_LINKS];
 
 	if (!t->link_ns_per_byte[l])
 		return -1;
-	/* the rate of its lanes, rounded */
-	left = (t->lanes[l] * INT64_C(2000000000000) + t->link_ns_per_byte[l]) /
-	       (2 * t->link_ns_per_byte[l]);
+	/* what the machine was given, as a fraction of 2^60, rounded */
+	left = (wide)ldexp(1e9 / (double)t->link_ns_per_byte[l], 60) * 1000000000 * t->lanes[l];
+	left = (left + ((wide)1 << 59)) >> 60;
 	for (int i = 0; i < x->n_messages; i++) {
 		const struct message *m = &x->messages[i];
 
@@ -857,7 +858,7 @@ static int64_t share_of(const struct state *x, int l)
 static bool limit_some(struct state *x)
 {
 	const struct oracle_step *t = x->step;
-	int64_t share[ORACLE_LINKS], lowest = -1;
+	wide share[ORACLE_LINKS], lowest = -1;
 	int hops[ORACLE_LINKS];
 
 	for (int l = 0; l < t->n_links; l++) {

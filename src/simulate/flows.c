@@ -3,22 +3,21 @@
 #include "base/grow.h"
 #include "base/max.h"
 
-#define PER_BYTE \
-	INT64_C(1000000000000) /* a rate of 1 mB/s for 1 ns is the unit of what is left \
-				*/
-
-__extension__ typedef __int128 wide;
+#define PER_BYTE INT64_C(1000000000000000000) /* of what is left */
 
 int orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
 		  int steps, int parts, struct orr_error *err)
 {
+	orr_wide all = (orr_wide)bytes * steps; /* in two parts, neither of which overflows */
+
 	if (!orr_grow(&flows->list, flows->n, &flows->room, sizeof(*flows->list)))
 		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers at once",
 				2 * flows->room);
-	flows->list[flows->n++] = (struct orr_flow){.index = index,
-						    .first_use = way->first_use,
-						    .n_uses = way->n_uses,
-						    .left = (wide)bytes * PER_BYTE * steps / parts};
+	flows->list[flows->n++] =
+		(struct orr_flow){.index = index,
+				  .first_use = way->first_use,
+				  .n_uses = way->n_uses,
+				  .left = all / parts * PER_BYTE + all % parts * PER_BYTE / parts};
 	flows->changed = true;
 	return 0;
 }
@@ -39,16 +38,16 @@ static void load_links(struct filling *x)
 	for (int f = 0; f < x->flows->n; f++) {
 		struct orr_flow *flow = &x->flows->list[f];
 
-		flow->rate_mb_s = -1;
+		flow->rate = -1;
 		for (int i = 0; i < flow->n_uses; i++) {
 			const struct orr_use *use = &x->uses[flow->first_use + i];
 			struct orr_channel *link = &x->links[use->link];
 
-			if (!link->rate_mb_s)
+			if (!link->rate)
 				continue;
 			if (!link->load) {
 				x->used[x->n_used++] = use->link;
-				link->left_mb_s = link->rate_mb_s;
+				link->left = link->rate;
 			}
 			link->load += use->hops;
 		}
@@ -56,9 +55,9 @@ static void load_links(struct filling *x)
 }
 
 /* What those that still grow have on each link, and on that which is full first. */
-static int64_t next_level(struct filling *x)
+static orr_wide next_level(struct filling *x)
 {
-	int64_t least = INT64_MAX;
+	orr_wide least = -1;
 	int n = 0;
 
 	for (int i = 0; i < x->n_used; i++) {
@@ -66,35 +65,35 @@ static int64_t next_level(struct filling *x)
 
 		if (!link->load)
 			continue;
-		link->level = link->left_mb_s / link->load;
-		least = smaller(least, link->level);
+		link->level = link->left / link->load;
+		least = n && least < link->level ? least : link->level;
 		x->used[n++] = x->used[i];
 	}
 	x->n_used = n;
 	return least;
 }
 
-static bool is_stopped(const struct filling *x, const struct orr_flow *flow, int64_t level)
+static bool is_stopped(const struct filling *x, const struct orr_flow *flow, orr_wide level)
 {
 	for (int i = 0; i < flow->n_uses; i++) {
 		const struct orr_channel *link = &x->links[x->uses[flow->first_use + i].link];
 
-		if (link->rate_mb_s && link->level == level)
+		if (link->rate && link->level == level)
 			return true;
 	}
 	return false;
 }
 
-static void set_rate(struct filling *x, struct orr_flow *flow, int64_t level)
+static void set_rate(struct filling *x, struct orr_flow *flow, orr_wide level)
 {
-	flow->rate_mb_s = larger(level, 1);
+	flow->rate = level > 1 ? level : 1;
 	for (int i = 0; i < flow->n_uses; i++) {
 		const struct orr_use *use = &x->uses[flow->first_use + i];
 		struct orr_channel *link = &x->links[use->link];
 
-		if (link->rate_mb_s) {
+		if (link->rate) {
 			link->load -= use->hops;
-			link->left_mb_s -= level * use->hops;
+			link->left -= level * use->hops;
 		}
 	}
 }
@@ -103,17 +102,17 @@ static void set_rate(struct filling *x, struct orr_flow *flow, int64_t level)
 static void fill(struct filling *x)
 {
 	load_links(x);
-	for (int64_t level = next_level(x); x->n_used; level = next_level(x))
+	for (orr_wide level = next_level(x); x->n_used; level = next_level(x))
 		for (int f = 0; f < x->flows->n; f++) {
 			struct orr_flow *flow = &x->flows->list[f];
 
-			if (flow->rate_mb_s < 0 && is_stopped(x, flow, level))
+			if (flow->rate < 0 && is_stopped(x, flow, level))
 				set_rate(x, flow, level);
 		}
 	for (int f = 0; f < x->flows->n; f++)
-		if (x->flows->list[f].rate_mb_s < 0) {
+		if (x->flows->list[f].rate < 0) {
 			x->flows->list[f].left = 0;
-			x->flows->list[f].rate_mb_s = 1;
+			x->flows->list[f].rate = 1;
 		}
 }
 
@@ -122,7 +121,7 @@ static void fill(struct filling *x)
 /* Rounded once, a half up. */
 static int64_t when_free(const struct orr_flow *flow, int64_t now_ns)
 {
-	wide ns = (flow->left + flow->rate_mb_s / 2) / flow->rate_mb_s;
+	orr_wide ns = (flow->left + flow->rate / 2) / flow->rate;
 
 	return now_ns + (ns < INT64_MAX / 2 ? (int64_t)ns : INT64_MAX / 2);
 }
@@ -134,7 +133,7 @@ int64_t orr_flows_set(struct orr_flows *flows, struct orr_channel *links,
 	int64_t soonest = INT64_MAX;
 
 	for (int f = 0; f < flows->n; f++) /* of those that are new no rate is set */
-		flows->list[f].left -= (wide)flows->list[f].rate_mb_s * (now_ns - flows->since_ns);
+		flows->list[f].left -= (orr_wide)flows->list[f].rate * (now_ns - flows->since_ns);
 	flows->since_ns = now_ns;
 	flows->changed = false;
 	fill(&x);

@@ -2,11 +2,13 @@
 /* Links that all that is on them shares, max-min fairly. Whenever something starts or ends, the
  * rates of all are set anew: they grow alike until a link is full; what passes that one stays as it
  * is, and the others grow on. A ring counts as often as it passes a link at once. Rates are whole
- * thousandths of bytes per second, rounded down, and what is left of a flow is counted exactly. */
+ * billionths of bytes per second, rounded down, and what is left of a flow is counted exactly. */
 #include <stddef.h>
 
 #include "base/heap.h"
 #include "orrery/orrery.h"
+
+__extension__ typedef __int128 orr_wide;
 
 struct orr_use {
 	int link, hops; /* how many go over it at once */
@@ -16,10 +18,10 @@ struct orr_channel { /* a link, port or uplink; made when it is first asked for 
 	size_t key;
 	int lanes, taken;
 	bool touched;
-	struct orr_heap waiting;  /* numbers of things; not in order: of those that found it full */
-	int first_use, n_uses;    /* of a link of two: their way; n_uses 0: not known yet */
-	int64_t rate_mb_s;        /* shared: of all lanes; 0: infinite */
-	int64_t left_mb_s, level; /* while it fills */
+	struct orr_heap waiting; /* numbers of things; not in order: of those that found it full */
+	int first_use, n_uses;   /* of a link of two: their way; n_uses 0: not known yet */
+	orr_wide rate;           /* shared: nB/s of all lanes; 0: infinite */
+	orr_wide left, level;    /* while it fills */
 	int load;
 };
 
@@ -27,9 +29,9 @@ struct orr_channel { /* a link, port or uplink; made when it is first asked for 
 struct orr_flow {
 	int index;             /* of the transfer */
 	int first_use, n_uses; /* what it passes */
-	__extension__ __int128 left;
-	int64_t rate_mb_s; /* -1: not set yet */
-	int64_t free_ns;   /* when nothing is left, if nothing changes before */
+	orr_wide left;         /* nB/s times ns */
+	orr_wide rate;         /* nB/s; -1: not set yet */
+	int64_t free_ns;       /* when nothing is left, if nothing changes before */
 };
 
 struct orr_flows {

@@ -11,6 +11,8 @@
 #include "pipeline/path.h"
 #include "orrery/timeline.h"
 
+#define NB INT64_C(1000000000) /* of a byte, in rates */
+
 struct orr_parked {
 	struct orr_heap_entry entry;
 	int link;
@@ -63,13 +65,22 @@ static int grow_links(struct orr_network *net, struct orr_error *err)
 }
 
 /* Of all lanes, in thousandths of bytes per second. */
-static int64_t rate_of(const struct orr_stretch *stretch)
+/* Exact, so that every machine rounds it alike. */
+static orr_wide rate_of(const struct orr_stretch *stretch)
 {
-	double rate = stretch->bytes_per_s * 1e3 * stretch->lanes;
+	const double most = 1e18; /* bytes/s */
+	int exponent;
+	double fraction =
+		frexp(stretch->bytes_per_s < most ? stretch->bytes_per_s : most, &exponent);
+	orr_wide rate = (orr_wide)ldexp(fraction, 53) * NB * stretch->lanes;
 
-	return !(rate > 0)   ? 0
-	       : rate < 4e18 ? larger(1, llround(rate))
-			     : INT64_C(4000000000000000000);
+	if (rate <= 0)
+		return 0;
+	exponent -= 53;
+	if (exponent >= 0)
+		return rate << exponent;
+	rate = exponent < -120 ? 0 : (rate + ((orr_wide)1 << (-exponent - 1))) >> -exponent;
+	return rate > 0 ? rate : 1;
 }
 
 static int make_link(struct orr_network *net, int *number, const struct orr_stretch *stretch,
@@ -81,9 +92,8 @@ static int make_link(struct orr_network *net, int *number, const struct orr_stre
 		if (net->n_links == net->links_room && (code = grow_links(net, err)))
 			return code;
 		at = find_link(net, stretch->key);
-		net->links[net->n_links] = (struct orr_channel){.key = stretch->key,
-								.lanes = stretch->lanes,
-								.rate_mb_s = rate_of(stretch)};
+		net->links[net->n_links] = (struct orr_channel){
+			.key = stretch->key, .lanes = stretch->lanes, .rate = rate_of(stretch)};
 		*at = ++net->n_links;
 	}
 	*number = *at - 1;
