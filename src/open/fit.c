@@ -16,6 +16,8 @@
 #define TOLD_APART 0.01  /* of a constant's column what the others must leave of it */
 #define FIRST_BYTE 1e-11 /* s; 100 GB/s */
 #define FIRST_LATENCY 1e-7
+#define LEAST_WORK 1e-8 /* what machine files can say */
+#define MOST_WORK 1e5
 
 const char *orr_constant_name(enum orr_constant c)
 {
@@ -37,7 +39,7 @@ char *orr_fit_machine(const struct orr_fit *fit, int n_workers)
 			       1 / value[ORR_CONSTANT_BYTE]);
 	return asprintf(&text,
 			"graph fitted {\n    %slatency=\"%.0fns\"; overhead=\"%.0fns\";\n"
-			"    worker [repeat=%d, speed=%.6g];\n}\n",
+			"    worker [repeat=%d, speed=\"%.6g\"];\n}\n",
 			bandwidth, value[ORR_CONSTANT_LATENCY] * 1e9,
 			value[ORR_CONSTANT_OVERHEAD] * 1e9, n_workers,
 			1 / value[ORR_CONSTANT_WORK]) < 0
@@ -112,8 +114,8 @@ static void set_overhead(struct orr_pipeline *p, double s)
 }
 
 /* Simulate a step on the machine of these constants. */
-static int simulate(struct orr_measured_step *step, const struct orr_fit *fit,
-		    struct orr_error *err)
+static int simulate_unnamed(struct orr_measured_step *step, const struct orr_fit *fit,
+			    struct orr_error *err)
 {
 	struct orr_opened *x = step->opened;
 	struct orr_pipeline *p = x->pipeline;
@@ -139,6 +141,16 @@ static int simulate(struct orr_measured_step *step, const struct orr_fit *fit,
 	p->machine = orr_machine_default(p->n_workers);
 	orr_cluster_destroy(cluster);
 	return code;
+}
+
+/* The same, of which a failure names the step. */
+static int simulate(struct orr_measured_step *step, const struct orr_fit *fit,
+		    struct orr_error *err)
+{
+	struct orr_error why;
+	int code = simulate_unnamed(step, fit, &why);
+
+	return code ? orr_fail(err, code, "%s: %s", step->name, why.msg) : 0;
 }
 
 /* ---- the equations ---- */
@@ -252,8 +264,21 @@ static int simulate_all(const struct fitting *f)
 	return code;
 }
 
-/* A column for each constant that is fitted. */
-static int make_equations(struct equations *e, const struct fitting *f)
+static int refuse(const struct fitting *f, const struct equations *e, enum orr_constant c)
+{
+	if (!e->n_columns)
+		return orr_fail(f->err, ORR_E_INPUT, "%d steps do not depend on %s: leave it out",
+				e->n, orr_constant_name(c));
+	return orr_fail(
+		f->err, ORR_E_INPUT,
+		"%d steps do not tell %s from the constants before it: fit fewer, or add steps "
+		"with other numbers of workers and microbatches",
+		e->n, orr_constant_name(c));
+}
+
+/* A column for each constant that is fitted, but for those that are to be 0. What is not told apart
+ * is not fitted. */
+static int make_equations(struct equations *e, const struct fitting *f, const bool *zero)
 {
 	*e = (struct equations){0};
 	for (int i = 0; i < f->n; i++)
@@ -262,7 +287,7 @@ static int make_equations(struct equations *e, const struct fitting *f)
 		double *column = f->room + (size_t)c * (size_t)f->n;
 		int at = 0;
 
-		if (!f->fit->asked[c])
+		if (!f->fit->asked[c] || zero[c])
 			continue;
 		for (int i = 0; i < f->n; i++)
 			if (takes_part(f, i))
@@ -270,38 +295,54 @@ static int make_equations(struct equations *e, const struct fitting *f)
 		if (add_column(e, c, column))
 			continue;
 		if (f->all)
-			return orr_fail(
-				f->err, ORR_E_INPUT,
-				"%d steps do not tell %s from the constants before it: fit fewer, "
-				"or add steps with other numbers of workers and microbatches",
-				e->n, orr_constant_name(c));
+			return refuse(f, e, c);
 		f->fit->asked[c] = false;
 		f->fit->value[c] = f->given.value[c];
 	}
 	return 0;
 }
 
-/* New values: what is left of the measured seconds, shared among the columns. Constants are not
- * negative; what would be is 0, and the others make up for it. */
+/* What is left of the measured seconds for the constants that are fitted. */
+static void set_right(double *right, const struct fitting *f)
+{
+	int at = 0;
+
+	for (int i = 0; i < f->n; i++) {
+		const struct orr_measured_step *step = &f->steps[i];
+
+		if (!takes_part(f, i))
+			continue;
+		right[at] = step->seconds - step->simulated_s;
+		for (int c = 0; c < ORR_CONSTANTS; c++)
+			if (f->fit->asked[c])
+				right[at] += step->count[c] * f->fit->value[c];
+		right[at++] /= step->seconds;
+	}
+}
+
+/* New values. A constant is not negative: where one would be, the last of them is 0, and the others
+ * are solved for again. */
 static int improve(double *value, const struct fitting *f)
 {
 	double *right = f->room + (size_t)ORR_CONSTANTS * (size_t)f->n;
-	const double *old = f->fit->value;
-	struct equations e;
-	int at = 0, code = make_equations(&e, f);
+	bool zero[ORR_CONSTANTS] = {false};
+	int last = ORR_CONSTANTS;
 
-	for (int i = 0; i < f->n && !code; i++)
-		if (takes_part(f, i)) {
-			right[at] = f->steps[i].seconds - f->steps[i].simulated_s;
-			for (int c = 0; c < ORR_CONSTANTS; c++)
-				if (f->fit->asked[c])
-					right[at] += f->steps[i].count[c] * old[c];
-			right[at++] /= f->steps[i].seconds;
-		}
-	if (code)
-		return code;
-	memcpy(value, old, sizeof(f->fit->value));
-	solve(value, &e, right);
+	set_right(right, f);
+	while (last > ORR_CONSTANT_WORK) {
+		struct equations e;
+		int code = make_equations(&e, f, zero);
+
+		if (code)
+			return code;
+		memcpy(value, f->fit->value, sizeof(f->fit->value));
+		for (int c = 0; c < ORR_CONSTANTS; c++)
+			value[c] = zero[c] ? 0 : value[c];
+		solve(value, &e, right);
+		for (last = ORR_CONSTANTS - 1; last > ORR_CONSTANT_WORK && value[last] >= 0;)
+			last--;
+		zero[last] = last > ORR_CONSTANT_WORK;
+	}
 	return 0;
 }
 
@@ -317,9 +358,12 @@ static int move(const struct fitting *f, const double *target, double *moved)
 	for (int tries = 0;; tries++, share /= 2) {
 		*moved = 0;
 		for (int c = 0; c < ORR_CONSTANTS; c++) {
-			double low = c == ORR_CONSTANT_WORK ? old[c] / 10 : 0;
+			bool work = c == ORR_CONSTANT_WORK;
+			double low = work ? fmax(LEAST_WORK, old[c] / 10) : 0;
+			double high = work ? fmin(MOST_WORK, old[c] * 10) : INFINITY;
 
-			fit->value[c] = fmax(low, old[c] + share * (target[c] - old[c]));
+			fit->value[c] =
+				fmin(high, fmax(low, old[c] + share * (target[c] - old[c])));
 			if (fit->value[c] + old[c] > 0)
 				*moved = fmax(*moved, fabs(fit->value[c] - old[c]) /
 							      (fit->value[c] + old[c]));
@@ -344,6 +388,49 @@ static int fit_all(const struct fitting *f)
 		if (!(code = improve(target, f)))
 			code = move(f, target, &moved);
 	return code;
+}
+
+/* Constants up to c that are wanted join, also those that were not told apart without it. */
+static void join(struct orr_fit *fit, const struct orr_fit *wanted, int c)
+{
+	static const double first[ORR_CONSTANTS] = {1, 0, FIRST_BYTE, FIRST_LATENCY};
+
+	for (int k = 0; k <= c; k++) {
+		if (wanted->asked[k] && !fit->asked[k])
+			fit->value[k] = first[k];
+		fit->asked[k] = wanted->asked[k];
+	}
+}
+
+/* One constant after the other joins; where that brings the steps no nearer it is 0. Of all that
+ * are wanted, each has to be told apart in the end. */
+static int fit_in_turn(const struct fitting *f)
+{
+	struct orr_fit *fit = f->fit, wanted = *fit;
+	struct fitting some = *f;
+	int code = 0;
+
+	some.all = false;
+	for (int c = 0; c < ORR_CONSTANTS; c++) {
+		fit->value[c] = !wanted.asked[c] ? fit->value[c] : c == ORR_CONSTANT_WORK;
+		fit->asked[c] = false;
+	}
+	for (int c = 0; c < ORR_CONSTANTS && !(code = simulate_all(f)); c++) {
+		struct orr_fit before = *fit;
+		double squares = sum_squares(f);
+
+		if (!wanted.asked[c])
+			continue;
+		join(fit, &wanted, c);
+		if ((code = fit_all(&some)))
+			break;
+		if (sum_squares(f) > squares)
+			memcpy(fit->value, before.value, sizeof(fit->value));
+	}
+	if (code || !f->all)
+		return code;
+	memcpy(fit->asked, wanted.asked, sizeof(fit->asked));
+	return fit_all(f);
 }
 
 /* Each step, simulated with what the others say, from where all together ended. */
@@ -375,9 +462,11 @@ static int leave_out(struct fitting *f)
 static int sum_up(const struct fitting *f)
 {
 	struct equations e;
-	int code = make_equations(&e, f);
+	const bool zero[ORR_CONSTANTS] = {false};
+	int code = make_equations(&e, f, zero);
 
-	memset(f->fit->error, 0, sizeof(f->fit->error));
+	for (int c = 0; c < ORR_CONSTANTS; c++)
+		f->fit->error[c] = NAN;
 	f->fit->n_fitted = e.n;
 	if (!code && e.n > e.n_columns)
 		find_errors(f->fit->error, &e, sqrt(sum_squares(f) / (e.n - e.n_columns)));
@@ -385,19 +474,6 @@ static int sum_up(const struct fitting *f)
 		if (f->steps[i].apart)
 			code = simulate(&f->steps[i], f->fit, f->err);
 	return code;
-}
-
-/* A first guess, which costs something on every link, so that all counts are seen. */
-static void begin(struct orr_fit *fit)
-{
-	if (fit->asked[ORR_CONSTANT_WORK])
-		fit->value[ORR_CONSTANT_WORK] = 1;
-	if (fit->asked[ORR_CONSTANT_OVERHEAD])
-		fit->value[ORR_CONSTANT_OVERHEAD] = 0;
-	if (fit->asked[ORR_CONSTANT_BYTE])
-		fit->value[ORR_CONSTANT_BYTE] = FIRST_BYTE;
-	if (fit->asked[ORR_CONSTANT_LATENCY])
-		fit->value[ORR_CONSTANT_LATENCY] = FIRST_LATENCY;
 }
 
 int orr_fit(struct orr_fit *fit, struct orr_measured_step *steps, int n, struct orr_error *err)
@@ -412,8 +488,7 @@ int orr_fit(struct orr_fit *fit, struct orr_measured_step *steps, int n, struct 
 		fit->asked[c] = true;
 	if (!(f.room = calloc((size_t)(ORR_CONSTANTS + 1) * (size_t)n, sizeof(*f.room))))
 		return orr_fail(err, ORR_E_NOMEM, "fit: no memory for %d steps", n);
-	begin(fit);
-	if (!(code = fit_all(&f)))
+	if (!(code = fit_in_turn(&f)))
 		f.all = true;
 	if (!code && !(code = leave_out(&f)))
 		code = sum_up(&f);

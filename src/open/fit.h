@@ -23,6 +23,7 @@ enum orr_constant {
 const char *orr_constant_name(enum orr_constant c); /* "compute", "overhead", .. */
 
 struct orr_measured_step {
+	const char *name;          /* borrowed; of messages */
 	struct orr_opened *opened; /* borrowed; up to its pipeline, on a machine that is ignored */
 	double seconds;
 	bool apart; /* not fitted to */
@@ -35,13 +36,15 @@ struct orr_measured_step {
 struct orr_fit {
 	bool asked[ORR_CONSTANTS]; /* to be fitted; if they cannot be told apart that is an error */
 	double value[ORR_CONSTANTS]; /* in: of those that are not fitted; out: of all */
-	double error[ORR_CONSTANTS]; /* out: standard error, from what is off; 0: not fitted, or as
-					many steps as constants */
+	double error[ORR_CONSTANTS]; /* out: standard error, from what is off; NAN: not fitted, or
+					as many steps as constants */
 	int n_fitted;                /* out: steps */
 };
 
-/* With nothing asked, of all four those that the steps tell apart, in that order. The values are at
- * least 0, and that of work more. */
+/* With nothing asked, of all four those that the steps tell apart. One constant after the other
+ * joins
+ * the fit, so more of them are never further off than fewer. The values are at least 0, and that of
+ * work more. */
 int orr_fit(struct orr_fit *fit, struct orr_measured_step *steps, int n, struct orr_error *err);
 /* A machine file of n workers with these constants; the caller's to free. NULL: no memory. */
 char *orr_fit_machine(const struct orr_fit *fit, int n_workers);

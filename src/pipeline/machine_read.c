@@ -87,7 +87,7 @@ static int read_worker(const struct reader *r, const struct orr_dot_node *node,
 
 		print_place(what, r, a, node->name);
 		if (!strcmp(a->name, "speed"))
-			code = orr_real_parse(&worker->speed, a->text, 1e-3, 1e3, what, r->err);
+			code = orr_real_parse(&worker->speed, a->text, 1e-6, 1e9, what, r->err);
 		else if (!strcmp(a->name, "memory"))
 			code = read_memory(r, &worker->memory_bytes, a->text, what);
 		else if (!strcmp(a->name, "repeat"))

@@ -19,6 +19,7 @@
 /* A row of the table: a step, and the options that say what was measured. */
 struct measured {
 	int line;
+	char name[300]; /* "steps.csv:3" */
 	struct orr_opened x;
 	double seconds;
 	bool apart;
@@ -68,6 +69,21 @@ static int split(const struct table *t, char *line, char **cells, int *n)
 	return 0;
 }
 
+/* Are all links of its machine alike, and its times in seconds? */
+static int check_step(const struct orr_opened *x, struct orr_error *err)
+{
+	if (x->graph->units)
+		return orr_fail(err, ORR_E_INPUT,
+				"durations are units, and the step was measured in seconds: give "
+				"times, such as --costs 1ms,2ms");
+	if (x->cluster || x->settled.given.levels)
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"its machine has several kinds of links or workers, and all that are "
+			"fitted are alike: give workers as a number, and no machine");
+	return 0;
+}
+
 /* What a column says that is no option. */
 static int read_own(const struct table *t, struct measured *row, const char *name, const char *text,
 		    bool *is_own)
@@ -94,13 +110,14 @@ static int read_own(const struct table *t, struct measured *row, const char *nam
 /* An empty cell is as if the option were not given. */
 static int open_row(const struct table *t, struct measured *row, char **cells, int n)
 {
-	char *names[MOST_COLUMNS], *values[MOST_COLUMNS], place[300];
+	char *names[MOST_COLUMNS], *values[MOST_COLUMNS], *place = row->name;
 	struct options o;
 	int n_given = 0, code;
 	struct orr_error why;
-	bool is_own;
+	bool is_own, has_graph = false;
 
 	for (int i = 0; i < n; i++) {
+		has_graph = has_graph || (*cells[i] && !strcmp(t->names[i], "graph"));
 		if ((code = read_own(t, row, t->names[i], cells[i], &is_own)))
 			return code;
 		if (is_own || !*cells[i])
@@ -108,10 +125,13 @@ static int open_row(const struct table *t, struct measured *row, char **cells, i
 		names[n_given] = t->names[i];
 		values[n_given++] = cells[i];
 	}
-	(void)snprintf(place, sizeof(place), "%.200s:%d", t->path, t->line);
+	(void)snprintf(place, sizeof(row->name), "%.200s:%d", t->path, t->line);
+	if (!has_graph)
+		return orr_fail(t->err, ORR_E_INPUT, "%s: no graph: name a file or a study", place);
 	o = options_with(place, n_given, names, values);
-	if (!(code = work_choose(&row->x, &o, &why)) && !(code = orr_open_graph(&row->x, &why)))
-		code = orr_open_pipeline(&row->x, &why);
+	if (!(code = work_choose(&row->x, &o, &why)) && !(code = orr_open_graph(&row->x, &why)) &&
+	    !(code = orr_open_pipeline(&row->x, &why)))
+		code = check_step(&row->x, &why);
 	return code ? orr_fail(t->err, code, "%s: %s", place, why.msg) : 0;
 }
 
@@ -133,22 +153,52 @@ static int read_row(struct table *t, char *line)
 	return open_row(t, row, cells, n);
 }
 
+static int find_column(const struct table *t, const char *name)
+{
+	int i = 0;
+
+	while (i < t->n_columns && strcmp(t->names[i], name))
+		i++;
+	return i;
+}
+
+/* What is fitted is no column, and constants are of all rows. */
+static int check_column(const struct table *t, int i)
+{
+	static const char *const others[] = {"latency", "bandwidth", "link", "constants"};
+	const char *name = t->names[i];
+	bool is_own = !strcmp(name, "graph") || !strcmp(name, "seconds") || !strcmp(name, "use") ||
+		      !strcmp(name, "note");
+
+	if (find_column(t, name) < i)
+		return orr_fail(t->err, ORR_E_INPUT, "%s:1: column %.40s is there twice", t->path,
+				name);
+	for (int k = 0; k < 4; k++)
+		if (!strcmp(name, others[k]))
+			return orr_fail(t->err, ORR_E_INPUT,
+					"%s:1: column %s is of all steps: give --%s", t->path, name,
+					name);
+	return is_own || options_is_column(name) ? 0
+						 : orr_fail(t->err, ORR_E_INPUT,
+							    "%s:1: column %.40s is no option with "
+							    "a value: `orrery fit --help` "
+							    "lists them",
+							    t->path, name);
+}
+
 static int read_heading(struct table *t, char *line)
 {
 	static const char *const needed[] = {"graph", "seconds"};
 	int code = split(t, line, t->names, &t->n_columns);
 
-	for (int k = 0; k < 2 && !code; k++) {
-		int i = 0;
-
-		while (i < t->n_columns && strcmp(t->names[i], needed[k]))
-			i++;
-		if (i == t->n_columns)
+	for (int i = 0; i < t->n_columns && !code; i++)
+		code = check_column(t, i);
+	for (int k = 0; k < 2 && !code; k++)
+		if (find_column(t, needed[k]) == t->n_columns)
 			return orr_fail(t->err, ORR_E_INPUT,
 					"%s:1: no column %s: the heading names graph, seconds, and "
 					"options of simulate, such as workers",
 					t->path, needed[k]);
-	}
 	return code;
 }
 
@@ -157,6 +207,10 @@ static int read_table(struct table *t)
 	int code = orr_input_read(&t->text, NULL, t->path, "a CSV of measured steps", t->err);
 	char *rest = t->text, *line;
 	size_t n_lines = 1;
+	bool any = false;
+
+	if (!code && !strncmp(rest, "\xEF\xBB\xBF", 3)) /* of a spreadsheet */
+		rest += 3;
 
 	for (const char *at = code ? "" : t->text; *at; at++)
 		n_lines += *at == '\n';
@@ -170,12 +224,16 @@ static int read_table(struct table *t)
 		else if (*line)
 			code = read_row(t, line);
 	}
-	if (!code && !t->n)
-		return orr_fail(t->err, ORR_E_INPUT, "%s: no step in it", t->path);
+	for (int i = 0; i < t->n; i++)
+		any = any || !t->rows[i]->apart;
+	if (!code && !any)
+		return orr_fail(t->err, ORR_E_INPUT, "%s: no step to fit to%s", t->path,
+				t->n ? ": each has use=check" : "");
 	if (!code && !(t->steps = calloc((size_t)t->n, sizeof(*t->steps))))
 		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its steps", t->path);
 	for (int i = 0; i < t->n && !code; i++)
-		t->steps[i] = (struct orr_measured_step){.opened = &t->rows[i]->x,
+		t->steps[i] = (struct orr_measured_step){.name = t->rows[i]->name,
+							 .opened = &t->rows[i]->x,
 							 .seconds = t->rows[i]->seconds,
 							 .apart = t->rows[i]->apart};
 	return code;
@@ -199,14 +257,15 @@ static double off(double simulated_s, const struct orr_measured_step *step)
 	return 100 * (simulated_s / step->seconds - 1);
 }
 
-/* The step of which a constant is most. */
+/* The step of which a constant is most, of those that are fitted to. */
 static int rests_on(const struct table *t, int c)
 {
-	int most = 0;
+	int most = -1;
 
-	for (int i = 1; i < t->n; i++)
-		if (t->steps[i].count[c] / t->steps[i].seconds >
-		    t->steps[most].count[c] / t->steps[most].seconds)
+	for (int i = 0; i < t->n; i++)
+		if (!t->steps[i].apart &&
+		    (most < 0 || t->steps[i].count[c] / t->steps[i].simulated_s >
+					 t->steps[most].count[c] / t->steps[most].simulated_s))
 			most = i;
 	return most;
 }
@@ -260,9 +319,11 @@ static void write_report(const struct table *t, const struct orr_fit *fit)
 
 		printf("%-10s %s", orr_constant_name(c), value_text(c, fit->value[c]));
 		if (fit->asked[c] && fit->value[c] > 0)
-			printf(", +- %.2g%%, at most %.3g%% of a step (line %d)",
-			       100 * fit->error[c] / fit->value[c],
-			       100 * most->count[c] * fit->value[c] / most->seconds,
+			printf(", +- %s, at most %.3g%% of a step (line %d)",
+			       isnan(fit->error[c])
+				       ? "unknown"
+				       : orr_text("%.2g%%", 100 * fit->error[c] / fit->value[c]),
+			       100 * most->count[c] * fit->value[c] / most->simulated_s,
 			       t->rows[rests_on(t, c)]->line);
 		printf("%s\n", fit->asked[c] ? "" : " (not fitted)");
 	}
@@ -288,12 +349,13 @@ static json_t *report_json(const struct table *t, const struct orr_fit *fit)
 				 fit->n_fitted, "constants", "steps");
 
 	for (int c = 0; c < ORR_CONSTANTS && json; c++)
-		orr_json_keep(&json,
-			      json_object_set_new(
-				      json_object_get(json, "constants"), orr_constant_name(c),
-				      json_pack("{s:f, s:f, s:b, s:i}", "value", fit->value[c],
-						"error", fit->error[c], "fitted", fit->asked[c],
-						"line", t->rows[rests_on(t, c)]->line)));
+		orr_json_keep(&json, json_object_set_new(json_object_get(json, "constants"),
+							 orr_constant_name(c),
+							 json_pack("{s:f, s:o, s:b, s:i}", "value",
+								   fit->value[c], "error",
+								   orr_json_number(fit->error[c]),
+								   "fitted", fit->asked[c], "line",
+								   t->rows[rests_on(t, c)]->line)));
 	for (int i = 0; i < t->n && json; i++) {
 		const struct orr_measured_step *step = &t->steps[i];
 

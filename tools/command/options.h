@@ -103,8 +103,10 @@ struct options options_combination(int i);
  * memory.
  */
 json_t *options_axes(int i);
-/* fit: the options with these values of others in their place, that of "graph" being the source; a
- * refusal begins with place. The texts stay. */
+/* fit: may a column have this name? */
+bool options_is_column(const char *name);
+/* fit: the options with these values of such columns in their place, that of "graph" being the
+ * source; a refusal begins with place. The texts stay. */
 struct options options_with(const char *place, int n, char **names, char **values);
 /* What was given but for outputs, {name: value or null}; the caller's. NULL: no memory, or no
  * UTF-8. */

@@ -211,6 +211,8 @@ static void settle(struct options *o)
 		o->open.n_stages = (int)o->compare.stages.values[0];
 	check_rules();
 	settle_links(o);
+	if (!o->open.source && reading.verb == VERB_FIT)
+		options_refuse("no MEASURED.csv: name a table of steps");
 	if (!o->open.source && reading.verb != VERB_SCHEDULES && !o->links && !o->operators)
 		options_refuse("no GRAPH: name a model's file, or a study such as chain:8 or "
 			       "towers:3,3/2");
@@ -323,6 +325,13 @@ json_t *options_axes(int i)
 				     axis_json(reading.given[r].values[value[r]]));
 	free(value);
 	return axes;
+}
+
+bool options_is_column(const char *name)
+{
+	const struct row *row = find(name);
+
+	return row && row->how.kind != KIND_FLAG && !is_output(row);
 }
 
 struct options options_with(const char *place, int n, char **names, char **values)
