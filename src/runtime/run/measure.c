@@ -6,6 +6,7 @@
 #include "orrery/pipeline.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "runtime/devices/alone.h"
 #include "runtime/devices/compile.h"
@@ -35,7 +36,7 @@ struct bench {
 	float *parameters, *state, *gradient, *data, *stash, *scratch, *gathered;
 	void *rounded; /* NULL: products of this precision read the parameters */
 	struct orr_metrics *metrics;
-	float **in, **out; /* [n_in], [n_out] tensors; gradients have the same shapes */
+	float **in, **out; /* [n_in], [n_out] tensors, with room for their gradients */
 	void **blocks;     /* [n_blocks] all of the device's memory above */
 	int n_blocks, room;
 	bool failed; /* there was none */
@@ -125,10 +126,11 @@ static bool make_tensors(struct bench *t)
 	if (t->failed || !t->in || !t->out)
 		return false;
 	for (int i = 0; i < p->n_in; i++)
-		if (!(t->in[i] = tensor(t, t->n_read * p->in[i].columns)))
+		if (!(t->in[i] =
+			      tensor(t, t->n_read * larger(p->in[i].columns, p->in[i].gradients))))
 			return false;
 	for (int i = 0; i < p->n_out; i++)
-		if (!(t->out[i] = tensor(t, t->n * p->out[i].columns)))
+		if (!(t->out[i] = tensor(t, t->n * larger(p->out[i].columns, p->out[i].gradients))))
 			return false;
 	return make_parameters(t);
 }
