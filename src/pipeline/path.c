@@ -27,9 +27,9 @@ bool orr_machine_half_duplex(const struct orr_machine *m)
 
 enum kind { LINK, PORT, UPLINK };
 
-static size_t key_of(enum kind kind, int a, int b)
+static uint64_t key_of(enum kind kind, int a, int b)
 {
-	return (size_t)kind << 62 | (size_t)a << 31 | (size_t)b;
+	return (uint64_t)kind << 62 | (uint64_t)a << 31 | (uint64_t)b;
 }
 
 /* The innermost level that joins the two. */
@@ -96,7 +96,7 @@ static double faster(double a, double b)
 	return a > 0 && b > 0 ? fmax(a, b) : 0;
 }
 
-size_t orr_machine_link_key(const struct orr_machine *m, int from, int to)
+uint64_t orr_machine_link_key(const struct orr_machine *m, int from, int to)
 {
 	bool turned = orr_machine_half_duplex(m) && from > to;
 

@@ -1,7 +1,7 @@
 #pragma once
 /* What lies between two workers. */
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
 struct orr_machine;
 
@@ -9,7 +9,7 @@ struct orr_machine;
  * at which one sends, and that at which the other receives; uplinks of the groups that it leaves
  * and enters. */
 struct orr_stretch {
-	size_t key;         /* no two have the same; both ways of half duplex are one */
+	uint64_t key;       /* no two have the same; both ways of half duplex are one */
 	double bytes_per_s; /* of a lane; 0: infinite */
 	int lanes;
 	bool uplink;
@@ -22,7 +22,7 @@ struct orr_stretch {
 int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct orr_machine *m,
 		     int from, int to);
 
-size_t orr_machine_link_key(const struct orr_machine *m, int from, int to); /* of that one */
+uint64_t orr_machine_link_key(const struct orr_machine *m, int from, int to); /* of that one */
 
 /* How often the ring over k workers passes a stretch in a step. */
 int orr_machine_hops(const struct orr_machine *m, const int *workers, int k,

@@ -15,7 +15,7 @@ struct orr_use {
 };
 
 struct orr_channel { /* a link, port or uplink; made when it is first asked for */
-	size_t key;
+	uint64_t key;
 	int lanes, taken;
 	bool touched;
 	struct orr_heap waiting; /* numbers of things; not in order: of those that found it full */

@@ -34,9 +34,9 @@ static int ring_of(const struct orr_network *net, const struct orr_transfer *tra
 /* ---- links and ways ---- */
 
 /* Where by_key has the link, or has room for it. */
-static int *find_link(const struct orr_network *net, size_t key)
+static int *find_link(const struct orr_network *net, uint64_t key)
 {
-	size_t mask = 2 * (size_t)net->links_room - 1, at = orr_mix(key) & mask;
+	size_t mask = 2 * (size_t)net->links_room - 1, at = (size_t)orr_mix(key) & mask;
 
 	while (net->by_key[at] && net->links[net->by_key[at] - 1].key != key)
 		at = (at + 1) & mask;
@@ -115,10 +115,10 @@ static int add_use(struct orr_network *net, int first, struct orr_use use, struc
 }
 
 /* Of a transfer the link of its two workers; of a ring one that is for nothing else. */
-static size_t way_key(const struct orr_network *net, const struct orr_transfer *transfer)
+static uint64_t way_key(const struct orr_network *net, const struct orr_transfer *transfer)
 {
 	return transfer->kind == ORR_TRANSFER_ALL_REDUCE
-		       ? ~(size_t)transfer->set
+		       ? ~(uint64_t)transfer->set
 		       : orr_machine_link_key(net->machine, transfer->from, transfer->to);
 }
 
