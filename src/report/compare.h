@@ -124,8 +124,9 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 
 /* What compare writes of: all that was tried with one number of microbatches and one memory. */
 struct orr_compared {
-	struct orr_comparison *rows;   /* borrowed */
-	const struct orr_noise *noise; /* borrowed; NULL: none */
+	struct orr_comparison *rows;       /* borrowed */
+	const struct orr_machine *machine; /* borrowed */
+	const struct orr_noise *noise;     /* borrowed; NULL: none */
 	int n_microbatches;
 	int64_t limit_bytes; /* memory of a worker; 0: no limit */
 	bool front;          /* with a front's rows */
@@ -137,11 +138,11 @@ struct orr_compared {
 };
 
 void orr_compared_write(FILE *file, const struct orr_compared *c);
-/* The rows, each with its table's axes, the cuts that they were tried on, with stages and
- * operators, and the common part of the tables; graph: its name. New reference; NULL with err
- * filled. */
+/* The rows, each with its table's axes and what else differs among tables, the cuts that they were
+ * tried on, with stages and operators, and the common part of the tables; graph: its name. New
+ * reference; NULL with err filled. */
 json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
-			  const struct orr_machine *machine, struct orr_error *err);
+			  struct orr_error *err);
 /* A heading and a line a row, those that do not fit with the reason: from that object, with the
  * rows of each table together. */
 int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared *tables, int n,

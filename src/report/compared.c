@@ -317,8 +317,9 @@ static int find_cut(int *cut, int i, json_t *report, const struct orr_comparison
 	return cut[i] < 0 ? ORR_E_NOMEM : 0;
 }
 
+/* own: see own_json() */
 static int add_row(json_t *report, const struct orr_contender *x, const struct orr_compared *of,
-		   int cut)
+		   const json_t *own, int cut)
 {
 	int64_t limit_bytes = x->limit_bytes ? x->limit_bytes : of->limit_bytes;
 	json_t *json = json_pack("{s:s, s:o, s:o, s:i, s:o}", "schedule", x->schedule, "stages",
@@ -330,8 +331,7 @@ static int add_row(json_t *report, const struct orr_contender *x, const struct o
 		orr_json_set(&json, "reason", json_string(x->reason));
 	else
 		set_figures(&json, x, of);
-	if (of->axes)
-		orr_json_update(&json, json_deep_copy(of->axes));
+	orr_json_update(&json, json_deep_copy(own));
 	return json_array_append_new(json_object_get(report, x->reason ? "refused" : "schedules"),
 				     json);
 }
@@ -349,29 +349,10 @@ static int add_within(json_t *report, const struct orr_compared *table)
 		x ? json_integer(row + (x - table->rows->contenders)) : json_null());
 }
 
-static int add_table(json_t *report, const struct orr_compared *table, struct orr_error *err)
+/* What holds for all rows of a table, and lists for them. */
+static json_t *common_json(const struct orr_compared *table, const char *graph)
 {
-	const struct orr_comparison *c = table->rows;
-	int *cut = calloc((size_t)c->n, sizeof(*cut)), code = 0;
-
-	if (!cut ||
-	    find_or_append(json_object_get(report, "microbatches"),
-			   json_integer(table->n_microbatches)) < 0 ||
-	    find_or_append(json_object_get(report, "memory"), limit_json(table->limit_bytes)) < 0)
-		code = ORR_E_NOMEM;
-	for (int i = 0; i < c->n && !code; i++)
-		if (!(code = find_cut(cut, i, report, c, err)))
-			code = add_row(report, &c->contenders[i], table, cut[i]);
-	if (!code && table->within_ns)
-		code = add_within(report, table);
-	free(cut);
-	return code;
-}
-
-/* What holds for all rows, and lists for them. */
-static json_t *common_json(const struct orr_compared *table, const char *graph,
-			   const struct orr_machine *machine)
-{
+	const struct orr_machine *machine = table->machine;
 	double rate = machine->bandwidth_bytes_per_s;
 	json_t *json = json_pack(
 		"{s:s, s:s, s:s, s:i, s:s?, s:[], s:o, s:o, s:[], s:[], s:[], s:[]}", "graph",
@@ -380,37 +361,90 @@ static json_t *common_json(const struct orr_compared *table, const char *graph,
 		"memory", "bandwidth", rate > 0 ? json_real(rate) : json_null(), "latency",
 		orr_json_time(machine->latency_ns), "microbatches", "cuts", "schedules", "refused");
 
-	if (table->front)
-		orr_json_set(
-			&json, "front",
-			json_pack("{s:i, s:o, s:[]}", "most_memories", ORR_MOST_FRONT, "within",
-				  table->within_ns ? orr_json_time(table->within_ns) : json_null(),
-				  "least_within"));
 	if (table->noise)
 		orr_json_set(&json, "noise", orr_noise_json(table->noise));
 	orr_parameter_cost_json(&json, &table->rows->numerics);
 	return json;
 }
 
-json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
-			  const struct orr_machine *machine, struct orr_error *err)
+/* Each row's: the axes, and what else is not the report's; but no objects, of which those of the
+ * axes tell all. */
+static json_t *own_json(const json_t *report, const struct orr_compared *table, const char *graph)
 {
-	json_t *json = common_json(&tables[0], graph, machine), *value;
+	json_t *own = common_json(table, graph), *value;
+	const char *name;
+	void *next;
+
+	json_object_foreach_safe(own, next, name, value)
+	{
+		if (json_object_get(report, name) || json_is_object(value))
+			(void)json_object_del(own, name);
+	}
+	orr_json_update(&own, json_deep_copy(table->axes));
+	return own;
+}
+
+static int add_table(json_t *report, const struct orr_compared *table, const char *graph,
+		     struct orr_error *err)
+{
+	json_t *own = own_json(report, table, graph);
+	const struct orr_comparison *c = table->rows;
+	int *cut = calloc((size_t)c->n, sizeof(*cut)), code = 0;
+
+	if (!cut || !own ||
+	    find_or_append(json_object_get(report, "microbatches"),
+			   json_integer(table->n_microbatches)) < 0 ||
+	    find_or_append(json_object_get(report, "memory"), limit_json(table->limit_bytes)) < 0)
+		code = ORR_E_NOMEM;
+	for (int i = 0; i < c->n && !code; i++)
+		if (!(code = find_cut(cut, i, report, c, err)))
+			code = add_row(report, &c->contenders[i], table, own, cut[i]);
+	if (!code && table->within_ns)
+		code = add_within(report, table);
+	json_decref(own);
+	free(cut);
+	return code;
+}
+
+/* within: null, too, where it is an axis. */
+static json_t *front_json(const struct orr_compared *table)
+{
+	bool within = table->within_ns && !json_object_get(table->axes, "within");
+
+	return json_pack("{s:i, s:o, s:[]}", "most_memories", ORR_MOST_FRONT, "within",
+			 within ? orr_json_time(table->within_ns) : json_null(), "least_within");
+}
+
+json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
+			  struct orr_error *err)
+{
+	json_t *json = common_json(&tables[0], graph), *axes = json_array(), *other, *value;
 	const char *name;
 	int code;
 
-	if (json_object_size(tables[0].axes))
-		orr_json_set(&json, "axes", json_array());
+	for (int t = 1; t < n; t++) { /* each row has its own */
+		other = common_json(&tables[t], graph);
+		json_object_foreach(other, name, value)
+		{
+			if (!json_equal(json_object_get(json, name), value))
+				(void)json_object_del(json, name);
+		}
+		json_decref(other);
+	}
 	json_object_foreach((json_t *)tables[0].axes, name, value)
 	{
-		(void)json_object_del(json, name); /* each row has its own */
-		orr_json_keep(&json, json_array_append_new(json_object_get(json, "axes"),
-							   json_string(name)));
+		(void)json_object_del(json, name); /* equal or not */
+		orr_json_append(&axes, json_string(name));
 	}
+	if (json_object_size(tables[0].axes))
+		orr_json_set(&json, "axes", json_incref(axes));
+	json_decref(axes);
+	if (tables[0].front)
+		orr_json_set(&json, "front", front_json(&tables[0]));
 	code = json ? 0 : ORR_E_NOMEM;
 	(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
 	for (int t = 0; t < n && !code; t++)
-		code = add_table(json, &tables[t], err);
+		code = add_table(json, &tables[t], graph, err);
 	orr_json_keep(&json, code);
 	return json;
 }

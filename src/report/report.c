@@ -343,13 +343,13 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	for (int w = 0; w < f->n_workers; w++)
 		orr_json_append(&workers, worker_json(f, &p->machine, w));
 	report = json_pack(
-		"{s:s, s:s?, s:s, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}",
+		"{s:s, s:s?, s:s, s:o, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}",
 		"schedule", t->jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
-		orr_stages_unit(p), "stages", stages, "workers", p->n_workers, "microbatches",
-		p->n_microbatches, "makespan", orr_json_time(f->makespan_ns), "bubble",
-		orr_json_number(f->bubble), "span_bubble", orr_json_number(f->span_bubble), "span",
-		orr_json_time(f->span_ns), "lower_bound", orr_json_time(f->lower_bound_ns),
-		"lower_bound_over",
+		orr_stages_unit(p), "stages", stages, "workers", p->n_workers * p->alike,
+		"microbatches", (json_int_t)p->n_microbatches * p->alike, "makespan",
+		orr_json_time(f->makespan_ns), "bubble", orr_json_number(f->bubble), "span_bubble",
+		orr_json_number(f->span_bubble), "span", orr_json_time(f->span_ns), "lower_bound",
+		orr_json_time(f->lower_bound_ns), "lower_bound_over",
 		f->bound_in_limits ? "orders on this placement within the schedule's limits"
 				   : "orders on this placement",
 		"throughput", orr_json_number(f->throughput), "throughput_bound",

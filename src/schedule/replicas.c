@@ -96,9 +96,10 @@ int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 	if (schedule->order == ORR_ORDER_BOUNDED) /* room is that of all jobs */
 		strict.order = ORR_ORDER_STRICT;
 	if ((code = orr_jobs_evaluate(&one, &pipeline, &strict, home, &why)))
-		return orr_fail(err, code, "%s (in each of %d replicas, of %d worker%s)", why.msg,
-				p->replicas * p->alike, pipeline.n_workers,
-				pipeline.n_workers == 1 ? "" : "s");
+		return orr_fail(err, code,
+				"%s (in each of %d replicas, of %d worker%s: %d times that in all)",
+				why.msg, p->replicas * p->alike, pipeline.n_workers,
+				pipeline.n_workers == 1 ? "" : "s", p->replicas * p->alike);
 	all = (struct orr_schedule){
 		.name = schedule->name,
 		.order = schedule->order,

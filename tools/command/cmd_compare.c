@@ -182,7 +182,7 @@ static int make_plan(struct contest *c, const struct orr_opened *x, struct orr_e
 	return 0;
 }
 
-/* ", --latency 2ms"; workers and replicas stand in the title anyhow. */
+/* ", --latency 2ms"; replicas and a number of workers stand in the title anyhow. */
 static void add_axes(char *title, size_t size, json_t *axes)
 {
 	json_t *value;
@@ -192,7 +192,7 @@ static void add_axes(char *title, size_t size, json_t *axes)
 	{
 		bool number = json_is_integer(value);
 
-		if (strcmp(name, "workers") && strcmp(name, "replicas"))
+		if (strcmp(name, "replicas") && (!number || strcmp(name, "workers")))
 			(void)snprintf(
 				title + strlen(title), size - strlen(title), ", --%s %s", name,
 				number ? orr_text("%lld", (long long)json_integer_value(value))
@@ -235,10 +235,9 @@ static int print(const struct contest *contests, const struct orr_compared *tabl
 		 bool files, struct orr_error *err)
 {
 	const struct options *a = &contests->a;
-	const struct orr_opened *x = &contests->fields[0].x;
 	bool wanted = a->output.json || a->output.csv || a->output.html;
 	json_t *report =
-		wanted ? orr_compared_json(tables, n, x->graph->name, &x->settled.machine, err)
+		wanted ? orr_compared_json(tables, n, contests->fields[0].x.graph->name, err)
 		       : NULL;
 	const struct orr_page page = {.command = "compare", .report = report};
 	struct output_stream s;
@@ -424,7 +423,8 @@ static int hold_titled(struct contest *c, int i, struct orr_error *err)
 		return orr_fail(err, ORR_E_INPUT,
 				"--front goes through the memories itself: leave `memory` out of "
 				"the file of --machine");
-	c->result = (struct orr_compared){.noise = options_noise(&c->a),
+	c->result = (struct orr_compared){.machine = &x->settled.machine,
+					  .noise = options_noise(&c->a),
 					  .n_microbatches = x->settled.n_microbatches,
 					  .limit_bytes = x->settled.machine.memory_bytes,
 					  .front = c->a.compare.front,
@@ -479,6 +479,11 @@ static int check(const struct options *a, struct orr_error *err)
 		return orr_fail(err, ORR_E_INPUT,
 				"--svg draws one table: give one value of -m, of --memory, and of "
 				"each other option");
+	for (int i = options_n_combinations() - 1; i > 0; i--)
+		if (options_combination(i).open.costs.units != a->open.costs.units)
+			return orr_fail(err, ORR_E_INPUT,
+					"--costs: some are units and some times, which do not "
+					"compare: write all as 1 or all as 1ms");
 	return 0;
 }
 

@@ -187,7 +187,7 @@ const struct row option_rows[] = {
 	 "stash (as the stage; train: for the order alone)"},
 	{"timeout", "SECONDS", 0, SCHEDULED, 0, REAL(timeout_s, 0.01, 1e9), 0,
 	 "end with a line when a plug-in has not answered, or training has made no progress, for "
-	 "so long (60)"},
+	 "this long (60)"},
 	{.help = "Studies (chain:8, towers:3,3/2, nodes without op):"},
 	{"costs", "F,B[,W]", 0, PLANNED & ~TRAIN, PROFILE | TRAIN, READ(read_costs),
 	 AT(open.given.costs),

@@ -85,9 +85,9 @@ static int64_t read_number(const struct row *row, const char *name, const char *
 	return value;
 }
 
-static struct list read_list(const struct row *row, const char *name, const char *text)
+/* Adds to those of the times before. */
+static void read_list(struct list *list, const struct row *row, const char *name, const char *text)
 {
-	struct list list = {0};
 	char *copy = strdup(text), *rest = copy, *part;
 
 	if (!copy)
@@ -95,17 +95,16 @@ static struct list read_list(const struct row *row, const char *name, const char
 	while ((part = strsep(&rest, ","))) {
 		int64_t value = read_number(row, name, part);
 
-		if (list.n == MOST_LISTED)
+		if (list->n == MOST_LISTED)
 			options_refuse("%s: at most %d values", name, MOST_LISTED);
-		for (int i = 0; i < list.n; i++)
-			if (list.values[i] == value)
+		for (int i = 0; i < list->n; i++)
+			if (list->values[i] == value)
 				options_refuse(
 					"%s: value %d is value %d again: leave one of them out",
-					name, list.n + 1, i + 1);
-		list.values[list.n++] = value;
+					name, list->n + 1, i + 1);
+		list->values[list->n++] = value;
 	}
 	free(copy);
-	return list;
 }
 
 static void read_value(const struct row *row, struct options *o, const char *text)
@@ -144,7 +143,7 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 		*(int *)to = word;
 		return;
 	case KIND_COUNTS:
-		*(struct list *)to = read_list(row, name, text);
+		read_list((struct list *)to, row, name, text);
 		return;
 	case KIND_READ:
 	case KIND_MAY_READ:
@@ -242,7 +241,8 @@ static const struct row *named(const struct row *row)
 /* The options whose values are compared, the later the faster they vary. */
 static bool is_axis(const struct row *row)
 {
-	return row->how.kind != KIND_TEXTS && reading.given[row - option_rows].n > 1;
+	return row->how.kind != KIND_TEXTS && row->how.kind != KIND_COUNTS &&
+	       reading.given[row - option_rows].n > 1;
 }
 
 int options_n_combinations(void)
@@ -295,8 +295,11 @@ struct options options_combination(int i)
 	for (int r = 0; r < n_option_rows; r++)
 		if (option_rows[r].how.kind == KIND_TEXTS)
 			o.compare.schedules = reading.given[r];
-		else if (reading.given[r].n)
-			read_value(named(&option_rows[r]), &o, reading.given[r].values[value[r]]);
+		else
+			for (int k = 0; k < reading.given[r].n; k++)
+				if (k == value[r] || option_rows[r].how.kind == KIND_COUNTS)
+					read_value(named(&option_rows[r]), &o,
+						   reading.given[r].values[k]);
 	free(value);
 	settle(&o);
 	return o;
@@ -382,8 +385,8 @@ static bool is_same(const struct row *row, const char *a, const char *b)
 static void keep_value(const struct row *row, const char *text)
 {
 	struct texts *given = &reading.given[row - option_rows];
-	bool several = reading.verb == VERB_COMPARE && row->how.kind != KIND_FLAG &&
-		       row->how.kind != KIND_COUNTS && !is_output(row);
+	bool several =
+		reading.verb == VERB_COMPARE && row->how.kind != KIND_FLAG && !is_output(row);
 
 	given->n = several ? given->n : 0;
 	for (int i = 0; i < given->n; i++)

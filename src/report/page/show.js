@@ -9,7 +9,7 @@ function heading() {
 	document.title = 'orrery ' + data.command + (model ? ': ' + model : '');
 	document.getElementById('title').textContent = document.title;
 	document.getElementById('subtitle').textContent = [schedule, t ? counted(t.stages.length, 'stage') : '', counted(n_workers, 'worker'),
-		m.length ? m.join(' or ') + (m.join() === '1' ? ' microbatch' : ' microbatches') : ''].filter(x => x).join(', ');
+		m.length ? m.join(' or ') + (m.join() === '1' ? ' microbatch' : ' microbatches') : '', report.alike ? 'the first of ' + report.alike + ' replicas' : ''].filter(x => x).join(', ');
 	const shown = [['makespan', time], ['predicted_makespan', time], ['lower_bound', time], ['slowest_stage', time], ['one_worker', time],
 		['bubble', percent], ['span_bubble', percent], ['throughput', percent], ['step_seconds', time], ['samples_per_second', digits],
 		['loss', digits], ['accuracy', percent]];
