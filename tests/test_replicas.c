@@ -461,7 +461,7 @@ START_TEST(what_cannot_be_divided_is_refused)
 		{"interleaved", 12, 12, 0,
 		 "interleaved: 4 stages on 3 workers: every worker takes as many; set [workers] to "
 		 "a divisor of the stages, or cut the model into a multiple of the workers (in "
-		 "each of 4 replicas, of 3 workers)"},
+		 "each of 4 replicas, of 3 workers: 4 times that in all)"},
 	};
 	struct orr_pipeline *p = make(shapes[0].edges, 4, 4);
 	char msg[512];
