@@ -19,7 +19,7 @@
 #define LEAST_WORK 1e-8 /* what machine files can say */
 #define MOST_WORK 1e5
 
-const char *orr_constant_name(enum orr_constant c)
+const char *orr_constant_name(int c)
 {
 	static const char *const names[ORR_CONSTANTS] = {"compute", "overhead", "bandwidth",
 							 "latency"};
@@ -173,7 +173,7 @@ static double product(const double *a, const double *b, int n)
 }
 
 /* false: those before it leave nothing of it. */
-static bool add_column(struct equations *e, enum orr_constant of, double *column)
+static bool add_column(struct equations *e, int of, double *column)
 {
 	int k = e->n_columns;
 	double before = sqrt(product(column, column, e->n)), length;
@@ -264,7 +264,7 @@ static int simulate_all(const struct fitting *f)
 	return code;
 }
 
-static int refuse(const struct fitting *f, const struct equations *e, enum orr_constant c)
+static int refuse(const struct fitting *f, const struct equations *e, int c)
 {
 	if (!e->n_columns)
 		return orr_fail(f->err, ORR_E_INPUT, "%d steps do not depend on %s: leave it out",

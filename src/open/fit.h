@@ -20,7 +20,7 @@ enum orr_constant {
 	ORR_CONSTANT_LATENCY   /* s a transfer */
 };
 #define ORR_CONSTANTS 4
-const char *orr_constant_name(enum orr_constant c); /* "compute", "overhead", .. */
+const char *orr_constant_name(int c); /* "compute", "overhead", .. */
 
 struct orr_measured_step {
 	const char *name;          /* borrowed; of messages */
