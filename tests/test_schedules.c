@@ -399,7 +399,8 @@ START_TEST(every_schedule_runs_every_dag_that_it_does_not_refuse)
 			machine.latency_ns = ORR_UNIT_NS / 3;
 			machine.bandwidth_bytes_per_s = 7;
 			if (way_try_on(&way, p, name, &machine, m))
-				way_end(&way);
+				way_fini(&way);
+			orr_pipeline_destroy(p);
 		}
 	ck_assert_msg(n_served > 0, "%s serves %d of these", name, n_served);
 }
