@@ -1,0 +1,11 @@
+# Steps that others measured on clusters are met: replayed 1F1B with the lag of a transfer, A100s under other cuts and replicas
+# with the speed of a GPU.
+measured=$source/../shared/data/clusters
+[ -r "$measured/primus_1f1b.csv" ] || { echo "$measured/primus_1f1b.csv is not there" && exit 77; }
+"$source/tools/table" cluster "$orrery" "$measured" | tee cluster.md
+# columns: what, rows, mean, size, median, worst
+awk -F ' *[|] *' '
+	$2 == "free links" { met += $5 + 0 > 0.9 && $5 + 0 < 1.2 }
+	$2 == "with the lag, the others" { met += $7 + 0 < 0.1 }
+	$2 == "A100, rows that were not fitted to" { met += $3 == 9 && $5 + 0 < 1.5 && $6 + 0 < 0.7 }
+	END { exit met != 3 }' cluster.md
