@@ -245,6 +245,30 @@ def _(m):
         ('parameters, GB', '4, 4', [4, 4], lambda step: per(GB, step.each('parameter_bytes')))]
 
 
+@row('attention residuals: each of p v = {} {} stages is read by all later ones, interleaved on p workers; m = 8', (4, 1), (2, 3), (4, 4))
+def _(p, v):
+    # A value goes once to each other worker that has a later stage: to p - 1, and to fewer from the last p stages. Gradients
+    # come back from every stage that is on another worker: of p v stages p v (p v - 1)/2 pairs, less v (v - 1)/2 on each.
+    n = p * v
+    names = [f's{i}' for i in range(n)]
+    graph = ('node [forward=1, backward=2, activation="1MB"]; '
+             + ' '.join(f'{name} -> {{{" ".join(names[i + 1:])}}};' for i, name in enumerate(names[:-1])))
+    return graph, f'-w {p} -m 8 --stages {n} --schedule {"interleaved" if v > 1 else "1f1b"}', [
+        ('activations received, MB', 'm (p - 1) (p v - p/2)', 8 * (p - 1) * (2 * n - p) // 2,
+         lambda step: sum(per(MB, step.each('recv_activation_bytes')))),
+        ('gradients received, MB', 'm p v (p v - v)/2', 8 * n * (n - v) // 2,
+         lambda step: sum(per(MB, step.each('recv_gradient_bytes'))))]
+
+
+@row('the same as a chain, whose stages hand on all that they have; p v = {} {}', (4, 1), (4, 4))
+def _(p, v):
+    n = p * v
+    graph = 'node [forward=1, backward=2]; ' + ' '.join(f's{i} -> s{i + 1} [bytes="{i + 1}MB"];' for i in range(n - 1))
+    return graph, f'-w {p} -m 8 --stages {n} --schedule {"interleaved" if v > 1 else "1f1b"}', [
+        (f'{what} received, MB', 'm p v (p v - 1)/2', 8 * n * (n - 1) // 2,
+         lambda step, key=key: sum(per(MB, step.each(key))))
+        for what, key in (('activations', 'recv_activation_bytes'), ('gradients', 'recv_gradient_bytes'))]
+
 
 def main(orrery, source):
     orrery = os.path.abspath(orrery)

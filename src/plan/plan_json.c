@@ -155,7 +155,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 		n_idle += plan->tried.jobs->first[w + 1] == plan->tried.jobs->first[w];
 	}
 	json = json_pack("{s:s, s:s, s:I, s:i, s:i, s:o, s:f, s:b, s:f, s:s, s:f, s:f, s:i, s:i, "
-			 "s:b, s:b, s:o, s:o, s:f, s:f, s:o}",
+			 "s:b, s:b, s:o, s:o, s:f, s:f, s:f, s:o}",
 			 "graph", plan->graph->name, "fingerprint", fingerprint, "samples",
 			 (json_int_t)plan->options.samples, "microbatches",
 			 plan->pipeline->n_microbatches, "workers", plan->pipeline->n_workers,
@@ -172,7 +172,8 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 			 world_json(&plan->worlds[ORR_WORLD_CHAIN]), "side_by_side",
 			 world_json(&plan->worlds[ORR_WORLD_DAG]), "bandwidth",
 			 plan->pipeline->machine.bandwidth_bytes_per_s, "latency",
-			 (double)plan->pipeline->machine.latency_ns / 1e9, "worker", workers);
+			 (double)plan->pipeline->machine.latency_ns / 1e9, "flops",
+			 plan->options.flops_per_s, "worker", workers);
 	set_pieces(&json, plan);
 	set_sought(&json, plan);
 	if (profiled->hardware) /* what the costs are for */
