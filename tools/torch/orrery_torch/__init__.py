@@ -1,5 +1,6 @@
 """PyTorch models as graphs of Orrery, and back."""
 
+from .calls import Compared, Planned, compare, plan, simulate
 from .command import Page, page
 from .convert.convert import Program, convert
 from .convert.weights import load
@@ -9,4 +10,23 @@ from .run.evaluate import Evaluation
 from .run.runner import Runner, run
 from .schedule import Simulated, schedule
 
-__all__ = ["Evaluation", "Fault", "Graph", "Page", "Program", "Runner", "Simulated", "convert", "graph", "load", "page", "run", "schedule"]
+__all__ = [
+    "Compared",
+    "Evaluation",
+    "Fault",
+    "Graph",
+    "Page",
+    "Planned",
+    "Program",
+    "Runner",
+    "Simulated",
+    "compare",
+    "convert",
+    "graph",
+    "load",
+    "page",
+    "plan",
+    "run",
+    "schedule",
+    "simulate",
+]
