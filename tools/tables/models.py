@@ -82,6 +82,11 @@ def line(orrery, text, name, way):
 
 
 LIMIT = """
+Where both are alike, each stage is read by the next alone: the DAG's branches, as the shared expert beside the routed ones or
+adapters beside what is frozen, lie inside of stages, and what hyper-connections cost is the width of what is sent, not a branch.
+Frozen encoders have no backward and no stash, with adapters they have both; the difference of the three rows is what training
+the encoder costs.
+
 ## Attention residuals under a limit of links
 
 A block's output is sent once to each worker that has a later reader, and its gradient comes back from each stage. Of p
