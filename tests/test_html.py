@@ -190,6 +190,15 @@ try {
 		results.down = click(table, 'makespan');
 		results.headings = [...table.querySelectorAll('th')].map(x => x.textContent);
 		results.sorted = table.querySelector('[aria-sort]').getAttribute('aria-sort');
+		const [across, up] = document.querySelectorAll('select'), width = canvas.clientWidth - 76 - 8;
+		results.chosen = [across.value, up.value];
+		up.value = 'lower_bound';
+		up.dispatchEvent(new Event('change'));
+		const bounds = report.schedules.map(x => x.lower_bound), first = report.schedules[0];
+		const share = (x, all) => 0.04 + 0.92 * (x - Math.min(...all)) / (Math.max(...all) - Math.min(...all));
+		point(canvas, 'pointermove', 76 + width * share(first.makespan, report.schedules.map(x => x.makespan)),
+			10 + 280 * (1 - share(first.lower_bound, bounds)));
+		results.pointed = tip.textContent;
 	}
 	if (data.losses.length) {
 		const loss = [...document.querySelectorAll('canvas')].pop();
@@ -262,6 +271,8 @@ def check_compared(results, told):
     check({'per microbatch', 'peak stash', 'strict median', 'greedy p95', 'not tested'} <= set(results['headings']),
           f'headings: {results["headings"]}')
     check(results['sorted'] == 'descending', 'a second click does not turn the order')
+    check(results['chosen'] == ['makespan', 'peak_stash'], f'columns of the drawing: {results["chosen"]}')
+    check('lower bound' in results['pointed'] and told['schedules'][0]['schedule'] in results['pointed'], f'a point: {results["pointed"]}')
 
 
 def check_browser(browser):

@@ -42,6 +42,20 @@ static inline json_t *orr_json_check(json_t *json, const char *message, struct o
 	return json;
 }
 
+/* Where it is in the array, at the end if it was not there; takes the reference. -1: no memory. */
+static inline int orr_json_index(json_t *array, json_t *value)
+{
+	int n = (int)json_array_size(array), i = 0;
+
+	while (i < n && !json_equal(json_array_get(array, (size_t)i), value))
+		i++;
+	if (i < n)
+		json_decref(value);
+	else if (json_array_append_new(array, value))
+		return -1;
+	return i;
+}
+
 /* null where there is none: JSON has no NaN and no infinity. */
 static inline json_t *orr_json_number(double value)
 {

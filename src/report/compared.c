@@ -282,20 +282,6 @@ static json_t *limit_json(int64_t bytes)
 	return bytes > 0 ? json_integer(bytes) : json_null();
 }
 
-/* Where it is in the array, at the end if it was not there; takes the reference. -1: no memory. */
-static int find_or_append(json_t *array, json_t *value)
-{
-	int n = (int)json_array_size(array), i = 0;
-
-	while (i < n && !json_equal(json_array_get(array, (size_t)i), value))
-		i++;
-	if (i < n)
-		json_decref(value);
-	else if (json_array_append_new(array, value))
-		return -1;
-	return i;
-}
-
 /* The number of the cut that row i was tried on, -1 for none; cut[] has those before it. */
 static int find_cut(int *cut, int i, json_t *report, const struct orr_comparison *c,
 		    struct orr_error *err)
@@ -312,7 +298,7 @@ static int find_cut(int *cut, int i, json_t *report, const struct orr_comparison
 			return 0;
 		}
 	if ((stages = orr_stages_cut_json(pipeline, err)))
-		cut[i] = find_or_append(json_object_get(report, "cuts"),
+		cut[i] = orr_json_index(json_object_get(report, "cuts"),
 					json_pack("{s:o}", "stages", stages));
 	return cut[i] < 0 ? ORR_E_NOMEM : 0;
 }
@@ -392,9 +378,9 @@ static int add_table(json_t *report, const struct orr_compared *table, const cha
 	int *cut = calloc((size_t)c->n, sizeof(*cut)), code = 0;
 
 	if (!cut || !own ||
-	    find_or_append(json_object_get(report, "microbatches"),
+	    orr_json_index(json_object_get(report, "microbatches"),
 			   json_integer(table->n_microbatches)) < 0 ||
-	    find_or_append(json_object_get(report, "memory"), limit_json(table->limit_bytes)) < 0)
+	    orr_json_index(json_object_get(report, "memory"), limit_json(table->limit_bytes)) < 0)
 		code = ORR_E_NOMEM;
 	for (int i = 0; i < c->n && !code; i++)
 		if (!(code = find_cut(cut, i, report, c, err)))
@@ -459,7 +445,7 @@ static const char *const figures[] = {
 	"not_tested",       "reason"};
 static const char *const orders[] = {"strict", "greedy"};
 static const char *const spreads[] = {"median", "p95", "worst"};
-enum { N_FIGURES = sizeof(figures) / sizeof(*figures), N_SPREADS = 3 };
+enum { N_FIGURES = sizeof(figures) / sizeof(*figures) };
 
 static void write_text(FILE *file, const char *text)
 {
@@ -491,47 +477,55 @@ static void write_cell(FILE *file, const json_t *value, int digits)
 	}
 }
 
-static bool is_figure(const char *name)
+void orr_csv_add_noise(json_t **columns)
 {
-	for (int i = 0; i < N_FIGURES; i++)
-		if (!strcmp(figures[i], name))
-			return true;
-	return false;
+	for (int i = 0; i < 6; i++)
+		orr_json_append(columns, json_sprintf("%s_%s", orders[i / 3], spreads[i % 3]));
 }
 
-/* row NULL: the headings. */
-static void write_line(FILE *file, const json_t *row, const json_t *report,
-		       const struct orr_compared *table)
+json_t *orr_compared_columns(const json_t *axes, bool noise)
 {
+	json_t *names = json_array(), *value;
 	const char *name;
-	json_t *text;
 
-	for (int i = 0; i < N_FIGURES; i++) {
-		const json_t *own = json_object_get(row, figures[i]);
+	for (int i = 0; i < N_FIGURES; i++)
+		orr_json_append(&names, json_string(figures[i]));
+	json_object_foreach((json_t *)axes, name, value)
+	{
+		if (orr_json_index(names, json_string(name)) < 0)
+			orr_json_keep(&names, -1);
+	}
+	if (noise)
+		orr_csv_add_noise(&names);
+	return names;
+}
 
+const json_t *orr_compared_cell(const json_t *report, const json_t *row, const char *name)
+{
+	const json_t *own = json_object_get(row, name), *noise = json_object_get(row, "noise");
+
+	for (int i = 0; i < 2 && !own; i++)
+		if (!strncmp(name, orders[i], strlen(orders[i])) && strchr(name, '_'))
+			own = json_object_get(json_object_get(noise, orders[i]),
+					      strchr(name, '_') + 1);
+	return own ? own : json_object_get(report, name);
+}
+
+void orr_csv_write_line(FILE *file, const json_t *report, const json_t *row, const json_t *columns)
+{
+	const json_t *column;
+	const char *name;
+	size_t i;
+
+	json_array_foreach(columns, i, column)
+	{
+		name = json_string_value(column);
 		fputs(i ? "," : "", file);
 		if (row)
-			write_cell(file, own ? own : json_object_get(report, figures[i]),
-				   strstr(figures[i], "bubble") ? 6 : 12);
+			write_cell(file, orr_compared_cell(report, row, name),
+				   strstr(name, "bubble") ? 6 : 12);
 		else
-			fputs(figures[i], file);
-	}
-	json_object_foreach((json_t *)table->axes, name, text)
-	{
-		if (is_figure(name))
-			continue;
-		fprintf(file, row ? "," : ",%s", name);
-		write_cell(file, json_object_get(row, name), 12);
-	}
-	for (int i = 0; table->noise && i < 2 * N_SPREADS; i++) {
-		const char *order = orders[i / N_SPREADS], *spread = spreads[i % N_SPREADS];
-		const json_t *of = json_object_get(json_object_get(row, "noise"), order);
-
-		fputc(',', file);
-		if (row)
-			write_cell(file, json_object_get(of, spread), 12);
-		else
-			fprintf(file, "%s_%s", order, spread);
+			fputs(name, file);
 	}
 	fputc('\n', file);
 }
@@ -541,14 +535,19 @@ int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared
 {
 	const json_t *rows[] = {json_object_get(report, "refused"),
 				json_object_get(report, "schedules")};
+	json_t *columns = orr_compared_columns(tables->axes, tables->noise);
 	size_t at[] = {0, 0};
 
-	write_line(file, NULL, NULL, tables);
+	if (!columns)
+		return orr_fail(err, ORR_E_NOMEM, "compare: no memory for the CSV");
+	orr_csv_write_line(file, report, NULL, columns);
 	for (int t = 0; t < n; t++)
 		for (int i = 0; i < tables[t].rows->n; i++) {
 			bool fits = i < tables[t].rows->n_fitting;
 
-			write_line(file, json_array_get(rows[fits], at[fits]++), report, tables);
+			orr_csv_write_line(file, report, json_array_get(rows[fits], at[fits]++),
+					   columns);
 		}
+	json_decref(columns);
 	return ferror(file) ? orr_fail(err, ORR_E_IO, "compare: the CSV could not be written") : 0;
 }

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "compare.h"
 #include "orrery/figures.h"
 #include "orrery/graph.h"
 #include "pipeline/machine_text.h"
@@ -438,4 +439,46 @@ json_t *orr_replay_json(const struct orr_timeline *t, const struct orr_figures *
 				      json_array_get(json_object_get(plan, "worker"), (size_t)w),
 				      orr_plan_order_json(t->jobs, w)));
 	return orr_json_check(plan, "plan: no memory for its JSON", err);
+}
+
+/* Names of what is one figure; none twice. */
+static void add_scalars(json_t **columns, const json_t *object)
+{
+	json_t *value;
+	const char *name;
+
+	json_object_foreach((json_t *)object, name, value)
+	{
+		if (!json_is_object(value) && !json_is_array(value) &&
+		    orr_json_index(*columns, json_string(name)) < 0)
+			orr_json_keep(columns, -1);
+	}
+}
+
+int orr_report_csv(FILE *file, const json_t *report, struct orr_error *err)
+{
+	const json_t *workers = json_object_get(report, "worker");
+	json_t *columns = json_array(), *noise = json_object_get(report, "noise"), *row;
+	size_t w;
+
+	orr_json_append(&columns, json_string("worker"));
+	add_scalars(&columns, report);
+	add_scalars(&columns, json_array_get(workers, 0));
+	if (noise)
+		orr_csv_add_noise(&columns);
+	if (!columns)
+		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the CSV of figures");
+	orr_csv_write_line(file, report, NULL, columns);
+	json_array_foreach(workers, w, row)
+	{
+		json_t *own = json_copy(row);
+
+		orr_json_set(&own, "worker", json_integer((json_int_t)w));
+		if (noise)
+			orr_json_set(&own, "noise", json_incref(noise));
+		orr_csv_write_line(file, report, own, columns);
+		json_decref(own);
+	}
+	json_decref(columns);
+	return ferror(file) ? orr_fail(err, ORR_E_IO, "simulate: the CSV could not be written") : 0;
 }

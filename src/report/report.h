@@ -22,6 +22,8 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
  * Times in seconds, or in units in a study. NULL with err filled when there is no memory. */
 json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *f,
 			struct orr_error *err);
+/* Figures of that report as CSV: a line for each worker, with those of the step in every one. */
+int orr_report_csv(FILE *file, const json_t *report, struct orr_error *err);
 /* As a plan: what `simulate -o` writes, and what simulate and train read back to the same timeline,
  * whatever the schedule. It is the report, and what it takes to run it again. t is of a pipeline
  * that came from a graph; batch: samples of a minibatch, samples: of a microbatch; embed: with the

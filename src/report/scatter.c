@@ -1,5 +1,6 @@
-/* Memory against makespan, as SVG. Schedules at one point share a label; labels are put where there
- * is room, next to their points if possible, and joined to them by a line if not. */
+/* Memory against makespan, or any two columns, as SVG. Schedules at one point share a label; labels
+ * are put where there is room, next to their points if possible, and joined to them by a line if
+ * not. */
 #include "compare.h"
 
 #include <math.h>
@@ -7,6 +8,8 @@
 #include <string.h>
 
 #include "layout.h"
+#include "base/arrays.h"
+#include "base/json.h"
 #include "base/quantity.h"
 
 #define WIDTH 940
@@ -29,6 +32,10 @@ struct svg_axis {
 	double low, high;
 	double step; /* of the ticks; 0: they stand at 1, 2 and 5 times powers of ten */
 	bool logarithmic;
+	enum { NUMBER, TIME, BYTES, RATE, SHARE, NAME } measure; /* TIME: nanoseconds */
+	bool units;                                              /* times are */
+	json_t *names; /* (of NAME) owned: values are its indices */
+	char title[80];
 };
 
 struct box {
@@ -44,9 +51,8 @@ struct label {
 };
 
 struct scatter {
-	const struct orr_comparison *comparison;
 	FILE *file;
-	struct svg_axis time, memory;
+	struct svg_axis x, y;
 	struct label *labels; /* owned; a point each */
 	int n_labels;
 };
@@ -55,24 +61,31 @@ struct scatter {
 
 /* Low and high (at least 0) with some room, and a round step: 1, 2 or 5 times a power of ten.
  * whole: of whole numbers, so no smaller step than 1. */
-static struct svg_axis axis_make(double low, double high, bool whole)
+static void axis_span(struct svg_axis *axis, double low, double high, bool whole)
 {
 	double room = high > low ? 0.08 * (high - low) : high > 0 ? 0.1 * high : 1, tenth;
-	struct svg_axis axis = {low - room < 0 ? 0 : low - room, high + room, 0, false};
 
-	if (low > 0 && high > 5 * low)
-		return (struct svg_axis){low / 1.2, high * 1.2, 0, true};
-	tenth = (axis.high - axis.low) / 7;
-	axis.step = pow(10, floor(log10(tenth)));
-	if (axis.step * 5 < tenth)
-		axis.step *= 10;
-	else if (axis.step * 2 < tenth)
-		axis.step *= 5;
-	else if (axis.step < tenth)
-		axis.step *= 2;
-	if (whole && axis.step < 1)
-		axis.step = 1;
-	return axis;
+	if (axis->measure == NAME) {
+		axis->low = -0.5;
+		axis->high = high + 0.5;
+		axis->step = 1;
+		return;
+	}
+	axis->logarithmic = low > 0 && high > 5 * low;
+	axis->low = axis->logarithmic ? low / 1.2 : low - room < 0 ? 0 : low - room;
+	axis->high = axis->logarithmic ? high * 1.2 : high + room;
+	if (axis->logarithmic)
+		return;
+	tenth = (axis->high - axis->low) / 7;
+	axis->step = pow(10, floor(log10(tenth)));
+	if (axis->step * 5 < tenth)
+		axis->step *= 10;
+	else if (axis->step * 2 < tenth)
+		axis->step *= 5;
+	else if (axis->step < tenth)
+		axis->step *= 2;
+	if (whole && axis->step < 1)
+		axis->step = 1;
 }
 
 static double axis_first(const struct svg_axis *axis)
@@ -106,19 +119,19 @@ static double axis_share(const struct svg_axis *axis, double at)
 	return (at - axis->low) / (axis->high - axis->low);
 }
 
-static double x_of(const struct scatter *scatter, double time)
+static double x_of(const struct scatter *scatter, double at)
 {
-	return PLOT_LEFT + axis_share(&scatter->time, time) * (PLOT_RIGHT - PLOT_LEFT);
+	return PLOT_LEFT + axis_share(&scatter->x, at) * (PLOT_RIGHT - PLOT_LEFT);
 }
 
-static double y_of(const struct scatter *scatter, double memory)
+static double y_of(const struct scatter *scatter, double at)
 {
-	return PLOT_BOTTOM - axis_share(&scatter->memory, memory) * (PLOT_BOTTOM - PLOT_TOP);
+	return PLOT_BOTTOM - axis_share(&scatter->y, at) * (PLOT_BOTTOM - PLOT_TOP);
 }
 
-static void make_axes(struct scatter *scatter)
+/* Of memory against makespan. */
+static void make_axes(struct scatter *scatter, const struct orr_comparison *c)
 {
-	const struct orr_comparison *c = scatter->comparison;
 	double low[2] = {0, 0}, high[2] = {0, 0};
 
 	for (int i = 0; i < c->n_fitting; i++) {
@@ -130,21 +143,50 @@ static void make_axes(struct scatter *scatter)
 			high[k] = !i || at[k] > high[k] ? at[k] : high[k];
 		}
 	}
-	scatter->time = axis_make(low[0], high[0], true);
-	scatter->memory = axis_make(low[1], high[1], c->bytes || !c->several_cuts);
+	scatter->x = (struct svg_axis){.measure = TIME, .units = c->units};
+	scatter->y = (struct svg_axis){.measure = c->bytes ? BYTES : NUMBER};
+	axis_span(&scatter->x, low[0], high[0], true);
+	axis_span(&scatter->y, low[1], high[1], c->bytes || !c->several_cuts);
+	(void)snprintf(scatter->x.title, sizeof(scatter->x.title), "makespan%s",
+		       c->units ? ", units" : "");
+	(void)snprintf(scatter->y.title, sizeof(scatter->y.title), "%s",
+		       c->bytes          ? "memory of the worker that needs most"
+		       : c->several_cuts ? "stage stashes / stages of the worker that holds most"
+					 : "stage stashes of the worker that holds most");
 }
 
-static const char *memory_text(const struct orr_comparison *c, double at)
+static const char *name_text(const json_t *name)
 {
-	return c->bytes ? orr_size_text((int64_t)(at + 0.5))
-			: orr_text(c->several_cuts ? "%.3g" : "%.0f", at);
+	if (json_is_string(name))
+		return orr_text("%s", json_string_value(name));
+	return json_is_number(name) ? orr_text("%g", json_number_value(name)) : "";
+}
+
+static const char *tick_text(const struct svg_axis *axis, double at)
+{
+	int64_t whole = (int64_t)(at + 0.5);
+
+	switch (axis->measure) {
+	case TIME:
+		return orr_duration_text(whole, axis->units);
+	case BYTES:
+		return orr_size_text(whole);
+	case RATE:
+		return orr_text("%s/s", orr_size_text(whole));
+	case SHARE:
+		return orr_text("%g%%", 100 * at);
+	case NAME:
+		return name_text(json_array_get(axis->names, (size_t)whole));
+	case NUMBER:
+		break;
+	}
+	return orr_text("%.6g", at);
 }
 
 static void write_axes(const struct scatter *scatter)
 {
-	const struct orr_comparison *c = scatter->comparison;
 	FILE *file = scatter->file;
-	const struct svg_axis *axis = &scatter->time;
+	const struct svg_axis *axis = &scatter->x;
 
 	fprintf(file,
 		"<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"" ROW_FILL "\"/>\n",
@@ -155,29 +197,24 @@ static void write_axes(const struct scatter *scatter)
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%.1f,%dV%d\"/>\n", x, PLOT_TOP,
 			PLOT_BOTTOM);
 		orr_svg_write_text(file, x, PLOT_BOTTOM + 18,
-				   "class=\"tick\" text-anchor=\"middle\"",
-				   orr_duration_text((int64_t)(at + 0.5), c->units));
+				   "class=\"tick\" text-anchor=\"middle\"", tick_text(axis, at));
 	}
-	axis = &scatter->memory;
+	axis = &scatter->y;
 	for (double at = axis_first(axis); at <= axis->high; at = axis_next(axis, at)) {
 		double y = y_of(scatter, at);
 
 		fprintf(file, "<path stroke=\"" GRID "\" d=\"M%d,%.1fH%d\"/>\n", PLOT_LEFT, y,
 			PLOT_RIGHT);
 		orr_svg_write_text(file, PLOT_LEFT - 8, y + 4, "class=\"tick\" text-anchor=\"end\"",
-				   memory_text(c, at));
+				   tick_text(axis, at));
 	}
-	orr_svg_write_text(file, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
-			   "class=\"axis\" text-anchor=\"middle\"",
-			   orr_text("makespan%s%s", c->units ? ", units" : "",
-				    scatter->time.logarithmic ? ", logarithmic" : ""));
-	orr_svg_write_text(file, PLOT_LEFT, PLOT_TOP - 10, "class=\"axis\"",
-			   orr_text("%s%s",
-				    c->bytes ? "memory of the worker that needs most"
-				    : c->several_cuts
-					    ? "stage stashes / stages of the worker that holds most"
-					    : "stage stashes of the worker that holds most",
-				    scatter->memory.logarithmic ? ", logarithmic" : ""));
+	orr_svg_write_text(
+		file, (PLOT_LEFT + PLOT_RIGHT) / 2.0, PLOT_BOTTOM + 42,
+		"class=\"axis\" text-anchor=\"middle\"",
+		orr_text("%s%s", scatter->x.title, scatter->x.logarithmic ? ", logarithmic" : ""));
+	orr_svg_write_text(
+		file, PLOT_LEFT, PLOT_TOP - 10, "class=\"axis\"",
+		orr_text("%s%s", scatter->y.title, scatter->y.logarithmic ? ", logarithmic" : ""));
 }
 
 /* ---- labels ---- */
@@ -203,9 +240,9 @@ static int add_name(struct label *label, const char *name, struct orr_error *err
 	return 0;
 }
 
-static int make_labels(struct scatter *scatter, struct orr_error *err)
+static int make_labels(struct scatter *scatter, const struct orr_comparison *c,
+		       struct orr_error *err)
 {
-	const struct orr_comparison *c = scatter->comparison;
 	int code;
 
 	if (!(scatter->labels = calloc((size_t)c->n_fitting + 1, sizeof(*scatter->labels))))
@@ -315,9 +352,8 @@ static void write_label(const struct scatter *scatter, const struct label *label
 /* ---- the figure ---- */
 
 /* Right and down from each schedule of the front to the next: nothing lies below. */
-static void write_front(const struct scatter *scatter)
+static void write_front(const struct scatter *scatter, const struct orr_comparison *c)
 {
-	const struct orr_comparison *c = scatter->comparison;
 	int n = 0;
 
 	for (int i = 0; i < c->n_fitting; i++) {
@@ -347,19 +383,8 @@ static void write_points(const struct scatter *scatter)
 		write_label(scatter, &scatter->labels[i]);
 }
 
-int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
-		       struct orr_error *err)
+static void write_head(FILE *file, const char *title, const char *below)
 {
-	struct scatter scatter = {.comparison = c, .file = file};
-	int code;
-
-	make_axes(&scatter);
-	if ((code = make_labels(&scatter, err)))
-		goto out;
-	for (int front = 1; front >= 0; front--) /* which has the best places */
-		for (int i = 0; i < scatter.n_labels; i++)
-			if (scatter.labels[i].on_front == front)
-				place_label(&scatter, &scatter.labels[i]);
 	fprintf(file,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 "
 		"0 %d %d\" "
@@ -373,19 +398,240 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 		"<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
 		WIDTH, HEIGHT, WIDTH, HEIGHT, FONT, WIDTH, HEIGHT);
 	orr_svg_write_text(file, PLOT_LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
-	orr_svg_write_text(file, PLOT_LEFT, 48, "class=\"axis\"",
-			   c->n_fitting ? "filled: nothing is both faster and smaller"
-					: "no schedule fits");
+	orr_svg_write_text(file, PLOT_LEFT, 48, "class=\"axis\"", below);
+}
+
+static void free_labels(struct scatter *scatter)
+{
+	for (int i = 0; scatter->labels && i < scatter->n_labels; i++)
+		free(scatter->labels[i].text);
+	free(scatter->labels);
+}
+
+int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
+		       struct orr_error *err)
+{
+	struct scatter scatter = {.file = file};
+	int code;
+
+	make_axes(&scatter, c);
+	if ((code = make_labels(&scatter, c, err)))
+		goto out;
+	for (int front = 1; front >= 0; front--) /* which has the best places */
+		for (int i = 0; i < scatter.n_labels; i++)
+			if (scatter.labels[i].on_front == front)
+				place_label(&scatter, &scatter.labels[i]);
+	write_head(file, title,
+		   c->n_fitting ? "filled: nothing is both faster and smaller"
+				: "no schedule fits");
 	if (c->n_fitting) {
 		write_axes(&scatter);
-		write_front(&scatter);
+		write_front(&scatter, c);
 		write_points(&scatter);
 	}
 	fputs("</svg>\n", file);
 	code = orr_layout_finish(file, "scatter", err);
 out:
-	for (int i = 0; scatter.labels && i < scatter.n_labels; i++)
-		free(scatter.labels[i].text);
-	free(scatter.labels);
+	free_labels(&scatter);
+	return code;
+}
+
+/* ---- any column against any other ---- */
+
+struct point {
+	double x, y;
+	int line; /* of those that share a label */
+};
+
+static int compare_points(const void *a, const void *b)
+{
+	const struct point *p = a, *q = b;
+
+	if (p->line != q->line)
+		return p->line < q->line ? -1 : 1;
+	if (p->x != q->x)
+		return p->x < q->x ? -1 : 1;
+	return (p->y > q->y) - (p->y < q->y);
+}
+
+/* As the page shows it, see cell() in page/sections.js. */
+static void axis_name(struct svg_axis *axis, const char *name, bool units)
+{
+	static const char *const times[] = {"makespan", "per_microbatch", "lower_bound", "latency"};
+	size_t length = strlen(name);
+
+	*axis = (struct svg_axis){.names = json_array(), .units = units};
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++)
+		if (!strcmp(name, times[i]))
+			axis->measure = TIME;
+	if (!strncmp(name, "strict_", 7) || !strncmp(name, "greedy_", 7))
+		axis->measure = TIME;
+	else if (!strcmp(name, "memory") || (length > 6 && !strcmp(name + length - 6, "_bytes")))
+		axis->measure = BYTES;
+	else if (strstr(name, "bubble"))
+		axis->measure = SHARE;
+	else if (!strcmp(name, "bandwidth"))
+		axis->measure = RATE;
+	(void)snprintf(axis->title, sizeof(axis->title), "%.60s%s", name,
+		       axis->measure == TIME && units ? ", units" : "");
+}
+
+/* NaN: it has no such figure. */
+static double value_of(struct svg_axis *axis, const json_t *cell)
+{
+	if (axis->measure == NAME)
+		return orr_json_index(axis->names, json_incref((json_t *)cell));
+	if (json_is_number(cell))
+		return json_number_value(cell) * (axis->measure == TIME ? 1e9 : 1);
+	return json_is_boolean(cell) ? json_is_true(cell) : NAN;
+}
+
+/* "1f1b, workers 8, stages 16": what a row has beside x and y. */
+static json_t *line_of(const json_t *report, const json_t *row, const struct orr_compared *table,
+		       const char *const columns[2])
+{
+	static const char *const lists[] = {"microbatches", "memory", "stages"};
+	bool listed[] = {json_array_size(json_object_get(report, lists[0])) > 1,
+			 json_array_size(json_object_get(report, lists[1])) > 1,
+			 table->rows->several_cuts};
+	json_t *names = json_pack("[s]", "schedule"), *value;
+	const char *name;
+	char text[256] = "";
+	size_t i;
+
+	json_object_foreach((json_t *)table->axes, name, value)
+	{
+		(void)orr_json_index(names, json_string(name));
+	}
+	for (int k = 0; k < 3; k++)
+		if (listed[k])
+			(void)orr_json_index(names, json_string(lists[k]));
+	json_array_foreach(names, i, value)
+	{
+		name = json_string_value(value);
+		if (strcmp(name, columns[0]) && strcmp(name, columns[1]))
+			(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s%s",
+				       *text ? ", " : "", i ? name : "", i ? " " : "",
+				       name_text(json_object_get(row, name)));
+	}
+	json_decref(names);
+	return json_string(text);
+}
+
+/* points: room for all rows. Returns their number; -1: no memory. */
+static int find_points(struct point *points, struct scatter *scatter, json_t *lines,
+		       const json_t *report, const struct orr_compared *table, const char *x,
+		       const char *y)
+{
+	const char *const names[] = {x, y};
+	struct svg_axis *const axes[] = {&scatter->x, &scatter->y};
+	const json_t *rows = json_object_get(report, "schedules"), *row;
+	double at[2];
+	size_t i;
+	int n = 0;
+
+	for (int k = 0; k < 2; k++) {
+		axis_name(axes[k], names[k], table->rows->units);
+		json_array_foreach(rows, i, row)
+		{
+			if (json_is_string(orr_compared_cell(report, row, names[k])))
+				axes[k]->measure = NAME;
+		}
+	}
+	json_array_foreach(rows, i, row)
+	{
+		for (int k = 0; k < 2; k++)
+			at[k] = value_of(axes[k], orr_compared_cell(report, row, names[k]));
+		if (isnan(at[0]) || isnan(at[1]))
+			continue;
+		points[n] = (struct point){
+			at[0], at[1], orr_json_index(lines, line_of(report, row, table, names))};
+		if (points[n++].line < 0 || at[0] < 0 || at[1] < 0)
+			return -1;
+	}
+	qsort(points, (size_t)n, sizeof(*points), compare_points);
+	return n;
+}
+
+static void span_points(struct scatter *scatter, const struct point *points, int n)
+{
+	double low[2] = {points[0].x, points[0].y}, high[2] = {points[0].x, points[0].y};
+
+	for (int i = 1; i < n; i++)
+		for (int k = 0; k < 2; k++) {
+			double at = k ? points[i].y : points[i].x;
+
+			low[k] = at < low[k] ? at : low[k];
+			high[k] = at > high[k] ? at : high[k];
+		}
+	axis_span(&scatter->x, low[0], high[0], scatter->x.measure != SHARE);
+	axis_span(&scatter->y, low[1], high[1], scatter->y.measure != SHARE);
+}
+
+/* A line goes through its points, and has its label at the last. */
+static int write_lines(struct scatter *scatter, const struct point *points, int n,
+		       const json_t *lines, struct orr_error *err)
+{
+	struct label *label;
+	int code = 0;
+
+	for (int i = 0; i < n && !code; i++) {
+		bool first = !i || points[i - 1].line != points[i].line;
+		double x = x_of(scatter, points[i].x), y = y_of(scatter, points[i].y);
+
+		fprintf(scatter->file,
+			first ? "<path fill=\"none\" stroke=\"" OTHERS "\" d=\"M%.1f,%.1f"
+			      : "L%.1f,%.1f",
+			x, y);
+		if (i + 1 < n && points[i + 1].line == points[i].line)
+			continue;
+		fputs("\"/>\n", scatter->file);
+		label = &scatter->labels[scatter->n_labels++];
+		*label = (struct label){.x = x, .y = y};
+		code = add_name(label,
+				json_string_value(json_array_get(lines, (size_t)points[i].line)),
+				err);
+	}
+	for (int i = 0; i < n; i++)
+		fprintf(scatter->file,
+			"<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" fill=\"" OTHERS "\"/>\n",
+			x_of(scatter, points[i].x), y_of(scatter, points[i].y));
+	for (int i = 0; i < scatter->n_labels && !code; i++)
+		place_label(scatter, &scatter->labels[i]);
+	return code;
+}
+
+int orr_compared_svg(FILE *file, const json_t *report, const struct orr_compared *table,
+		     const char *x, const char *y, struct orr_error *err)
+{
+	size_t n_rows = json_array_size(json_object_get(report, "schedules"));
+	struct scatter scatter = {.file = file};
+	struct orr_arrays all = {0};
+	struct point *points = orr_arrays_add(&all, n_rows + 1, sizeof(*points));
+	json_t *lines = json_array();
+	int code = orr_arrays_check(&all, "scatter", err), n = 0;
+
+	scatter.labels = calloc(n_rows + 1, sizeof(*scatter.labels));
+	if (!code && (!lines || !scatter.labels ||
+		      (n = find_points(points, &scatter, lines, report, table, x, y)) < 0))
+		code = orr_fail(err, ORR_E_NOMEM, "scatter: no memory for %zu rows", n_rows);
+	if (!code) {
+		write_head(file, json_string_value(json_object_get(report, "graph")),
+			   n ? orr_text("%s against %s", y, x) : "no schedule fits");
+		if (n) {
+			span_points(&scatter, points, n);
+			write_axes(&scatter);
+			code = write_lines(&scatter, points, n, lines, err);
+			write_points(&scatter);
+		}
+		fputs("</svg>\n", file);
+	}
+	if (!code)
+		code = orr_layout_finish(file, "scatter", err);
+	json_decref(lines);
+	json_decref(scatter.x.names);
+	json_decref(scatter.y.names);
+	free_labels(&scatter);
+	orr_arrays_free(&all);
 	return code;
 }

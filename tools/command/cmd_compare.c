@@ -230,12 +230,24 @@ static void give_title(struct contest *c)
 
 /* ---- the result ---- */
 
+static int draw(struct output_stream *s, const struct options *a, const json_t *report,
+		const struct orr_compared *tables, struct orr_error *err)
+{
+	const char *axes = a->compare.axes, *y = axes ? strchr(axes, ',') : NULL;
+	char x[80];
+
+	if (!y)
+		return orr_comparison_svg(s->file, tables->rows, tables->title, err);
+	(void)snprintf(x, sizeof(x), "%.*s", (int)(y - axes), axes);
+	return orr_compared_svg(s->file, report, tables, x, y + 1, err);
+}
+
 /* files: and what --svg, --csv and --html ask for. */
 static int print(const struct contest *contests, const struct orr_compared *tables, int n,
 		 bool files, struct orr_error *err)
 {
 	const struct options *a = &contests->a;
-	bool wanted = a->output.json || a->output.csv || a->output.html;
+	bool wanted = a->output.json || a->output.csv || a->output.html || a->compare.axes;
 	json_t *report =
 		wanted ? orr_compared_json(tables, n, contests->fields[0].x.graph->name, err)
 		       : NULL;
@@ -254,8 +266,7 @@ static int print(const struct contest *contests, const struct orr_compared *tabl
 	if (!code && fflush(stdout))
 		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
 	if (!code && files && a->output.svg && !(code = output_begin(&s, a->output.svg, err)))
-		code = output_end(&s, orr_comparison_svg(s.file, tables->rows, tables->title, err),
-				  err);
+		code = output_end(&s, draw(&s, a, report, tables, err), err);
 	if (!code && files && a->output.csv && !(code = output_begin(&s, a->output.csv, err)))
 		code = output_end(&s, orr_compared_csv(s.file, report, tables, n, err), err);
 	if (!code && files)
@@ -469,16 +480,49 @@ static int compare(int n, struct orr_error *err)
 	return code;
 }
 
+/* Two columns that there will be. */
+static int check_axes(const struct options *a, struct orr_error *err)
+{
+	json_t *axes = options_axes(0), *columns = orr_compared_columns(axes, a->jitter.given),
+	       *column;
+	char *text = json_dumps(columns, 0), *copy = strdup(a->compare.axes), *rest = copy, *part;
+	int code = text && copy ? 0 : orr_fail(err, ORR_E_NOMEM, "--axes: no memory"), n = 0;
+	size_t i;
+
+	while (!code && (part = strsep(&rest, ","))) {
+		bool there = false;
+
+		json_array_foreach(columns, i, column) there =
+			there || !strcmp(json_string_value(column), part);
+		if (!there)
+			code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.40s: %.190s", part,
+					text);
+		n++;
+	}
+	if (!code && n != 2)
+		code = orr_fail(
+			err, ORR_E_INPUT,
+			"--axes %.60s: two columns are wanted: --axes makespan,memory_bytes",
+			a->compare.axes);
+	json_decref(axes);
+	json_decref(columns);
+	free(text);
+	free(copy);
+	return code;
+}
+
 static int check(const struct options *a, struct orr_error *err)
 {
 	if (a->compare.rank != ORR_RANK_MAKESPAN && !a->jitter.given)
 		return orr_fail(err, ORR_E_INPUT,
 				"--rank: by a figure of noise, and there is none: give --jitter "
 				"lognormal:0.2, or leave it out");
+	if (a->compare.axes)
+		return check_axes(a, err);
 	if (a->output.svg && options_n_combinations() > 1)
 		return orr_fail(err, ORR_E_INPUT,
 				"--svg draws one table: give one value of -m, of --memory, and of "
-				"each other option");
+				"each other option, or say what with --axes");
 	for (int i = options_n_combinations() - 1; i > 0; i--)
 		if (options_combination(i).open.costs.units != a->open.costs.units)
 			return orr_fail(err, ORR_E_INPUT,

@@ -147,7 +147,7 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	progress_doing(noise ? "drawing noise" : "writing the report", NULL);
 	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
 		return code;
-	if ((a->output.json || a->output.html) &&
+	if ((a->output.json || a->output.html || a->output.figures) &&
 	    !(*report = report_json(x, noise, &noisy, measured, err)))
 		return ORR_E_NOMEM;
 	if (a->output.json)
@@ -247,6 +247,8 @@ static int write_timelines(const struct options *a, const struct orr_opened *x,
 				      .study = study_json(a, x)};
 	int code = output_timelines(&a->output, timelines, names, n, err);
 
+	if (!code)
+		code = output_figures(&a->output, report, err);
 	if (!code)
 		code = output_html(&a->output, &page, err);
 	json_decref(page.study);

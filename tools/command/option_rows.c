@@ -362,10 +362,15 @@ const struct row option_rows[] = {
 	{"svg", "FILE", 0, SIMULATE | TRAIN, 0, TEXT(output.svg), 0,
 	 "the timeline as SVG; of a training, that of an ordinary step"},
 	{"svg", "FILE", 0, COMPARE, 0, TEXT(output.svg), 0, "memory against makespan as SVG"},
+	{"axes", "X,Y", 0, COMPARE, 0, TEXT(compare.axes), 0,
+	 "of --svg: column X of --csv across and column Y up, such as microbatches,bubble, with a "
+	 "line for each schedule and combination of the other options"},
 	{"csv", "FILE", 0, SIMULATE | TRAIN, 0, TEXT(output.csv), 0,
 	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads; beside FILE.csv, its "
 	 "stages as FILE.stages.json"},
 	{"csv", "FILE", 0, COMPARE, 0, TEXT(output.csv), 0, "all rows as CSV"},
+	{"figures", "FILE", 0, SIMULATE, 0, TEXT(output.figures), 0,
+	 "the figures as CSV: a line for each worker, with those of the step in every one"},
 	{"strict-csv", NULL, 0, SIMULATE | TRAIN, 0, FLAG(output.strict_csv), 0,
 	 "refuse --csv where that cannot say all of the schedule, instead of saying what is "
 	 "missing"},
@@ -409,6 +414,7 @@ const struct rule option_rules[] = {
 	{"front", "memory", true, "--front goes through the memories itself: leave --memory out"},
 	{"within", "front", false,
 	 "--within: the least memory is looked for along the front: give --front too"},
+	{"axes", "svg", false, "--axes: of a drawing, and there is none: give --svg FILE"},
 	{"init-partly", "init", false, "--init-partly: with what? give --init FILE"},
 	{"keep-best", "evaluate-every", false,
 	 "--keep-best: nothing says when the model is evaluated: give --evaluate-every N"},

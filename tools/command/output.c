@@ -6,6 +6,7 @@
 
 #include "report/diagram.h"
 #include "report/html.h"
+#include "report/report.h"
 #include "export.h"
 
 int output_check(const struct output_options *o, struct orr_error *err)
@@ -14,10 +15,21 @@ int output_check(const struct output_options *o, struct orr_error *err)
 
 	if ((code = output_check_file("--svg", o->svg, err)) ||
 	    (code = export_check(o->csv, o->strict_csv, err)) ||
+	    (code = output_check_file("--figures", o->figures, err)) ||
 	    (code = output_check_file("--trace", o->trace, err)) ||
 	    (code = output_check_file("--html", o->html, err)))
 		return code;
 	return o->json ? output_check_json(err) : 0;
+}
+
+int output_figures(const struct output_options *o, const json_t *report, struct orr_error *err)
+{
+	struct output_stream s;
+	int code = 0;
+
+	if (o->figures && !(code = output_begin(&s, o->figures, err)))
+		code = output_end(&s, orr_report_csv(s.file, report, err), err);
+	return code;
 }
 
 int output_html(const struct output_options *o, const struct orr_page *page, struct orr_error *err)

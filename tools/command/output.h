@@ -10,7 +10,7 @@ struct orr_timeline;
 
 struct output_options {
 	bool json;
-	const char *svg, *csv, *trace, *html; /* NULL: not wanted */
+	const char *svg, *csv, *figures, *trace, *html; /* NULL: not wanted */
 	bool strict_csv; /* refuse a schedule that a CSV cannot express, see export.h */
 };
 
@@ -20,6 +20,8 @@ int output_check(const struct output_options *o, struct orr_error *err);
 /* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
 		     const char *const *names, int n, struct orr_error *err);
+/* The CSV of figures of o, from a report. */
+int output_figures(const struct output_options *o, const json_t *report, struct orr_error *err);
 /* The page of o. */
 int output_html(const struct output_options *o, const struct orr_page *page, struct orr_error *err);
 /* What ends a report for people. */

@@ -114,6 +114,75 @@ function workers_section() {
 		...Object.entries(worker).filter(([name]) => !skipped.includes(name))]));
 	section('Workers', objects_table(rows, ['worker']));
 }
+/* Any column of these rows against any other; a line joins those of a schedule that differ in the one across alone. */
+function columns_section(rows) {
+	const own = report.axes || [], distinct = name => [...new Set(rows.map(row => row[name]).filter(x => x !== null && x !== undefined))];
+	const names = [...new Set(rows.flatMap(Object.keys))].filter(name => name !== 'cut' && distinct(name).length > 1 &&
+		(own.includes(name) || distinct(name).every(x => typeof x === 'number')));
+	if (names.length < 2) return;
+	const chosen = [names.includes('makespan') ? 'makespan' : names[0]], height = 320;
+	chosen.push(['memory_bytes', 'peak_stash', ...names].find(name => names.includes(name) && name !== chosen[0]));
+	const shown = (name, x) => [].concat(cell(name, x))[0];
+	const scale = name => {
+		const values = distinct(name), named = values.some(x => typeof x !== 'number'), of = x => named ? values.indexOf(x) : x;
+		const numbers = values.map(of), low = Math.min(...numbers), high = Math.max(...numbers), log = !named && low > 0 && high > 5 * low;
+		const f = log ? Math.log : x => x, back = log ? Math.exp : x => x, whole = numbers.every(Number.isInteger) ? Math.round : x => x;
+		const ticks = values.length < 9 ? values : [0, 1, 2, 3, 4].map(i => whole(back(f(low) + (f(high) - f(low)) * i / 4)));
+		return {ticks, share: x => x === null || x === undefined ? NaN : 0.04 + 0.92 * (f(of(x)) - f(low)) / (f(high) - f(low))};
+	};
+	const place_of = area => {
+		const [x, y] = chosen.map(scale);
+		return {x, y, across: v => area.left + x.share(v) * area.width, up: v => 10 + (height - 40) * (1 - y.share(v))};
+	};
+	const label_of = row => [row.schedule, ...[...new Set([...own, 'microbatches', 'memory', 'stages'])]
+		.filter(name => names.includes(name) && !chosen.includes(name)).map(name => words(name) + ' ' + shown(name, row[name]))].join(', ');
+	const draw = (context, area) => {
+		const {x, y, across, up} = place_of(area), lines = new Map();
+		context.fillStyle = colour('faint');
+		context.strokeStyle = colour('line');
+		for (const [ticks, name, align] of [[x.ticks, chosen[0], 'center'], [y.ticks, chosen[1], 'right']])
+			for (const tick of ticks) {
+				context.textAlign = align;
+				context.beginPath();
+				if (align === 'center') {
+					context.fillText(shown(name, tick), across(tick), height - 12);
+					context.moveTo(across(tick), 10);
+					context.lineTo(across(tick), height - 30);
+				} else {
+					context.fillText(shown(name, tick), area.left - 6, up(tick));
+					context.moveTo(area.left, up(tick));
+					context.lineTo(area.left + area.width, up(tick));
+				}
+				context.stroke();
+			}
+		for (const row of rows) lines.set(label_of(row), [...lines.get(label_of(row)) || [], row]);
+		[...lines.values()].forEach((line, i) => {
+			const at = line.map(row => [across(row[chosen[0]]), up(row[chosen[1]])]).sort((a, b) => a[0] - b[0]);
+			context.strokeStyle = context.fillStyle = HUES[i % HUES.length][1];
+			context.beginPath();
+			at.forEach(point => context.lineTo(...point));
+			context.stroke();
+			for (const point of at) {
+				context.beginPath();
+				context.arc(...point, 3.5, 0, 7);
+				context.fill();
+			}
+		});
+	};
+	const hover = (px, py, area) => {
+		const {across, up} = place_of(area), far = row => Math.hypot(across(row[chosen[0]]) - px, up(row[chosen[1]]) - py);
+		const near = rows.filter(row => far(row) < 8);
+		return near.length ? near.slice(0, 8).flatMap(row => [el('b', {}, label_of(row)),
+			el('div', {}, chosen.map(name => words(name) + ' ' + shown(name, row[name])).join(', '))]) : null;
+	};
+	const canvas = chart({height, gutter: 76, draw, hover, label: 'one column against another'});
+	const choices = ['across', 'up'].map((text, i) => {
+		const select = el('select', {}, ...names.map(name => el('option', {value: name, ...(name === chosen[i] ? {selected: ''} : {})}, words(name))));
+		select.addEventListener('change', () => { chosen[i] = select.value; redraw(); });
+		return el('label', {class: 'key'}, text + ' ', select);
+	});
+	section('One column against another', el('div', {class: 'tools'}, ...choices), canvas);
+}
 function compare_section() {
 	const rows = report.schedules.map(row => {
 		const flat = {...row};
@@ -127,6 +196,7 @@ function compare_section() {
 		'faster and smaller.' +
 		(report.front ? ' auto was tried in up to ' + report.front.most_memories + ' memories of a cut.' : '')));
 	node.append(rows.length ? objects_table(rows, ['schedule', 'not_tested'], rows.map(x => x.on_front ? 'front' : '')) : 'None.');
+	columns_section(rows);
 	if (report.refused.length) section('Schedules that do not fit', objects_table(report.refused, ['schedule', 'reason']));
 }
 function loss_section() {
