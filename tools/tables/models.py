@@ -17,6 +17,15 @@ ROWS = [
     ("the same, adapters", "internvl_lora"),
     ("the same, frozen", "internvl_frozen"),
     ("thinker and talker", "thinker_talker"),
+    ("CLIP, two towers", "clip_l14"),
+    ("six towers", "imagebind"),
+    ("LLaVA", "llava"),
+    ("sight, sound and language", "sight_and_sound"),
+    ("windows, then language of 72B", "qwen_vl"),
+    ("four vision encoders", "four_encoders"),
+    ("vision before every fourth layer", "flamingo"),
+    ("Evoformer, two tracks", "evoformer"),
+    ("diffusion with skips", "u_vit"),
 ]
 
 ABOVE = """\
@@ -24,7 +33,7 @@ ABOVE = """\
 
 Frameworks whose stages are a chain (PyTorch's `PipelineStage`, Megatron's) send only to the next stage: what a later one
 reads is passed on by all in between, a branch waits for the one before it, and so does every gradient. For each published
-model of 2026 in `studies/`, the step of its DAG beside that of its chain: the same stages one behind the other, each handing
+model with operators in `studies/`, the step of its DAG beside that of its chain: the same stages one behind the other, each handing
 on all that later ones read. 16 workers of 400 TFLOP/s, links of 50 GB/s, 32 microbatches of one sample, activations of 32-bit
 floats, `simulate`'s own cut into 16 stages (1F1B) and 32 (interleaved). GB: received by all workers; of
 the stash, on the worker with the most. The head of each file says where its sizes come from.
