@@ -44,7 +44,7 @@ Written by `tools/table models ORRERY`.
 |---|---|---|---|---|---|---|---|---|---|"""
 
 
-def crossing(operators, stage_of, boundary):
+def crossing(operators, samples, stage_of, boundary):
     """Bytes of the values that cross behind a stage, and of those that a gradient comes back for."""
     trained, last, sizes = {}, {}, {}
     for o in operators:
@@ -52,7 +52,7 @@ def crossing(operators, stage_of, boundary):
         for x in o["inputs"]:
             last[x] = max(last.get(x, 0), stage_of.get(o["name"], 0))
         if o["op"] != "input":
-            sizes[o["name"]] = 4 * math.prod(o["shape"])
+            sizes[o["name"]] = 4 * samples * math.prod(o["shape"])
     crossed = [x for x in sizes if stage_of[x] <= boundary < last.get(x, 0)]
     return sum(sizes[x] for x in crossed), sum(sizes[x] for x in crossed if trained[x])
 
@@ -68,7 +68,7 @@ def chain_of(show, plan):
         says += ["frozen=true"] if stage["frozen"] else []
         lines.append(f"s{s} [{', '.join(says)}];")
         if s:
-            sent, back = crossing(show["operators"], stage_of, s - 1)
+            sent, back = crossing(show["operators"], plan["samples"], stage_of, s - 1)
             lines.append(f's{s - 1} -> s{s} [bytes="{sent}B", {f"gradient_bytes={back}" if back else "gradient=false"}];')
     return "digraph chain {\n" + "\n".join(lines) + "\n}\n"
 
