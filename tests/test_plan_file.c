@@ -78,6 +78,7 @@ static const struct {
 	{"worker", "n", "[0.5]", "worker 0, n 0: give ascending numbers"},
 	{"stages", "in_flight", "0", "in_flight: a number from 1 on"},
 	{"stages", "recompute", "1", "recompute: true or false"},
+	{"stages", "park", "true", "park: host, or the number of a worker"},
 	{"", "order", "\"fast\"", "order: strict, greedy or bounded"},
 	{"", "order", "1", "order: strict, greedy or bounded"},
 	{"", "stream", "{}", "stream, period: a number from 1 on"},

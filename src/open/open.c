@@ -24,6 +24,7 @@ struct orr_open_options orr_open_options_default(void)
 		.machine = orr_machine_default(0),
 		.batch = 96,
 		.accumulate = 1,
+		.prefetch = -1,
 		.replicas = 1,
 		.costs = {-1, -1, -1, -1, -1, -1, false},
 	};
@@ -64,6 +65,8 @@ static void settle_links(const struct orr_plan_file *plan, struct orr_open_optio
 	}
 	if (!o->given.latency)
 		m->latency_ns = plan->latency_ns;
+	if (!(m->host.bytes_per_s > 0))
+		m->host = plan->host;
 	for (int l = 0; l < m->levels.n; l++)
 		m->levels.latency_ns[l] = o->given.latency && given.n == m->levels.n
 						  ? given.latency_ns[l]
@@ -79,6 +82,8 @@ static void settle_as_planned(const struct orr_plan_file *plan, bool order,
 {
 	if (!o->given.flops && plan->flops_per_s > 0)
 		o->machine.flops_per_s = plan->flops_per_s;
+	if (order && o->prefetch < 0)
+		o->prefetch = plan->prefetch;
 	if (order && plan->stream.accumulate && !o->versions) {
 		o->sync = plan->stream.sync;
 		o->accumulate = plan->stream.accumulate;
@@ -89,11 +94,12 @@ static void settle_as_planned(const struct orr_plan_file *plan, bool order,
 static int refuse_beside_machine(const struct orr_open_options *o, const char *path,
 				 const char *cure, struct orr_error *err)
 {
-	const char *option = o->given.latency          ? "[latency]"
-			     : o->given.bandwidth      ? "[bandwidth]"
-			     : o->given.levels         ? "[workers] by level"
-			     : o->machine.memory_bytes ? "[memory]"
-						       : NULL;
+	const char *option = o->given.latency                  ? "[latency]"
+			     : o->given.bandwidth              ? "[bandwidth]"
+			     : o->machine.host.bytes_per_s > 0 ? "[host]"
+			     : o->given.levels                 ? "[workers] by level"
+			     : o->machine.memory_bytes         ? "[memory]"
+							       : NULL;
 
 	return option ? orr_fail(err, ORR_E_INPUT, "%s: the machine %s says that: %s", option, path,
 				 cure)
@@ -240,7 +246,9 @@ int orr_opened_cut(struct orr_pipeline **out, const struct orr_opened *x, int n_
 	p->sync = o->sync;
 	p->accumulate = o->accumulate;
 	p->replicas = o->replicas;
+	p->prefetch = o->prefetch < 0 ? p->prefetch : o->prefetch;
 	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||
+	    (o->park && (code = orr_pipeline_set_park(p, o->park, err))) ||
 	    (code = orr_pipeline_set_step(p,
 					  o->machine.n_workers
 						  ? o->machine.n_workers

@@ -41,6 +41,7 @@ struct orr_worker_figures {
 	/* in one step, from other workers; it depends on w_compute and w_weights, not on time */
 	int64_t recv_activations, recv_gradients, recv_stashes, recv_parameters; /* counts */
 	int64_t recv_activation_bytes, recv_gradient_bytes, recv_stash_bytes, recv_parameter_bytes;
+	int64_t parked, parked_bytes; /* stashes that leave in a step and come back */
 	int64_t sent_weight_gradients, sent_weight_gradient_bytes; /* to an owner elsewhere */
 	int64_t all_reduce_bytes; /* received in rings among r replicas or owners of tied
 				     parameters: 2 (r-1)/r of the gradient; all workers together: 2
@@ -81,6 +82,7 @@ struct orr_figures {
 				    in the proof and F + B in the table */
 	struct orr_steady steady;     /* if asynchronous, from orr_try_run(); else zeros */
 	struct orr_numerics numerics; /* the pipeline's: memory of a parameter */
+	int64_t peak_host_bytes;      /* most stash in the memory of all hosts together */
 	int n_workers;
 	struct orr_worker_figures *worker; /* [n_workers] */
 };

@@ -57,6 +57,8 @@ struct orr_jobs {
 	int64_t span_bound_ns; /* the same of the span, if the schedule minimizes it; else 0 */
 	bool *recompute; /* [n_stages] the backward, if there is one, runs F again, requested by
 			    the user or the schedule */
+	int *park; /* [n_stages * n_microbatches] as park of the schedule or the user; NULL: all 0
+		    */
 	int64_t *duration_ns; /* [n_jobs] of microbatch b on its worker; 0 of a job that does not
 				 exist */
 	/* worker w's jobs in the order of n: by_worker[first[w]] to by_worker[first[w+1]-1]; a job
@@ -201,6 +203,19 @@ bool orr_jobs_shards(const struct orr_jobs *jobs, int s);
  * start of the next pass or, for the last pass, until its end. With recomputation it is the input
  * until B starts. */
 int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j);
+
+/* Is the stash of F j parked, and where: ORR_HOST, or a worker + 1; 0: it is not. It leaves when F
+ * ends, and the job that follows `ahead` others after F waits until it has left; it comes back when
+ * the job that is `ahead` before the first that reads it starts. One that would be away beside no
+ * job stays. So what a worker holds at most follows from its order alone. */
+int orr_jobs_parked(const struct orr_jobs *jobs, int j);
+static inline int orr_jobs_park_ahead(const struct orr_jobs *jobs)
+{
+	return jobs->pipeline->prefetch > 1 ? jobs->pipeline->prefetch : 1;
+}
+/* The F whose stash has to leave before j starts; or, with back, the one whose stash comes back as
+ * j starts. -1: none. */
+int orr_jobs_parked_beside(const struct orr_jobs *jobs, int j, bool back);
 
 /* Bytes of it that move to the next pass if another worker computes that: to B all that B and W
  * read, to W all that W reads, results of B included. */

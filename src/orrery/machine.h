@@ -30,11 +30,19 @@ struct orr_link_cost {
 	double bytes_per_s; /* 0: infinite */
 };
 
+/* "25GB/s" or "25GB/s,10us", the bandwidth and the latency; *units: the latency is a plain number
+ * other than 0, see orrery.h. `what` begins the message. */
+int orr_link_parse(struct orr_link_cost *link, bool *units, const char *text, const char *what,
+		   struct orr_error *err);
+
+#define ORR_HOST (-1) /* the memory of a worker's host, where a worker may stand, too */
+
 /* Workers and links that differ, as a machine file has them: see orr_cluster_read(). */
 struct orr_cluster {
-	char *name, *text;   /* owned: of the file, and all of it */
-	bool units;          /* its latencies are units, see orrery.h */
-	int64_t overhead_ns; /* of each job and update, beside what it computes */
+	char *name, *text;         /* owned: of the file, and all of it */
+	bool units;                /* its latencies are units, see orrery.h */
+	int64_t overhead_ns;       /* of each job and update, beside what it computes */
+	struct orr_link_cost host; /* see struct orr_machine */
 	int n_workers, n_groups, n_pairs;
 	bool half_duplex; /* the two directions of a link share one transfer at a time; not with
 			     ports */
@@ -70,7 +78,8 @@ struct orr_machine {
 	int64_t latency_ns;           /* per transfer */
 	double bandwidth_bytes_per_s; /* each way of the link between two workers; 0: infinite */
 	struct orr_levels levels;     /* (optional) links by level; n 0: none */
-	double flops_per_s;           /* charged for operators without measured costs */
+	struct orr_link_cost host; /* of each worker's own link with its host's memory, each way */
+	double flops_per_s;        /* charged for operators without measured costs */
 	/* (optional) workers and links that differ; borrowed, must outlive the machine and its
 	 * copies. With it or with levels, the fields above are those of the worker with the most
 	 * memory and of the slowest link: use the functions below. */
@@ -112,7 +121,8 @@ static inline int64_t orr_machine_overhead(const struct orr_machine *m)
 /* Do the two directions of a link take turns? Only with duplex=half in a machine file. */
 bool orr_machine_half_duplex(const struct orr_machine *m);
 
-/* The link between two different workers, as fast as the slowest uplink on the way. */
+/* The link between two different workers, as fast as the slowest uplink on the way; or of a worker
+ * with ORR_HOST. */
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to);
 
 /* Which of k workers serves each of n microbatches: in turns or, if speeds differ, the worker that

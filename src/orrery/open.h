@@ -52,6 +52,7 @@ struct orr_open_options {
 				  encoders and operators by name, "trunk=2,image=4"; with
 				  ":copied", copies instead of splits by rows; NULL: the graph's */
 	const char *recompute; /* stages, see orr_pipeline_set_recompute() */
+	const char *park;      /* stages, see orr_pipeline_set_park() */
 	const char *lengths;   /* of microbatches: a list "512,1024" or a file; NULL: all alike */
 	const char *microbatch_costs; /* a CSV: stage, microbatch, pass; duration, bytes, stash */
 	const char *machine_file;     /* workers and links that replace machine's */
@@ -69,6 +70,7 @@ struct orr_open_options {
 	enum orr_run_order order;     /* strict or greedy instead of the schedule's own */
 	enum orr_sync sync;           /* of asynchronous schedules */
 	int accumulate;               /* the same: microbatches per update on each replica */
+	int prefetch;                 /* jobs ahead, see struct orr_pipeline; -1: not given */
 	const char *versions; /* "[sync]" or "[accumulate]", if one is given; for messages */
 	struct orr_observer observer; /* of a schedule that searches */
 	struct {

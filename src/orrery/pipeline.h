@@ -84,6 +84,7 @@ struct orr_stage {
 				orr_pipeline_create adds the incoming edges */
 	bool recompute;      /* requested by the user: B runs F again, and until then the stash is
 				only the input; jobs->recompute adds the schedule's request */
+	int park;            /* requested by the user: see park in schedule.h */
 	/* per step */
 	int64_t update_ns;
 	int64_t parameter_bytes;
@@ -147,8 +148,8 @@ struct orr_pipeline {
 	int accumulate;     /* asynchronous schedules: microbatches on each replica in an update; 1
 			       unless set */
 	struct orr_numerics numerics; /* of training, for its memory; AdamW in FP32 unless set */
-	int prefetch; /* jobs ahead for which a worker fetches parameters of other owners; 2 unless
-			 set */
+	int prefetch; /* jobs ahead for which a worker fetches parameters of other owners, and
+			 parked stashes; 2 unless set */
 	int64_t overhead_ns; /* of a job: included in forward_ns, backward_ns and update_ns, and
 				added to W */
 	struct orr_machine machine;            /* free links and no memory limit unless set */
@@ -221,6 +222,11 @@ void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns);
  * gathering stage never does, since it would have to keep a whole minibatch. In a split graph the
  * numbers are those of the stages before the split. */
 int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err);
+
+/* Where stages park their stashes: "none", "all" or their numbers, and the worker or the host that
+ * keeps those named before it: "all=host", "0,1=7,2=6"; the last may go without "=host". Refuses
+ * anything else. In a split graph stages and workers are those before the split. */
+int orr_pipeline_set_park(struct orr_pipeline *p, const char *text, struct orr_error *err);
 
 /* Duration of a pass of stage s, 0 if it does not exist; the first pass of the backward includes F
  * if the stage recomputes. split: B is only the input gradient; if the costs do not separate it

@@ -125,6 +125,11 @@ struct orr_schedule {
 	 * If the user requests it (p->stages[s].recompute), it does in any case. */
 	bool (*recompute)(const struct orr_pipeline *p, int s, const void *data);
 
+	/* (optional) park(s,b): where the stash of a microbatch is between F and the backward: 0:
+	 * where F left it; ORR_HOST: in the memory of the worker's host; w + 1: with worker w. 0
+	 * leaves it to the user (p->stages[s].park). Strict orders only, see orr_jobs_parked(). */
+	int (*park)(const struct orr_pipeline *p, int s, int b, const void *data);
+
 	/* (optional) Set by a caller in its copy of the schedule; passed to place. */
 	struct orr_observer observer;
 };

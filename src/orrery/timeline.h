@@ -14,9 +14,10 @@ enum orr_transfer_kind {
 	ORR_TRANSFER_STASH,           /* of stage s, from where F ran to where B runs */
 	ORR_TRANSFER_PARAMETER,       /* of stage s, from its owner to where a pass runs */
 	ORR_TRANSFER_WEIGHT_GRADIENT, /* of stage s, from where it was computed to its owner */
-	ORR_TRANSFER_ALL_REDUCE       /* of stage s or of tied parameters, a ring over all owners */
+	ORR_TRANSFER_ALL_REDUCE,      /* of stage s or of tied parameters, a ring over all owners */
+	ORR_TRANSFER_PARK             /* of stage s, to where its stash is parked, or back */
 };
-#define ORR_TRANSFER_KINDS 6
+#define ORR_TRANSFER_KINDS 7
 
 /* A ring: an all-reduce; or, if each owner updates a part, a reduce-scatter of gradients and later
  * an all-gather of parameters. */
@@ -29,10 +30,12 @@ struct orr_jobs;
 struct orr_transfer {
 	enum orr_transfer_kind kind;
 	int producer, consumer;  /* jobs; producer -1: parameters; consumer -1: the update. A ring's
-				    producer: the last job, by number, whose gradient is in it */
+				    producer: the last job, by number, whose gradient is in it. Of a
+				    parked stash, those of orr_jobs_parked() */
 	enum orr_ring_part ring; /* of a ring */
 	int set;                 /* of a ring: a stage, or tied parameters, see jobs->first_owner */
-	int from, to;            /* workers; of a ring: its first two owners in all replicas */
+	int from, to;            /* workers, or ORR_HOST; of a ring: its first two owners in all
+				    replicas */
 	int64_t bytes;           /* of a ring: the gradient of one owner */
 	int64_t start_ns, end_ns;
 };
@@ -83,7 +86,8 @@ int orr_timeline_costs(const struct orr_timeline *t, struct orr_pipeline *p, str
 
 /* Stash on worker w over time, in the order of time, one point per change: for the peak and for the
  * memory curve of the drawings. At equal times, releases come before allocations. A stash is on F's
- * worker until B starts, then on B's; if F is recomputed, its bytes grow when B starts. Calls
+ * worker until B starts, then on B's; if F is recomputed, its bytes grow when B starts; parked, it
+ * is at both ends of the transfer while it moves. w ORR_HOST: in the memory of all hosts. Calls
  * visit(user, time_ns, stashes, bytes). */
 int orr_timeline_stash(const struct orr_timeline *t, int w,
 		       void (*visit)(void *user, int64_t time_ns, int stashes, int64_t bytes),

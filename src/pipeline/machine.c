@@ -1,6 +1,7 @@
 #include "orrery/machine.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,23 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 	return 0;
 }
 
+int orr_link_parse(struct orr_link_cost *link, bool *units, const char *text, const char *what,
+		   struct orr_error *err)
+{
+	const char *comma = strchr(text, ',');
+	char rate[64];
+	int code;
+
+	(void)snprintf(rate, sizeof(rate), "%.*s", comma ? (int)(comma - text) : 63, text);
+	if ((code = orr_rate_parse(&link->bytes_per_s, rate, what, err)) ||
+	    (comma && (code = orr_duration_parse(&link->latency_ns, units, comma + 1, what, err))))
+		return code;
+	*units = *units && link->latency_ns;
+	return link->bytes_per_s > 0 ? 0
+				     : orr_fail(err, ORR_E_INPUT,
+						"%s: 0: leave it out for an infinite one", what);
+}
+
 int orr_levels_workers(const struct orr_levels *levels)
 {
 	int n = 1;
@@ -153,6 +171,7 @@ struct orr_machine orr_machine_of(const struct orr_cluster *cluster, int n)
 	struct orr_machine m = orr_machine_default(n ? n : cluster->n_workers);
 
 	m.cluster = cluster;
+	m.host = cluster->host;
 	for (int w = 0; w < m.n_workers; w++)
 		if (cluster->workers[w].memory_bytes > m.memory_bytes)
 			m.memory_bytes = cluster->workers[w].memory_bytes;
@@ -305,6 +324,10 @@ uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 			hash = orr_hash(hash, &link.latency_ns, sizeof(link.latency_ns));
 			hash = orr_hash(hash, &link.bytes_per_s, sizeof(link.bytes_per_s));
 		}
+	}
+	if (m->host.latency_ns || m->host.bytes_per_s > 0) {
+		hash = orr_hash(hash, &m->host.latency_ns, sizeof(m->host.latency_ns));
+		hash = orr_hash(hash, &m->host.bytes_per_s, sizeof(m->host.bytes_per_s));
 	}
 	for (int l = 0; l < m->levels.n && !c; l++) {
 		hash = orr_hash(hash, &m->levels.workers[l], sizeof(m->levels.workers[l]));

@@ -23,7 +23,7 @@
 #define WORKERS_ALLOWED "speed, memory and repeat"
 #define LINKS_ALLOWED "latency and bandwidth"
 #define GROUPS_ALLOWED "latency, bandwidth, ports, uplink, lanes, rails and repeat"
-#define MACHINES_ALLOWED "latency, bandwidth, overhead, ports, duplex, waiting and model"
+#define MACHINES_ALLOWED "latency, bandwidth, host, overhead, ports, duplex, waiting and model"
 
 struct reader {
 	struct orr_cluster *cluster;
@@ -98,21 +98,33 @@ static int read_worker(const struct reader *r, const struct orr_dot_node *node,
 	return code;
 }
 
-static int read_time(struct reader *r, int64_t *ns, const char *text, const char *what)
+static int note_units(struct reader *r, bool plain, bool unit, const char *what)
 {
-	bool units = false;
-	int code = orr_duration_parse(ns, &units, text, what, r->err);
-
-	if (code)
-		return code;
-	r->plain = r->plain || (units && *ns);
-	r->unit = r->unit || !units;
+	r->plain = r->plain || plain;
+	r->unit = r->unit || unit;
 	return r->plain && r->unit ? orr_fail(r->err, ORR_E_INPUT,
 					      "%s: a plain number is units, and others have a unit "
 					      "of time: give "
 					      "all the same",
 					      what)
 				   : 0;
+}
+
+static int read_time(struct reader *r, int64_t *ns, const char *text, const char *what)
+{
+	bool units = false;
+	int code = orr_duration_parse(ns, &units, text, what, r->err);
+
+	return code ? code : note_units(r, units && *ns, !units, what);
+}
+
+static int read_host(struct reader *r, const char *text, const char *what)
+{
+	struct orr_link_cost *host = &r->cluster->host;
+	bool units = false;
+	int code = orr_link_parse(host, &units, text, what, r->err);
+
+	return code ? code : note_units(r, units, host->latency_ns && !units, what);
 }
 
 /* "latency" or "bandwidth", if a is one of them. */
@@ -152,6 +164,8 @@ static int read_machine(struct reader *r, const struct orr_dot_attribute *a, con
 	*is_one = true;
 	if (!strcmp(a->name, "duplex"))
 		return read_choice(r, &c->half_duplex, a->text, "half", "full", what);
+	if (!strcmp(a->name, "host"))
+		return read_host(r, a->text, what);
 	if (!strcmp(a->name, "overhead"))
 		return read_time(r, &c->overhead_ns, a->text, what);
 	if (!strcmp(a->name, "waiting"))

@@ -178,7 +178,7 @@ int orr_partition_check_times(const struct orr_graph *g, const struct orr_machin
 {
 	const struct orr_cluster *cluster = machine->cluster;
 
-	if (!(machine->latency_ns || orr_machine_overhead(machine)) ||
+	if (!(machine->latency_ns || machine->host.latency_ns || orr_machine_overhead(machine)) ||
 	    (cluster ? cluster->units : units) == g->units)
 		return 0;
 	if (cluster)

@@ -100,6 +100,8 @@ uint64_t orr_machine_link_key(const struct orr_machine *m, int from, int to)
 {
 	bool turned = orr_machine_half_duplex(m) && from > to;
 
+	if (from == ORR_HOST || to == ORR_HOST) /* no group has number 0 for its ports */
+		return key_of(PORT, 0, from == ORR_HOST ? 2 * to + 1 : 2 * from);
 	return key_of(LINK, turned ? to : from, turned ? from : to);
 }
 
@@ -112,7 +114,9 @@ static int find_links(struct orr_stretch way[ORR_MOST_STRETCHES], struct orr_lin
 	int l = level_between(&m->levels, from, to), n = 1;
 	const struct orr_cluster *c = m->cluster;
 
-	if (c) {
+	if (from == ORR_HOST || to == ORR_HOST) {
+		*link = m->host;
+	} else if (c) {
 		const struct orr_cluster_pair *own = find_pair(c, from, to);
 		int group = group_between(c, from, to);
 
@@ -154,7 +158,8 @@ int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct or
 		     int from, int to)
 {
 	const struct orr_cluster *c = m->cluster;
-	int ports = c ? c->groups[group_between(c, from, to)].ports : 0;
+	bool host = from == ORR_HOST || to == ORR_HOST;
+	int ports = c && !host ? c->groups[group_between(c, from, to)].ports : 0;
 	struct orr_link_cost link;
 	int n = find_links(way, &link, m, from, to);
 

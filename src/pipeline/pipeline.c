@@ -1,5 +1,6 @@
 #include "orrery/pipeline.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -382,6 +383,70 @@ int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct 
 	return 0;
 }
 
+/* "3", "all", "3=7" or "all=host"; *park stays where the item does not say. */
+static int read_parked(const struct orr_pipeline *p, int64_t *first, int64_t *last, int *park,
+		       char *item)
+{
+	char *place = strchr(item, '=');
+	int64_t worker = ORR_HOST - 1;
+
+	if (place && strcmp(place, "=host") &&
+	    orr_count_parse(&worker, place + 1, 0, INT32_MAX - 1, "", NULL))
+		return ORR_E_INPUT;
+	if (place) {
+		*park = worker < 0 ? ORR_HOST : (int)worker + 1;
+		*place = '\0';
+	}
+	*first = 0;
+	*last = p->n_stages - 1;
+	if (!strcmp(item, "all"))
+		return 0;
+	if (orr_count_parse(first, item, 0, p->n_stages - 1, "", NULL))
+		return ORR_E_INPUT;
+	*last = *first;
+	return 0;
+}
+
+/* The parts of a stage are parked with it. */
+static int set_park_before(struct orr_pipeline *p, const char *text, struct orr_error *err)
+{
+	const struct orr_pipeline *whole = p->split->whole;
+	int code = orr_pipeline_set_park(p->split->whole, text, err);
+
+	for (int s = 0; s < p->n_stages && !code; s++)
+		p->stages[s].park = whole->stages[p->split->stage[s]].park;
+	return code;
+}
+
+int orr_pipeline_set_park(struct orr_pipeline *p, const char *text, struct orr_error *err)
+{
+	int park = ORR_HOST;
+
+	if (p->split)
+		return set_park_before(p, text, err);
+	for (int s = 0; s < p->n_stages; s++)
+		p->stages[s].park = 0;
+	if (!strcmp(text, "none"))
+		return 0;
+	for (const char *end = text + strlen(text), *at = end; end >= text; end = at - 1) {
+		int64_t s, last;
+		char item[32];
+
+		for (at = end; at > text && at[-1] != ',';)
+			at--;
+		(void)snprintf(item, sizeof(item), "%.*s", (int)(end - at), at);
+		if (end - at >= (int)sizeof(item) || read_parked(p, &s, &last, &park, item))
+			return orr_fail(err, ORR_E_INPUT,
+					"[park]: '%.60s': give all, none, or stages from 0 to %d "
+					"with commas between them, and after = the worker that "
+					"keeps their stashes, or host, such as 0,1=7",
+					text, p->n_stages - 1);
+		for (; s <= last; s++)
+			p->stages[s].park = park;
+	}
+	return 0;
+}
+
 struct orr_cost orr_cost_of_stage(const struct orr_stage *stage)
 {
 	return (struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
@@ -554,8 +619,11 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 	hash = orr_hash(hash, &p->machine.bandwidth_bytes_per_s,
 			sizeof(p->machine.bandwidth_bytes_per_s));
 	hash = orr_machine_hash(&p->machine, hash);
-	for (int s = 0; s < p->n_stages; s++)
+	for (int s = 0; s < p->n_stages; s++) {
 		hash = hash_stage(hash, &p->stages[s]);
+		if (p->stages[s].park)
+			hash = orr_hash(hash, &p->stages[s].park, sizeof(p->stages[s].park));
+	}
 	for (int e = 0; e < p->n_edges; e++) {
 		const int64_t numbers[] = {p->edges[e].from, p->edges[e].to, p->edges[e].bytes,
 					   p->edges[e].gradient_bytes, p->edges[e].detached};

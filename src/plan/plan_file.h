@@ -34,6 +34,8 @@ struct orr_plan_file {
 	/* what `simulate` says besides: */
 	int batch; /* samples of a minibatch; 0: samples times microbatches */
 	int64_t latency_ns;
+	struct orr_link_cost host;
+	int prefetch;       /* -1: not said */
 	double flops_per_s; /* 0: not said */
 	struct {
 		enum orr_sync sync;

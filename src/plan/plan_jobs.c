@@ -5,7 +5,7 @@
  *             moment; without it, the place in the order
  *   order     "strict" (the default), "greedy", or "bounded": greedy in the memory of the strict
  *             order
- *   stages[]  in_flight: the cap of F; recompute: B runs F again
+ *   stages[]  in_flight: the cap of F; recompute: B runs F again; park: host, or a worker
  *   stream    asynchronous schedules: period, the growth of n in a round; sync; accumulate
  *   bound     ns: no order within the schedule's limits is shorter; of: the pipeline that this was
  *             proved for */
@@ -74,6 +74,10 @@ static void set_stages(json_t **plan, const struct orr_jobs *jobs)
 		if (cap)
 			set_of_stage(plan, s, "in_flight", json_integer(cap));
 		set_of_stage(plan, s, "recompute", json_boolean(jobs->recompute[s]));
+		if (jobs->park && jobs->park[s])
+			set_of_stage(plan, s, "park",
+				     jobs->park[s] < 0 ? json_string("host")
+						       : json_integer(jobs->park[s] - 1));
 	}
 }
 
@@ -84,6 +88,8 @@ void orr_plan_rules_json(json_t **plan, const struct orr_jobs *jobs)
 	char of[24];
 
 	set_stages(plan, jobs);
+	if (jobs->park)
+		orr_json_set(plan, "prefetch", json_integer(p->prefetch));
 	orr_json_set(plan, "order", json_string(orders[order_of(jobs)]));
 	if (jobs->async) {
 		stream = stream ? json_incref(stream) : json_object();
@@ -288,21 +294,28 @@ static int read_stages(struct orr_plan_file *file, struct orr_error *err)
 	json_array_foreach(file->stages, s, stage)
 	{
 		const json_t *cap = json_object_get(stage, "in_flight"),
-			     *again = json_object_get(stage, "recompute");
+			     *again = json_object_get(stage, "recompute"),
+			     *park = json_object_get(stage, "park");
+		bool host = json_is_string(park) && !strcmp(json_string_value(park), "host");
 
 		if (cap && !orr_json_counts(cap, 1, INT32_MAX))
 			return refuse(file, err, "in_flight: a number from 1 on");
 		if (again && !json_is_boolean(again))
 			return refuse(file, err, "recompute: true or false");
+		if (park && !host && !orr_json_counts(park, 0, INT32_MAX - 1))
+			return refuse(file, err, "park: host, or the number of a worker");
 		if ((cap && !t->cap && !(t->cap = calloc(n, sizeof(*t->cap)))) ||
 		    (json_is_true(again) && !t->recompute &&
-		     !(t->recompute = calloc(n, sizeof(*t->recompute)))))
+		     !(t->recompute = calloc(n, sizeof(*t->recompute)))) ||
+		    (park && !t->park && !(t->park = calloc(n, sizeof(*t->park)))))
 			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d stages", file->path,
 					file->n_stages);
 		if (cap)
 			t->cap[s] = (int)json_integer_value(cap);
 		if (json_is_true(again))
 			t->recompute[s] = true;
+		if (park)
+			t->park[s] = host ? ORR_HOST : (int)json_integer_value(park) + 1;
 	}
 	return 0;
 }

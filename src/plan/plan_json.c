@@ -56,6 +56,10 @@ void orr_machine_json(json_t **plan, const struct orr_machine *machine)
 	if (machine->cluster)
 		orr_json_update(plan, json_pack("{s:s, s:s}", "machine", machine->cluster->name,
 						"machine_text", machine->cluster->text));
+	else if (machine->host.bytes_per_s > 0)
+		orr_json_set(plan, "host",
+			     json_pack("{s:f, s:f}", "bandwidth", machine->host.bytes_per_s,
+				       "latency", (double)machine->host.latency_ns / 1e9));
 	if (machine->cluster || !levels->n)
 		return;
 	list = json_array();
@@ -316,9 +320,14 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 {
 	const json_t *latency = json_object_get(json, "latency"),
 		     *flops = json_object_get(json, "flops");
-	const json_t *batch = json_object_get(json, "batch");
+	const json_t *batch = json_object_get(json, "batch"), *host = json_object_get(json, "host"),
+		     *ahead = json_object_get(json, "prefetch"),
+		     *bandwidth = json_object_get(host, "bandwidth");
+	double host_s = json_number_value(json_object_get(host, "latency"));
 	double latency_s = json_number_value(latency), flops_per_s = json_number_value(flops);
 	json_int_t n = json_integer_value(batch), m = file->table->n_microbatches;
+
+	file->host.bytes_per_s = json_number_value(bandwidth);
 
 	if (latency && (!json_is_number(latency) || !(latency_s >= 0 && latency_s < 9e9)))
 		return refuse(file, err, "latency: no seconds");
@@ -326,6 +335,13 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 		return refuse(file, err, "flops: no FLOP per second");
 	if (batch && (!orr_json_counts(batch, 1, 1 << 30) || (n + m - 1) / m != file->samples))
 		return refuse(file, err, "batch: not that of its samples and microbatches");
+	if (host && (!json_is_number(bandwidth) || !(file->host.bytes_per_s > 0) ||
+		     !(host_s >= 0 && host_s < 9e9)))
+		return refuse(file, err, "host: its bandwidth and latency");
+	if (ahead && !orr_json_counts(ahead, 0, 1000))
+		return refuse(file, err, "prefetch: a number up to 1000");
+	file->host.latency_ns = llround(host_s * 1e9);
+	file->prefetch = ahead ? (int)json_integer_value(ahead) : -1;
 	file->latency_ns = llround(latency_s * 1e9);
 	file->flops_per_s = flops_per_s;
 	file->batch = (int)n;

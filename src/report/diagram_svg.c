@@ -324,6 +324,29 @@ static void write_labels(const struct svg *svg)
 	fputs("</g>\n", svg->file);
 }
 
+/* Parked stashes on their way, as lines under their worker's row: from it, and back. */
+static void write_parked(const struct svg *svg, bool back)
+{
+	const struct orr_timeline *t = svg->layout->timeline;
+
+	fprintf(svg->file, "<path fill=\"none\" stroke-width=\"1.4\" stroke=\"%s\" d=\"",
+		back ? CURVE : UPDATE_FILL);
+	for (int i = 0; i < t->n_transfers; i++) {
+		const struct orr_transfer *x = &t->transfers[i];
+		int w = x->kind == ORR_TRANSFER_PARK ? t->jobs->compute[x->consumer] : -1;
+
+		if (w < 0 || (x->to == w) != back)
+			continue;
+		fputc('M', svg->file);
+		write_tenths(svg->file,
+			     LEFT * 10 + tenths(svg, x->start_ns - svg->layout->origin_ns));
+		fprintf(svg->file, ",%.1fH", row_top(svg, w) + svg->height + (back ? 2.7 : 1));
+		write_tenths(svg->file,
+			     LEFT * 10 + tenths(svg, x->end_ns - svg->layout->origin_ns));
+	}
+	fputs("\"/>\n", svg->file);
+}
+
 /* A step curve as it is drawn: changes at one point of the grid become one. */
 struct curve {
 	const struct svg *svg;
@@ -426,7 +449,10 @@ static void write_legend(const struct svg *svg)
 			x += 48 + 6.2 * (double)strlen(orr_kind_names[kind]);
 		}
 	write_swatch(svg, x, y, ROW_FILL, GRID);
-	orr_svg_write_text(svg->file, x + 28, y + 11, "font-size=\"12\"", "idle");
+	orr_svg_write_text(svg->file, x + 28, y + 11, "font-size=\"12\"",
+			   svg->layout->timeline->jobs->park
+				   ? "idle; lines under a row: stashes that leave (dark), come back"
+				   : "idle");
 	x = LEFT + svg->width - 22 * n;
 	orr_svg_write_text(svg->file, x - 8, y + 11, "font-size=\"12\" text-anchor=\"end\"",
 			   svg->layout->last_b >= N_HUES ? "microbatch modulo 8" : "microbatch");
@@ -510,6 +536,10 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 			write_cells(svg, hue, (enum orr_kind)kind);
 	write_cells(svg, -1, ORR_KIND_UPDATE);
 	write_labels(svg);
+	if (svg->layout->timeline->jobs->park) {
+		write_parked(svg, false);
+		write_parked(svg, true);
+	}
 	if (svg->memory_height > 0 && (code = write_memory(svg, err)))
 		return code;
 	write_legend(svg);

@@ -75,6 +75,8 @@ void orr_omissions_find(struct orr_omissions *losses, const struct orr_jobs *job
 		add(losses, "the graph of the stages, which PyTorch takes for a chain");
 	if (recomputing)
 		add(losses, orr_text("recomputation of %s", orr_count_text(recomputing, "stage")));
+	if (jobs->park)
+		add(losses, "that stashes are parked");
 	if (jobs->async)
 		add(losses, "that it never flushes, and its updates");
 	if (replicated)

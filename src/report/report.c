@@ -50,6 +50,8 @@ static const struct field {
 	 FIELD(recv_stash_bytes)},
 	{"recv_parameters", COUNT, FIELD(recv_parameters), "parameters", "received",
 	 FIELD(recv_parameter_bytes)},
+	{"parked", COUNT, FIELD(parked), "stashes", "parked", FIELD(parked_bytes)},
+	{"parked_bytes", SIZE, FIELD(parked_bytes), NULL, NULL, 0},
 	{"recv_activation_bytes", SIZE, FIELD(recv_activation_bytes), NULL, NULL, 0},
 	{"recv_gradient_bytes", SIZE, FIELD(recv_gradient_bytes), NULL, NULL, 0},
 	{"recv_stash_bytes", SIZE, FIELD(recv_stash_bytes), NULL, NULL, 0},
@@ -151,7 +153,7 @@ static void write_table(FILE *file, const struct orr_figures *f, const struct or
 }
 
 /* What the fullest worker needs, and a parameter of it, where there are any. */
-static void write_memory(FILE *file, const struct orr_figures *f)
+static void write_memory(FILE *file, const struct orr_figures *f, int alike)
 {
 	char cost[2 * CELL];
 	int most = orr_figures_fullest(f);
@@ -163,6 +165,9 @@ static void write_memory(FILE *file, const struct orr_figures *f)
 		fprintf(file, "memory       %s on worker %d, %s\n",
 			orr_size_text(f->worker[most].memory_bytes), most,
 			orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
+	if (f->peak_host_bytes)
+		fprintf(file, "host         %s of stashes at most, in the memory of all hosts\n",
+			orr_size_text(f->peak_host_bytes * alike));
 }
 
 static double percent_above(int64_t ns, int64_t bound_ns)
@@ -218,7 +223,7 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	else
 		fputc('\n', file);
 	fprintf(file, "throughput   %.3f of at most %.3f\n", f->throughput, f->throughput_bound);
-	write_memory(file, f);
+	write_memory(file, f, p->alike);
 	if (r > 1)
 		fprintf(file, "replicas     %d, each on %s with %s%s\n", r,
 			orr_count_text(p->n_workers / p->replicas, "worker"),
@@ -285,13 +290,16 @@ int orr_report_write(FILE *file, const struct orr_timeline *t, const struct orr_
 	return orr_layout_finish(file, "report", err);
 }
 
-static json_t *worker_json(const struct orr_figures *f, const struct orr_machine *machine, int w)
+static json_t *worker_json(const struct orr_figures *f, const struct orr_machine *machine, int w,
+			   bool parks)
 {
 	json_t *object = json_object();
 
 	for (const struct field *field = fields; field < fields + N_FIELDS; field++) {
 		int64_t value = read_field(&f->worker[w], field->value);
 
+		if (!parks && strstr(field->key, "parked"))
+			continue;
 		orr_json_set(&object, field->key,
 			     field->kind == TIME ? orr_json_time(value) : json_integer(value));
 	}
@@ -342,7 +350,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	char profiled[CELL];
 
 	for (int w = 0; w < f->n_workers; w++)
-		orr_json_append(&workers, worker_json(f, &p->machine, w));
+		orr_json_append(&workers, worker_json(f, &p->machine, w, t->jobs->park));
 	report = json_pack(
 		"{s:s, s:s?, s:s, s:o, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}",
 		"schedule", t->jobs->schedule, "model", p->graph ? p->graph->name : NULL, "unit",
@@ -371,6 +379,9 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 		orr_json_set(&report, "split", orr_groups_json(t->jobs));
 	if (t->jobs->span_bound_ns)
 		orr_json_set(&report, "span_lower_bound", orr_json_time(t->jobs->span_bound_ns));
+	if (t->jobs->park)
+		orr_json_set(&report, "peak_host_bytes",
+			     json_integer(f->peak_host_bytes * p->alike));
 	if (t->jobs->async)
 		orr_json_set(&report, "stream", stream_json(t, f));
 	if (!report && listed)

@@ -118,8 +118,20 @@ static void write_transfers(struct trace *trace)
 		if (transfer->producer >= 0 && transfer->consumer >= 0)
 			write_arrow(trace, orr_transfer_name(transfer->kind), transfer->producer,
 				    transfer->consumer,
-				    orr_jobs_number_at(t->jobs, transfer->consumer, transfer->to));
+				    transfer->kind == ORR_TRANSFER_PARK
+					    ? 0
+					    : orr_jobs_number_at(t->jobs, transfer->consumer,
+								 transfer->to));
 	}
+}
+
+/* Than parked stashes. */
+static bool has_others(const struct orr_timeline *t)
+{
+	for (int i = 0; i < t->n_transfers; i++)
+		if (t->transfers[i].kind != ORR_TRANSFER_PARK)
+			return true;
+	return false;
 }
 
 static const char *moved(struct orr_job from, struct orr_job to)
@@ -177,9 +189,8 @@ static int write_timeline(struct trace *trace, const char *name, struct orr_erro
 
 	write_names(trace, name);
 	write_jobs(trace);
-	if (t->n_transfers > 0)
-		write_transfers(trace);
-	else
+	write_transfers(trace);
+	if (!has_others(t))
 		code = derive_transfers(trace, err);
 	trace->bytes = false;
 	for (int s = 0; s < t->jobs->pipeline->n_stages; s++)

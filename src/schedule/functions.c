@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,6 +244,58 @@ static int evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *
 			orr_jobs_last_pass(jobs, s) != ORR_PASS_F && !p->stages[s].gather &&
 			(p->stages[s].recompute ||
 			 (schedule->recompute && schedule->recompute(p, s, schedule->data)));
+	return 0;
+}
+
+/* Where worker and reader of F j's stash are says whether it can be parked. */
+static int check_park(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int j,
+		      struct orr_error *err)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int place = jobs->park[j / jobs->n_passes] - 1, reader = orr_jobs_next_pass(jobs, j);
+	const char *why = schedule->asynchronous ? "never flushes"
+			  : schedule->order != ORR_ORDER_STRICT
+				  ? "takes what is ready, and stashes leave by a strict order"
+			  : orr_jobs_n_at(jobs, j) > 1         ? "has it on several workers"
+			  : place == jobs->compute[j]          ? "computes it there"
+			  : place >= jobs->pipeline->n_workers ? "has no such worker"
+			  : reader >= 0 && jobs->compute[reader] != jobs->compute[j]
+				  ? "moves it to another worker, where its backward is"
+				  : NULL;
+	char where[32] = "with the host";
+
+	if (!why)
+		return 0;
+	if (place >= 0)
+		(void)snprintf(where, sizeof(where), "with worker %d", place);
+	return orr_fail(err, ORR_E_INPUT,
+			"the stash of stage %d cannot be parked %s: schedule %s %s: change [park]",
+			job.s, where, schedule->name, why);
+}
+
+static int evaluate_park(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			 struct orr_error *err)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+	size_t n = (size_t)p->n_stages * (size_t)p->n_microbatches;
+	bool any = false;
+	int code = 0;
+
+	if (!(jobs->park = calloc(n, sizeof(*jobs->park))))
+		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %zu stashes", n);
+	for (int j = 0; j < jobs->n_jobs && !code; j += jobs->n_passes) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+		int *park = &jobs->park[j / jobs->n_passes];
+
+		*park = schedule->park ? schedule->park(p, job.s, job.b, schedule->data) : 0;
+		*park = *park ? *park : p->stages[job.s].park;
+		any = any || *park;
+		code = *park ? check_park(jobs, schedule, j, err) : 0;
+	}
+	if (any)
+		return code;
+	free(jobs->park);
+	jobs->park = NULL;
 	return 0;
 }
 
@@ -538,7 +591,8 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	orr_jobs_renew(jobs);
 	if (orr_pipeline_has_gangs(p) && (code = take_gangs(jobs, schedule, err)))
 		goto out;
-	if ((code = find_owners(jobs, err)) || (code = orr_jobs_sequence(jobs, NULL, err)))
+	if ((code = evaluate_park(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||
+	    (code = orr_jobs_sequence(jobs, NULL, err)))
 		goto out;
 	if (schedule->asynchronous &&
 	    ((code = orr_async_create(&jobs->async, jobs, schedule, err)) ||
@@ -584,6 +638,7 @@ void orr_jobs_destroy(struct orr_jobs *jobs)
 	free(jobs->priority);
 	free(jobs->cap);
 	free(jobs->recompute);
+	free(jobs->park);
 	free(jobs->by_worker);
 	free(jobs->first);
 	free(jobs->position);

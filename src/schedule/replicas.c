@@ -62,6 +62,15 @@ static bool recompute(const struct orr_pipeline *p, int s, const void *data)
 	return ((const struct orr_jobs *)data)->recompute[s];
 }
 
+/* With the worker of its own replica. */
+static int park(const struct orr_pipeline *p, int s, int b, const void *data)
+{
+	const struct orr_jobs *one = data;
+	int place = one->park ? one->park[b / p->replicas * p->n_stages + s] : 0;
+
+	return place > 0 ? worker_of(p, b, place - 1) + 1 : place;
+}
+
 /* As its schedule sees it: the first workers, microbatches that are alike, and no rings. */
 static struct orr_pipeline first_of(const struct orr_pipeline *p)
 {
@@ -108,6 +117,7 @@ int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 		.weights = schedule->weights ? weights : NULL,
 		.in_flight = schedule->in_flight ? in_flight : NULL,
 		.recompute = recompute,
+		.park = park,
 		.data = one,
 	};
 	code = orr_jobs_evaluate(out, p, &all, NULL, err);

@@ -184,6 +184,11 @@ int orr_jobs_free(struct orr_jobs *jobs, struct orr_error *err)
 			"schedule %s never flushes, and its order says which version of the "
 			"parameters a job reads: leave [order] out, or take one that flushes",
 			jobs->schedule);
+	if (jobs->park)
+		return orr_fail(err, ORR_E_INPUT,
+				"schedule %s parks stashes, which leave by a strict order: leave "
+				"[order] or [park] out",
+				jobs->schedule);
 	if ((code = create(&jobs->room, jobs, err)))
 		return code;
 	jobs->order = ORR_ORDER_GREEDY;

@@ -259,6 +259,19 @@ static bool recompute_of_part(const struct orr_pipeline *p, int s, const void *d
 	return x->jobs->recompute[p->split->stage[s]];
 }
 
+/* With the worker of the same number in the other group, or a lower one where that is smaller. */
+static int park_of_part(const struct orr_pipeline *p, int s, int b, const void *data)
+{
+	const struct orr_groups *x = data;
+	int n_stages = p->split->whole->n_stages,
+	    place = x->jobs->park ? x->jobs->park[b * n_stages + p->split->stage[s]] : 0;
+
+	if (place <= 0)
+		return place;
+	return x->first[place - 1] + p->split->shard[s] % (x->first[place] - x->first[place - 1]) +
+	       1;
+}
+
 static int check(const struct orr_schedule *schedule, struct orr_error *err)
 {
 	if (!schedule->asynchronous)
@@ -294,6 +307,7 @@ static int create(struct orr_jobs **out, const struct orr_pipeline *p,
 		.weights = schedule->weights ? weights_of_part : NULL,
 		.in_flight = schedule->in_flight ? in_flight_of_part : NULL,
 		.recompute = recompute_of_part,
+		.park = park_of_part,
 		.data = x,
 	};
 	int code;

@@ -57,6 +57,14 @@ static bool recompute(const struct orr_pipeline *p, int s, const void *data)
 	return table->recompute[s];
 }
 
+static int park(const struct orr_pipeline *p, int s, int b, const void *data)
+{
+	const struct orr_table *table = data;
+
+	(void)p, (void)b;
+	return table->park[s];
+}
+
 /* "file.csv:2:5: 4F0: ", the place of a forward; or no more than the file. */
 static const char *print_place(char *buffer, size_t size, const struct orr_table *table, int s,
 			       int b)
@@ -155,6 +163,7 @@ void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)
 		.place = table->period ? NULL : place,
 		.in_flight = table->cap ? in_flight : NULL,
 		.recompute = table->recompute ? recompute : NULL,
+		.park = table->park ? park : NULL,
 		.data = table,
 	};
 }
@@ -190,5 +199,6 @@ void orr_table_destroy(struct orr_table *table)
 	free(table->column);
 	free(table->cap);
 	free(table->recompute);
+	free(table->park);
 	free(table);
 }

@@ -25,6 +25,7 @@ struct orr_table {
 	/* [n_stages]; owned; NULL: none */
 	int *cap;
 	bool *recompute;
+	int *park; /* as park() of the schedule, of every microbatch */
 };
 
 static inline int orr_table_n_passes(const struct orr_table *table)

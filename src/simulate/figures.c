@@ -106,6 +106,14 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 	}
 }
 
+static void count_parked(struct orr_worker_figures *worker, const struct orr_jobs *jobs, int j)
+{
+	if (!orr_jobs_parked(jobs, j))
+		return;
+	worker->parked++;
+	worker->parked_bytes += orr_jobs_stash_bytes(jobs, j);
+}
+
 static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -114,8 +122,10 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 	if (!around)
 		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
 	for (int j = 0; j < jobs->n_jobs; j++)
-		if (orr_jobs_has(jobs, j))
+		if (orr_jobs_has(jobs, j)) {
 			count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
+			count_parked(&f->worker[jobs->compute[j]], jobs, j);
+		}
 	free(around);
 	for (int set = 0; set < orr_pipeline_n_sets(p); set++) {
 		int r = orr_jobs_ring_size(jobs, set);
@@ -155,7 +165,7 @@ static int measure_bounds(struct orr_figures *f, const struct orr_jobs *jobs, st
 	if (bound.lifespan_ns > 0)
 		f->throughput_bound =
 			(double)peak * (double)bound.work_ns / (double)bound.lifespan_ns;
-	if (f->throughput_bound > 1)
+	if (f->throughput_bound > 1 || jobs->park) /* a stash may be elsewhere for a while */
 		f->throughput_bound = 1;
 	return 0;
 }
@@ -207,6 +217,7 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 {
 	struct orr_figures *f = calloc(1, sizeof(*f));
 	int n_workers = t->jobs->pipeline->n_workers, code = 0;
+	struct orr_worker_figures host = {0};
 
 	if (!f || !(f->worker = calloc((size_t)n_workers, sizeof(*f->worker)))) {
 		code = orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers", n_workers);
@@ -217,9 +228,11 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 	measure_time(f, t);
 	if ((code = check_bound(f, t, err)) || (code = count_traffic(f, t->jobs, err)))
 		goto out;
-	for (int w = 0; w < n_workers; w++)
-		if ((code = orr_timeline_stash(t, w, note_peak, &f->worker[w], err)))
+	for (int w = ORR_HOST; w < n_workers; w++)
+		if ((code = orr_timeline_stash(t, w, note_peak, w < 0 ? &host : &f->worker[w],
+					       err)))
 			goto out;
+	f->peak_host_bytes = host.peak_stash_bytes;
 	if ((code = add_memory(f, t->jobs, err)) || (code = measure_bounds(f, t->jobs, err)))
 		goto out;
 	*out = f;

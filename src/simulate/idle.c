@@ -120,7 +120,8 @@ static void consider_transfer(const struct search *x, struct orr_item *item, int
 static void consider_arrivals(const struct search *x, struct orr_item *item, int k, int w, int j)
 {
 	for (int i = x->to_job[k]; i >= 0; i = x->next[i])
-		if (x->t->transfers[i].to == w && (j < 0 || x->t->transfers[i].producer == j))
+		if ((x->t->transfers[i].to == w || x->t->transfers[i].kind == ORR_TRANSFER_PARK) &&
+		    (j < 0 || x->t->transfers[i].producer == j))
 			consider_transfer(x, item, i);
 }
 

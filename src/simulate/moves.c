@@ -76,6 +76,20 @@ int orr_moves_count(const struct orr_jobs *jobs, int j, int k)
 	return n ? n : 1;
 }
 
+struct orr_transfer orr_moves_parked(const struct orr_jobs *jobs, int j, bool back)
+{
+	int park = orr_jobs_parked(jobs, j), place = park == ORR_HOST ? park : park - 1,
+	    reader = orr_jobs_next_pass(jobs, j), ahead = orr_jobs_park_ahead(jobs);
+
+	return (struct orr_transfer){
+		.kind = ORR_TRANSFER_PARK,
+		.producer = back ? orr_jobs_beside(jobs, reader, 0, -ahead) : j,
+		.consumer = back ? reader : orr_jobs_beside(jobs, j, 0, ahead + 1),
+		.from = back ? place : jobs->compute[j],
+		.to = back ? jobs->compute[j] : place,
+		.bytes = orr_jobs_stash_bytes(jobs, j)};
+}
+
 struct orr_transfer orr_moves_parameters(const struct orr_jobs *jobs, int j)
 {
 	const struct orr_stage *stage = &jobs->pipeline->stages[orr_jobs_at(jobs, j).s];

@@ -17,6 +17,9 @@ int orr_moves_number(const struct orr_jobs *jobs, int j, int k, int i);
 /* The transfers that k waits for because of j, or 1 for its end; 0: those of another in a sum. */
 int orr_moves_count(const struct orr_jobs *jobs, int j, int k);
 
+/* The parked stash of F j: to its place or, with back, from there. */
+struct orr_transfer orr_moves_parked(const struct orr_jobs *jobs, int j, bool back);
+
 /* The parameters that j fetches, the gradient that it sends to their owner, and the ring of the
  * owners of a set of parameters, for the update that j's gradient is in; of a job on several
  * workers all of it from and to the first. A ring comes after the last job whose gradient is in it,

@@ -469,7 +469,7 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 	net->machine = machine;
 	net->timeline = timeline;
 	net->is_free = !machine->latency_ns && !(machine->bandwidth_bytes_per_s > 0);
-	if (net->is_free)
+	if (net->is_free && !timeline->jobs->park)
 		return 0;
 	net->in_order = machine->cluster && machine->cluster->in_order;
 	net->shared = machine->cluster && machine->cluster->shared;

@@ -27,9 +27,11 @@ struct orr_transfer;
 struct orr_network {
 	const struct orr_machine *machine; /* borrowed */
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
-	bool is_free;                      /* nothing takes time: nothing is asked for */
+	bool is_free;                      /* nothing takes time: nothing is asked for but what is
+					      parked */
 	bool in_order, shared;
-	struct orr_channel *links; /* [links_room] and rings, which are ways alone */
+	struct orr_channel *links; /* [links_room] and rings, which are ways alone; NULL: nothing
+				      is asked for */
 	int n_links, links_room;
 	int *by_key; /* [2 * links_room] open addressing over links, numbered from 1; 0: free */
 	int *touched, n_touched; /* [links_room] links on which something may start */

@@ -219,6 +219,8 @@ static int end_job(struct simulation *sim, int j)
 
 	if (fetches >= 0)
 		code = request(sim, orr_moves_parameters(jobs, fetches));
+	if (!code && orr_jobs_parked(jobs, j))
+		code = request(sim, orr_moves_parked(jobs, j, false));
 	for (int i = 0; i < n && !code; i++)
 		if (!held_back || !orr_moves_gradients(jobs, j, sim->around[i]))
 			code = pass_on(sim, j, sim->around[i]);
@@ -313,7 +315,7 @@ static void take_worker(struct simulation *sim, int w, int j)
 
 static int start(struct simulation *sim, int w)
 {
-	int j;
+	int j, comes, code = 0;
 
 	if (sim->workers[w].running >= 0)
 		return 0;
@@ -325,7 +327,10 @@ static int start(struct simulation *sim, int w)
 	sim->timeline->end_ns[j] = sim->now + sim->jobs->duration_ns[j];
 	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j); i++)
 		take_worker(sim, orr_jobs_worker(sim->jobs, j, i), j);
-	return push_event(sim, sim->timeline->end_ns[j], EVENT_END, sim->jobs->compute[j]);
+	if ((comes = orr_jobs_parked_beside(sim->jobs, j, true)) >= 0)
+		code = request(sim, orr_moves_parked(sim->jobs, comes, true));
+	return code ? code
+		    : push_event(sim, sim->timeline->end_ns[j], EVENT_END, sim->jobs->compute[j]);
 }
 
 /* ---- the clock ---- */
@@ -378,6 +383,8 @@ static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 {
 	int j = transfer->producer;
 
+	if (transfer->kind == ORR_TRANSFER_PARK)
+		return deliver(sim, transfer->consumer);
 	if (transfer->consumer >= 0)
 		return arrive_at(sim, transfer);
 	if (transfer->ring == ORR_RING_ALL_GATHER)
@@ -426,9 +433,18 @@ static int start_touched(struct simulation *sim)
 			return code;
 	}
 	sim->n_touched_workers = 0;
-	return sim->network.is_free
+	return !sim->network.links
 		       ? 0
 		       : orr_network_start(&sim->network, sim->now, leaves, sim, sim->err);
+}
+
+/* For its own stash, and for one that leaves. */
+static int parked_waits(const struct orr_jobs *jobs, int j)
+{
+	int before = orr_jobs_pass_before(jobs, j);
+
+	return (before >= 0 && orr_jobs_parked(jobs, before)) +
+	       (orr_jobs_parked_beside(jobs, j, false) >= 0);
 }
 
 static int begin(struct simulation *sim)
@@ -440,7 +456,7 @@ static int begin(struct simulation *sim)
 	for (int j = 0; j < jobs->n_jobs && !code; j++) {
 		if (!orr_jobs_has(jobs, j))
 			continue;
-		sim->waits[j] = orr_foreign_waits(x, j) +
+		sim->waits[j] = orr_foreign_waits(x, j) + parked_waits(jobs, j) +
 				(sim->with_updates && orr_updates_read(&sim->updates, j) >= 0);
 		for (int i = orr_jobs_predecessors(jobs, j, sim->around) - 1; i >= 0; i--)
 			sim->waits[j] +=

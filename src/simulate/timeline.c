@@ -39,8 +39,8 @@ void orr_timeline_destroy(struct orr_timeline *t)
 
 const char *orr_transfer_name(enum orr_transfer_kind kind)
 {
-	static const char *const names[] = {"activation", "gradient",        "stash",
-					    "parameter",  "weight_gradient", "all_reduce"};
+	static const char *const names[] = {"activation",      "gradient",   "stash", "parameter",
+					    "weight_gradient", "all_reduce", "park"};
 
 	return names[kind];
 }
@@ -127,6 +127,35 @@ static int check_arrivals(const struct orr_timeline *t, struct orr_error *err)
 		}
 	}
 	return 0;
+}
+
+/* Parked stashes leave, and are back, as the order says. */
+static int check_parked(const struct orr_timeline *t, struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int n = 0;
+
+	for (int j = 0; j < jobs->n_jobs && !t->measured; j++)
+		n += orr_jobs_parked(jobs, j) ? 2 : 0;
+	for (int i = 0; i < t->n_transfers; i++) {
+		const struct orr_transfer *x = &t->transfers[i];
+		int64_t from_ns;
+
+		if (x->kind != ORR_TRANSFER_PARK)
+			continue;
+		n--;
+		from_ns = x->to == jobs->compute[x->consumer] ? t->start_ns[x->producer]
+							      : t->end_ns[x->producer];
+		if (x->start_ns < from_ns || x->end_ns > t->start_ns[x->consumer])
+			return orr_fail(err, ORR_E_RUNTIME,
+					"timeline: a parked stash moves before job " JOB_FORMAT
+					", or after job " JOB_FORMAT " has started",
+					JOB(orr_jobs_at(jobs, x->producer)),
+					JOB(orr_jobs_at(jobs, x->consumer)));
+	}
+	return !n ? 0
+		  : orr_fail(err, ORR_E_RUNTIME,
+			     "timeline: %d transfers of parked stashes are missing", n);
 }
 
 static int refuse_update(const struct orr_timeline *t, const struct orr_update *u, int j,
@@ -279,7 +308,7 @@ static void keep_last(void *user, int64_t time_ns, int stashes, int64_t bytes)
 
 static int check_memory(const struct orr_timeline *t, struct orr_error *err)
 {
-	for (int w = 0; w < t->jobs->pipeline->n_workers; w++) {
+	for (int w = ORR_HOST; w < t->jobs->pipeline->n_workers; w++) {
 		int64_t last[2] = {0, 0};
 		int code = orr_timeline_stash(t, w, keep_last, last, err);
 
@@ -304,7 +333,8 @@ int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err)
 		code = orr_fail(err, ORR_E_NOMEM, "timeline: no memory to check %d jobs",
 				t->jobs->n_jobs);
 	else if ((code = check_predecessors(t, around, err)) || (code = check_arrivals(t, err)) ||
-		 (code = check_updates(t, err)) || (code = check_overlap(t, keyed, err)))
+		 (code = check_parked(t, err)) || (code = check_updates(t, err)) ||
+		 (code = check_overlap(t, keyed, err)))
 		;
 	else
 		code = check_memory(t, err);
@@ -320,69 +350,99 @@ struct change {
 	int64_t bytes;
 };
 
-/* A stash comes to w with F, or with the first pass after one elsewhere; it leaves at the end of
- * the last pass, or when the next pass starts elsewhere; in between a pass may change its size.
- * Releases are written first: the sort is stable. */
-static int collect_changes(const struct orr_timeline *t, int w, struct orr_keyed *keyed,
-			   struct change *changes)
+struct changes {
+	const struct orr_timeline *t;
+	int w;
+	struct orr_keyed *keyed;
+	struct change *list;
+	int n;
+};
+
+static void add_change(struct changes *x, int64_t time_ns, int stashes, int64_t bytes)
 {
-	const struct orr_jobs *jobs = t->jobs;
-	int n = 0;
+	x->keyed[x->n] = (struct orr_keyed){time_ns, x->n};
+	x->list[x->n++] = (struct change){stashes, bytes};
+}
 
-	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		int j = jobs->by_worker[i], next = orr_jobs_next_pass(jobs, j);
-		struct orr_job job = orr_jobs_at(jobs, j);
+/* Parked ones that have left w or, with `comes`, set out for it. */
+static void add_parked(struct changes *x, bool comes)
+{
+	for (int i = 0; i < x->t->n_transfers && x->t->jobs->park; i++) {
+		const struct orr_transfer *transfer = &x->t->transfers[i];
 
-		if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F ||
-		    (next >= 0 && orr_jobs_number_at(jobs, next, w) >= 0))
+		if (transfer->kind != ORR_TRANSFER_PARK ||
+		    x->w != (comes ? transfer->to : transfer->from))
 			continue;
-		keyed[n] = (struct orr_keyed){next < 0 ? t->end_ns[j] : t->start_ns[next], n};
-		changes[n++] = (struct change){-1, -orr_jobs_stash_bytes(jobs, j)};
+		add_change(x, comes ? transfer->start_ns : transfer->end_ns, comes ? 1 : -1,
+			   comes ? transfer->bytes : -transfer->bytes);
 	}
-	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-		int j = jobs->by_worker[i], before = orr_jobs_pass_before(jobs, j);
-		struct orr_job job = orr_jobs_at(jobs, j);
-		int64_t bytes = orr_jobs_stash_bytes(jobs, j);
-		bool here = before >= 0 && orr_jobs_number_at(jobs, before, w) >= 0;
+}
 
-		if (orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F)
-			continue;
-		if (here)
-			bytes -= orr_jobs_stash_bytes(jobs, before);
-		if (here && !bytes)
-			continue;
-		keyed[n] = (struct orr_keyed){t->start_ns[j], n};
-		changes[n++] = (struct change){!here, bytes};
-	}
-	return n;
+static void add_released(struct changes *x, int j)
+{
+	const struct orr_jobs *jobs = x->t->jobs;
+	int next = orr_jobs_next_pass(jobs, j);
+
+	if (orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s) != ORR_PASS_F &&
+	    (next < 0 || orr_jobs_number_at(jobs, next, x->w) < 0))
+		add_change(x, next < 0 ? x->t->end_ns[j] : x->t->start_ns[next], -1,
+			   -orr_jobs_stash_bytes(jobs, j));
+}
+
+static void add_taken(struct changes *x, int j)
+{
+	const struct orr_jobs *jobs = x->t->jobs;
+	int before = orr_jobs_pass_before(jobs, j);
+	bool here = before >= 0 && orr_jobs_number_at(jobs, before, x->w) >= 0;
+	int64_t bytes =
+		orr_jobs_stash_bytes(jobs, j) - (here ? orr_jobs_stash_bytes(jobs, before) : 0);
+
+	if (orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s) != ORR_PASS_F && (!here || bytes))
+		add_change(x, x->t->start_ns[j], !here, bytes);
+}
+
+/* A stash comes to w with F, or with the first pass after one elsewhere; it leaves at the end of
+ * the last pass, or when the next pass starts elsewhere; in between a pass may change its size, or
+ * it is parked. Releases are written first: the sort is stable. */
+static void collect_changes(struct changes *x)
+{
+	const struct orr_jobs *jobs = x->t->jobs;
+	int first = x->w < 0 ? 0 : jobs->first[x->w], end = x->w < 0 ? 0 : jobs->first[x->w + 1];
+
+	for (int i = first; i < end; i++)
+		add_released(x, jobs->by_worker[i]);
+	add_parked(x, false);
+	for (int i = first; i < end; i++)
+		add_taken(x, jobs->by_worker[i]);
+	add_parked(x, true);
 }
 
 int orr_timeline_stash(const struct orr_timeline *t, int w,
 		       void (*visit)(void *user, int64_t time_ns, int stashes, int64_t bytes),
 		       void *user, struct orr_error *err)
 {
-	size_t room = 2 * (size_t)(t->jobs->first[w + 1] - t->jobs->first[w]) + 1;
-	struct orr_keyed *keyed = calloc(room, sizeof(*keyed));
-	struct change *changes = calloc(room, sizeof(*changes));
+	size_t n_jobs = w < 0 ? 0 : (size_t)(t->jobs->first[w + 1] - t->jobs->first[w]),
+	       room = 2 * n_jobs + (t->jobs->park ? (size_t)t->n_transfers : 0) + 1;
+	struct changes x = {t, w, calloc(room, sizeof(*x.keyed)), calloc(room, sizeof(*x.list)), 0};
 	struct change now = {0, 0};
-	int n, code = 0;
+	int code = 0;
 
-	if (!keyed || !changes) {
+	if (!x.keyed || !x.list) {
 		code = orr_fail(err, ORR_E_NOMEM, "timeline: no memory for the stash of worker %d",
 				w);
 		goto out;
 	}
-	n = collect_changes(t, w, keyed, changes);
-	if ((code = orr_sort(keyed, n, err)))
+	collect_changes(&x);
+	if ((code = orr_sort(x.keyed, x.n, err)))
 		goto out;
-	for (int i = 0; i < n; i++) {
-		now.stashes += changes[keyed[i].value].stashes;
-		now.bytes += changes[keyed[i].value].bytes;
-		visit(user, keyed[i].key, now.stashes, now.bytes);
+	for (int i = 0; i < x.n; i++) {
+		now.stashes += x.list[x.keyed[i].value].stashes;
+		now.bytes += x.list[x.keyed[i].value].bytes;
+		visit(user, x.keyed[i].key, now.stashes, now.bytes);
 	}
 out:
-	free(keyed);
-	free(changes);
+	free(x.keyed);
+	free(x.list);
 	return code;
 }
 

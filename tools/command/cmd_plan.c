@@ -69,6 +69,7 @@ static int refuse_given(const struct options *a, struct orr_error *err)
 		{a->open.order != ORR_RUN_AS_SCHEDULED, "--order",
 		 "give it to simulate or train with the plan"},
 		{a->open.recompute, "--recompute", "give it to simulate or train with the plan"},
+		{a->open.park, "--park", "give it to simulate with the plan"},
 		{a->open.versions, a->open.versions, "give it to simulate or train with the plan"},
 		{a->open.microbatch_costs, "--microbatch-costs",
 		 "its stages are not known before: give --lengths, or give the file to simulate "

@@ -27,6 +27,11 @@ static int read_sync(struct options *o, const char *text, struct orr_error *err)
 	return orr_sync_parse(&o->open.sync, text, err);
 }
 
+static int read_host(struct options *o, const char *text, struct orr_error *err)
+{
+	return orr_link_parse(&o->open.machine.host, &o->open.latency_units, text, "--host", err);
+}
+
 static int read_accumulate(struct options *o, const char *text, struct orr_error *err)
 {
 	int64_t value = 0;
@@ -166,6 +171,12 @@ const struct row option_rows[] = {
 	{"recompute", "all|none|0,3,5", 0, SCHEDULED, PLAN | PROFILE, TEXT(open.recompute), 0,
 	 "stages whose B runs F again, keeping their input alone until then (none but what the "
 	 "schedule asks for)"},
+	{"park", "0,1[=host|=WORKER]", 0, SCHEDULED, PLAN | PROFILE, TEXT(open.park), 0,
+	 "stages (or all) whose stashes leave their worker after F and come back before the "
+	 "backward, beside the --prefetch jobs after F and before the backward (none but what the "
+	 "schedule asks for; in memory of the host)"},
+	{"prefetch", "N", 0, SIMULATE | COMPARE, 0, INT(open.prefetch, 0, 1000), 0,
+	 "jobs ahead for which parameters and parked stashes are fetched (2)"},
 	{"order", "strict|greedy", 0, SCHEDULED, PLAN | PROFILE,
 	 WORD(open.order, "", "strict", "greedy"), 0,
 	 "a worker waits for the next job of its order, or takes the first one that is ready, "
@@ -211,6 +222,9 @@ const struct row option_rows[] = {
 	 AT(open.given.bandwidth),
 	 "of the link between two workers, each way; level by level (infinite)"},
 	{"link", NULL, 0, PLANNED, PROFILE, ALIAS, 0, NULL},
+	{"host", "SIZE/s[,TIME]", 0, SIMULATE | COMPARE, 0, READ(read_host), 0,
+	 "bandwidth and latency of a worker's own link with the memory of its host, each way, for "
+	 "stashes parked there (infinite, 0)"},
 	{"memory", "SIZE", 0, PLANNED & ~COMPARE & ~FIT, PROFILE, MEMORY(open.machine.memory_bytes),
 	 0, "of a worker, such as 16GB; what does not fit is refused (no limit)"},
 	{"optimizer", "NAME", 0, ALL, 0, READ(read_optimizer), AT(open.given.optimizer),

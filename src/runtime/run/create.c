@@ -47,6 +47,11 @@ static int check_options(const struct orr_jobs *jobs, const struct orr_dataset *
 		return orr_fail(err, ORR_E_INPUT,
 				"run: schedule %s never flushes, so no step can be left out",
 				jobs->schedule);
+	if (jobs->park)
+		return orr_fail(err, ORR_E_INPUT,
+				"run: schedule %s parks stashes, which `simulate` alone can: leave "
+				"[park] out",
+				jobs->schedule);
 	if ((code = check_rate(options, err)))
 		return code;
 	if (jobs->async && options->clip > 0)

@@ -141,6 +141,8 @@ def check_way(told: Mapping[str, Any]) -> None:
     """Refuses what `orrery train` does and a Runner does not."""
     if "stream" in told:
         raise ValueError(f"plan: {told.get('schedule')} never flushes: only schedules with a flush")
+    if any("park" in stage for stage in told["stages"]):
+        raise ValueError("plan: stages park their stashes, which a Runner does not: plan without --park")
     if told.get("split"):
         raise ValueError(
             f"plan: operators are split among workers ({told['split']}), which a Runner does not do: "
