@@ -14,6 +14,7 @@ struct state {
 	int64_t left[EXACT_STAGES];    /* work of each that has not started */
 	int64_t tail[EXACT_STAGES][3]; /* of a pass: itself and the longest way after it */
 	int n_left;
+	int order[EXACT_STAGES][EXACT_JOBS], n_order[EXACT_STAGES]; /* of workers */
 };
 
 static int job(const struct exact *x, int s, int b, int d)
@@ -74,6 +75,48 @@ static int64_t room_from(const struct state *t, int w, int64_t at)
 	}
 }
 
+/* Stashes that have to be on worker w as its last job starts, whatever comes. */
+static int certain(const struct state *t, int w)
+{
+	int n = t->n_order[w], last = t->order[w][n - 1], held = last % 3 == 0;
+
+	for (int i = 0; i < n; i++) {
+		int j = t->order[w][i];
+
+		held += j % 3 == 1 && (t->end[j + 1] < 0 || last == j + 1);
+	}
+	return held;
+}
+
+static int position(const struct state *t, int w, int j)
+{
+	int i = 0;
+
+	while (t->order[w][i] != j)
+		i++;
+	return i;
+}
+
+/* The most that worker w holds in its order, with its stashes parked. */
+static int parked_peak(const struct state *t, int w)
+{
+	int held[EXACT_JOBS] = {0}, most = 0;
+
+	for (int i = 0; i < t->n_order[w]; i++) {
+		int j = t->order[w][i], b, last;
+
+		if (j % 3)
+			continue;
+		b = position(t, w, j + 1);
+		last = position(t, w, j + 2);
+		for (int k = i; k <= last; k++)
+			held[k] += b - i < 4 || k == i || k >= b - 1;
+	}
+	for (int i = 0; i < t->n_order[w]; i++)
+		most = held[i] > most ? held[i] : most;
+	return most;
+}
+
 /* Nothing starts before `last` from here on. */
 static int64_t bound(const struct state *t, int64_t last)
 {
@@ -97,7 +140,7 @@ static void start(struct state *t, int s, int b, int d, int64_t last)
 	if (at < 0)
 		return;
 	at = at > kept ? at : kept;
-	if (d == 0 && (at = room_from(t, w, at)) < 0)
+	if (d == 0 && !x->parks && (at = room_from(t, w, at)) < 0)
 		return;
 	if (at < last) /* it comes before those that were started, in another order */
 		return;
@@ -106,8 +149,10 @@ static void start(struct state *t, int s, int b, int d, int64_t last)
 	t->end[j] = t->free_at[w] = at + x->duration[s][d];
 	t->left[w] -= x->duration[s][d];
 	t->n_left--;
-	if (bound(t, at) < t->best)
+	t->order[w][t->n_order[w]++] = j;
+	if (bound(t, at) < t->best && (!x->parks || certain(t, w) <= x->most))
 		branch(t, at);
+	t->n_order[w]--;
 	t->n_left++;
 	t->left[w] += x->duration[s][d];
 	t->free_at[w] = kept;
@@ -121,6 +166,9 @@ static void branch(struct state *t, int64_t last)
 	if (!t->n_left) {
 		int64_t most = 0;
 
+		for (int w = 0; w < x->n_workers && x->parks; w++)
+			if (parked_peak(t, w) > x->most)
+				return;
 		for (int j = 0; j < x->n_stages * x->n_microbatches * 3; j++)
 			most = t->end[j] > most ? t->end[j] : most;
 		t->best = most < t->best ? most : t->best;

@@ -16,6 +16,8 @@ struct exact {
 					added, both; exact_busiest() alone counts it */
 	int most; /* stashes of stages that a worker holds, from the start of F to the end of W; 0:
 		     any */
+	bool parks; /* a stash is away from the end of F to the start of the job before B, in the
+		       order of its worker, if that is beside one job at least */
 };
 
 /* On these workers, or `known` where nothing is shorter than that. */

@@ -9,6 +9,7 @@
 #include "graphs.h"
 #include "orrery/figures.h"
 #include "orrery/orrery.h"
+#include "pipelines.h"
 #include "suite.h"
 
 /* Steps in free links, with the order of the jobs; and microbatches one after the other without
@@ -140,6 +141,59 @@ START_TEST(what_is_found_is_the_best_as_a_rule_and_no_bound_is_above_it)
 }
 END_TEST
 
+#define PARKED 50
+
+/* Two stages in little memory, whose stashes may be parked over free links. */
+START_TEST(auto_parks_where_memory_is_short)
+{
+	int n_optimal = 0, n_helped = 0, n = suite_drawn(PARKED);
+	double above = 0;
+
+	for (int i = 0; i < n; i++) {
+		uint32_t random = (uint32_t)(i + 1) * 2654435761u + 1;
+		struct exact x = {.n_stages = 2,
+				  .n_workers = draw(&random, 1, 2),
+				  .n_microbatches = draw(&random, 3, 4),
+				  .n_edges = 1,
+				  .to = {1},
+				  .most = draw(&random, 2, 3)};
+		struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 1, 1, 0, 0);
+		char name[64];
+		struct way way;
+		int64_t ours, best, bound;
+
+		for (int s = 0; s < 2; s++) {
+			for (int d = 0; d < 3; d++)
+				x.duration[s][d] = draw(&random, 1, 5);
+			p->stages[s].forward_ns = x.duration[s][0] * ORR_UNIT_NS;
+			p->stages[s].backward_ns = x.duration[s][1] * ORR_UNIT_NS;
+			p->stages[s].weight_ns = x.duration[s][2] * ORR_UNIT_NS;
+			p->stages[s].park = ORR_HOST;
+		}
+		p->prefetch = 1;
+		(void)snprintf(name, sizeof(name), "auto:memory=%d", x.most);
+		way_init(&way, p, name, x.n_workers, x.n_microbatches);
+		ours = way.tried.figures->makespan_ns / ORR_UNIT_NS;
+		bound = way.tried.figures->lower_bound_ns / ORR_UNIT_NS;
+		for (int w = 0; w < x.n_workers; w++)
+			ck_assert_int_le(way.tried.figures->worker[w].peak_stash, x.most);
+		way_end(&way);
+		x.parks = true;
+		best = exact_anywhere(&x, ours + 1);
+		ck_assert_int_le(best, ours);
+		ck_assert_int_le(bound, best);
+		x.parks = false;
+		n_helped += exact_anywhere(&x, INT64_MAX) > best;
+		n_optimal += ours == best;
+		above += (double)(ours - best) / (double)best;
+	}
+	printf("parked: %d of %d at the optimum, %.2f%% above it on average; %d shorter than "
+	       "without\n",
+	       n_optimal, n, 100 * above / n, n_helped);
+	ck_assert_int_le(n - n_optimal, 5);
+}
+END_TEST
+
 START_TEST(the_exact_solver_agrees_with_closed_forms)
 {
 	/* unit times: the second worker waits for one F, and then never; on one worker, the work */
@@ -164,6 +218,7 @@ int main(void)
 {
 	const struct suite_test tests[] = {
 		ONCE(the_exact_solver_agrees_with_closed_forms),
+		ONCE(auto_parks_where_memory_is_short),
 		EACH(what_is_found_is_the_best_as_a_rule_and_no_bound_is_above_it, N_OF(sets)),
 	};
 

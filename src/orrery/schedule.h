@@ -76,6 +76,7 @@ struct orr_placed {
 	int64_t span_bound_ns; /* the same of the span, see figures.h, if the schedule minimizes
 				  it; else 0 */
 	struct orr_observer observer; /* given: for a place() that searches */
+	bool stays;                   /* no stash is parked, though the user allows it */
 };
 
 /* Required: name; compute and priority, unless place sets what they leave out. A function that

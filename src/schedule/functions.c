@@ -53,7 +53,7 @@ static int refuse_for(const struct orr_schedule *schedule, int code, struct orr_
 }
 
 /* The step as place() leaves it, starting from compute() and priority(). */
-static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *schedule, bool *stays,
 			  struct orr_error *err)
 {
 	struct orr_placed layout = {
@@ -63,6 +63,7 @@ static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *sche
 
 	jobs->bound_ns = layout.bound_ns;
 	jobs->span_bound_ns = layout.span_bound_ns;
+	*stays = layout.stays;
 	if (code)
 		return refuse_for(schedule, code, &own, err);
 	if (jobs->bound_ns < 0 || jobs->span_bound_ns < 0)
@@ -74,7 +75,7 @@ static int evaluate_place(struct orr_jobs *jobs, const struct orr_schedule *sche
 }
 
 /* Where each job is computed, n, and where its parameters are. */
-static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *schedule, bool *stays,
 			 struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -93,7 +94,7 @@ static int evaluate_jobs(struct orr_jobs *jobs, const struct orr_schedule *sched
 			jobs->priority[j] =
 				schedule->priority(p, job.s, job.b, job.d, schedule->data);
 	}
-	if (schedule->place && (code = evaluate_place(jobs, schedule, err)))
+	if (schedule->place && (code = evaluate_place(jobs, schedule, stays, err)))
 		return code;
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job job = orr_jobs_at(jobs, j);
@@ -565,6 +566,7 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 {
 	struct orr_error own = {""};
 	struct orr_jobs *jobs;
+	bool stays = false;
 	int code;
 
 	if ((code = check_total(p, schedule, err)) || (code = check_bytes(p, NULL, err)))
@@ -581,7 +583,7 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	jobs->n_jobs = p->n_stages * p->n_microbatches * jobs->n_passes;
 	if ((code = evaluate_recompute(jobs, schedule, err)) ||
 	    (code = allocate(jobs, schedule->weights != NULL, err)) ||
-	    (code = evaluate_jobs(jobs, schedule, err)) ||
+	    (code = evaluate_jobs(jobs, schedule, &stays, err)) ||
 	    (home && (code = take_homes(jobs, home, err))) ||
 	    (code = evaluate_order(jobs, schedule, NULL, err)) ||
 	    (code = evaluate_caps(jobs, schedule, err)) ||
@@ -591,8 +593,8 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	orr_jobs_renew(jobs);
 	if (orr_pipeline_has_gangs(p) && (code = take_gangs(jobs, schedule, err)))
 		goto out;
-	if ((code = evaluate_park(jobs, schedule, err)) || (code = find_owners(jobs, err)) ||
-	    (code = orr_jobs_sequence(jobs, NULL, err)))
+	if ((!stays && (code = evaluate_park(jobs, schedule, err))) ||
+	    (code = find_owners(jobs, err)) || (code = orr_jobs_sequence(jobs, NULL, err)))
 		goto out;
 	if (schedule->asynchronous &&
 	    ((code = orr_async_create(&jobs->async, jobs, schedule, err)) ||

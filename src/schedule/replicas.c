@@ -35,6 +35,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 		out->worker[j] = worker_of(p, b, one->compute[k]);
 		out->n[j] = one->priority[k];
 	}
+	out->stays = !one->park;
 	/* no replica is faster than one alone; but it was proved for equal microbatches */
 	out->bound_ns = p->microbatches ? 0 : one->bound_ns;
 	out->span_bound_ns = p->microbatches ? 0 : one->span_bound_ns;

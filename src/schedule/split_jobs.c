@@ -225,6 +225,7 @@ static int place_parts(const struct orr_pipeline *p, const void *data, struct or
 	int n_passes = x->jobs->n_passes, n_jobs = p->n_stages * p->n_microbatches * n_passes;
 
 	(void)err;
+	out->stays = !x->jobs->park;
 	for (int j = 0; j < n_jobs; j++) {
 		int s = j / n_passes % p->n_stages, b = j / n_passes / p->n_stages;
 		enum orr_pass d = (enum orr_pass)(j % n_passes);
