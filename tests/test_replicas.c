@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/input_file.h"
 #include "graphs.h"
 #include "pipeline/partition.h"
 #include "rewrite/rewrite.h"
@@ -363,6 +364,46 @@ START_TEST(replicas_that_are_alike_are_simulated_once)
 }
 END_TEST
 
+/* A tensor-parallel group of 8, 8 groups with 8 stages each, and 8 replicas, two of which are of a
+ * context: as graphs/studies/llama_405b.dot on 512 workers, with a layer a stage. */
+START_TEST(a_language_model_on_512_workers_is_its_first_replica)
+{
+	static const char layers[] = "repeat=126";
+	struct orr_machine machine = orr_machine_default(512);
+	struct orr_graph *g = NULL, *split = NULL;
+	struct orr_pipeline *p = NULL, *q = NULL;
+	struct orr_error err = {""};
+	struct way all, first;
+	char *text = NULL, *at;
+
+	ck_assert_msg(!orr_input_read(&text, NULL, ORR_SOURCE "/graphs/studies/llama_405b.dot", "",
+				      &err) &&
+			      (at = strstr(text, layers)),
+		      "%s", err.msg);
+	memcpy(at, "repeat=62 ", strlen(layers));
+	machine.flops_per_s = 500e12;
+	machine.levels = (struct orr_levels){2, {8, 512}, {450e9, 50e9}, {0, 2000}};
+	ck_assert_msg(!orr_graph_parse(&g, "llama", text, &err), "%s", err.msg);
+	orr_graph_set_precision(g, ORR_PRECISION_BF16);
+	ck_assert_msg(!orr_graph_split(&split, g, "8", &err) &&
+			      !orr_partition(&p, split, &machine, 64, 1, &err) &&
+			      !orr_partition(&q, split, &machine, 64, 1, &err),
+		      "%s", err.msg);
+	p->replicas = q->alike = 8;
+	p->numerics.shard_optimizer = q->numerics.shard_optimizer = true;
+	way_init_on(&all, p, "interleaved", &machine, 64);
+	machine.n_workers = 64;
+	way_init_on(&first, q, "interleaved", &machine, 8);
+	check_first(&all, &first, 8);
+	way_fini(&all);
+	way_fini(&first);
+	orr_pipeline_destroy(p);
+	orr_pipeline_destroy(q);
+	orr_graph_destroy(split);
+	free(text);
+}
+END_TEST
+
 /* Of workers, links and microbatches that differ, and where workers send one thing at a time. */
 START_TEST(replicas_that_differ_are_all_simulated)
 {
@@ -484,6 +525,7 @@ int main(void)
 		ONCE(microbatches_may_differ),
 		ONCE(a_minibatch_is_gathered_from_all),
 		EACH(replicas_that_are_alike_are_simulated_once, 3 * N_OF(shapes)),
+		ONCE(a_language_model_on_512_workers_is_its_first_replica),
 		EACH(replicas_that_differ_are_all_simulated, 7),
 		ONCE(sixteen_thousand_workers_are_counted),
 		EACH(what_cannot_be_divided_is_refused, 5),
