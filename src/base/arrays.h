@@ -34,6 +34,10 @@ static inline void *orr_arrays_add(struct orr_arrays *all, size_t n, size_t size
 	return x + 1;
 }
 
+/* The same for n elements of the array that a pointer is for. */
+#define orr_arrays_make(all, array, n) \
+	((array) = orr_arrays_add(all, (size_t)(n), sizeof(*(array))))
+
 static inline void orr_arrays_free(struct orr_arrays *all)
 {
 	while (all->last) {

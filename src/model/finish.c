@@ -29,16 +29,16 @@ static int numbering_init(struct numbering *x, struct orr_draft *draft)
 	size_t n = (size_t)draft->n_operators + 1, n_edges = (size_t)draft->n_edges + 1;
 
 	*x = (struct numbering){.draft = draft};
-	x->first_out = orr_arrays_add(&x->all, n + 1, sizeof(int));
-	x->first_in = orr_arrays_add(&x->all, n + 1, sizeof(int));
-	x->out = orr_arrays_add(&x->all, n_edges, sizeof(int));
-	x->in = orr_arrays_add(&x->all, n_edges, sizeof(int));
-	x->missing = orr_arrays_add(&x->all, n, sizeof(int));
-	x->number = orr_arrays_add(&x->all, n, sizeof(int));
-	x->order = orr_arrays_add(&x->all, n, sizeof(int));
-	x->seen = orr_arrays_add(&x->all, n, sizeof(int));
-	x->sorted = orr_arrays_add(&x->all, n, sizeof(*x->sorted));
-	x->encoder = orr_arrays_add(&x->all, (size_t)draft->n_encoders + 1, sizeof(int));
+	orr_arrays_make(&x->all, x->first_out, n + 1);
+	orr_arrays_make(&x->all, x->first_in, n + 1);
+	orr_arrays_make(&x->all, x->out, n_edges);
+	orr_arrays_make(&x->all, x->in, n_edges);
+	orr_arrays_make(&x->all, x->missing, n);
+	orr_arrays_make(&x->all, x->number, n);
+	orr_arrays_make(&x->all, x->order, n);
+	orr_arrays_make(&x->all, x->seen, n);
+	orr_arrays_make(&x->all, x->sorted, n);
+	orr_arrays_make(&x->all, x->encoder, (size_t)draft->n_encoders + 1);
 	if (x->all.failed)
 		return orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to number its operators",
 				      draft->name);

@@ -32,14 +32,14 @@ static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_dra
 	size_t n_blocks = (size_t)draft->n_blocks + 1, n = (size_t)draft->n_operators + 1;
 
 	*u = (struct unfold){.draft = draft, .out = out};
-	u->depth = orr_arrays_add(&u->all, n_blocks, sizeof(*u->depth));
-	u->block_copies = orr_arrays_add(&u->all, n_blocks, sizeof(*u->block_copies));
-	u->entry = orr_arrays_add(&u->all, n_blocks, sizeof(*u->entry));
-	u->exit = orr_arrays_add(&u->all, n_blocks, sizeof(*u->exit));
-	u->copies = orr_arrays_add(&u->all, n, sizeof(*u->copies));
-	u->first = orr_arrays_add(&u->all, n, sizeof(*u->first));
-	u->in = orr_arrays_add(&u->all, n, sizeof(*u->in));
-	u->out_of = orr_arrays_add(&u->all, n, sizeof(*u->out_of));
+	orr_arrays_make(&u->all, u->depth, n_blocks);
+	orr_arrays_make(&u->all, u->block_copies, n_blocks);
+	orr_arrays_make(&u->all, u->entry, n_blocks);
+	orr_arrays_make(&u->all, u->exit, n_blocks);
+	orr_arrays_make(&u->all, u->copies, n);
+	orr_arrays_make(&u->all, u->first, n);
+	orr_arrays_make(&u->all, u->in, n);
+	orr_arrays_make(&u->all, u->out_of, n);
 	return u->all.failed ? orr_draft_fail(draft, ORR_E_NOMEM,
 					      "%s: no memory to unfold its repeats", draft->name)
 			     : 0;

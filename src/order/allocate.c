@@ -235,11 +235,11 @@ int orr_allocate_any(struct orr_allocation *out, int *worker_of, const struct or
 			      .bound_ns = bound_of(l, n_workers)};
 	int code;
 
-	order = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*order));
-	b.work_ns = orr_arrays_add(&all, (size_t)n_workers, sizeof(*b.work_ns));
-	b.bytes = orr_arrays_add(&all, (size_t)n_workers, sizeof(*b.bytes));
-	b.worker_of = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*b.worker_of));
-	b.best_of = orr_arrays_add(&all, (size_t)l->n + 1, sizeof(*b.best_of));
+	orr_arrays_make(&all, order, (size_t)l->n + 1);
+	orr_arrays_make(&all, b.work_ns, n_workers);
+	orr_arrays_make(&all, b.bytes, n_workers);
+	orr_arrays_make(&all, b.worker_of, (size_t)l->n + 1);
+	orr_arrays_make(&all, b.best_of, (size_t)l->n + 1);
 	if ((code = orr_arrays_check(&all, "allocate", err)))
 		return code;
 	for (int i = 0; i < l->n; i++)

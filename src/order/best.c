@@ -478,8 +478,8 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	o.n_jobs = p->n_stages * p->n_microbatches * ORR_N_PASSES;
 	if (options->seconds)
 		o.until_ns = orr_ns_now(CLOCK_MONOTONIC) + options->seconds * 1000000000;
-	o.tried = orr_arrays_add(&all, (size_t)o.n_jobs, sizeof(*o.tried));
-	o.other = orr_arrays_add(&all, (size_t)o.n_jobs, sizeof(*o.other));
+	orr_arrays_make(&all, o.tried, o.n_jobs);
+	orr_arrays_make(&all, o.other, o.n_jobs);
 	if (!(code = orr_arrays_check(&all, "search", err)))
 		code = search_all(&o, &best);
 	if (!code) {

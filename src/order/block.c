@@ -16,11 +16,9 @@ int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool 
 
 	if (!block)
 		return orr_fail(err, ORR_E_NOMEM, "block: no memory");
-	block->worker = orr_arrays_add(&block->all, (size_t)n, sizeof(*block->worker));
-	block->start =
-		orr_arrays_add(&block->all, (size_t)n * (size_t)n_passes, sizeof(*block->start));
-	block->length = orr_arrays_add(&block->all, (size_t)p->n_stages * (size_t)n_passes,
-				       sizeof(*block->length));
+	orr_arrays_make(&block->all, block->worker, n);
+	orr_arrays_make(&block->all, block->start, (size_t)n * (size_t)n_passes);
+	orr_arrays_make(&block->all, block->length, (size_t)p->n_stages * (size_t)n_passes);
 	if ((code = orr_arrays_check(&block->all, "block", err))) {
 		free(block);
 		return code;

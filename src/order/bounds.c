@@ -462,7 +462,7 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 	fill_sequence(f);
 	if ((code = orr_caps_init(&f->caps, f->timed, f->duration, f->err)))
 		return code;
-	f->list = orr_arrays_add(&f->all, f->n_around + 2 + (size_t)f->caps.n, sizeof(*f->list));
+	orr_arrays_make(&f->all, f->list, f->n_around + 2 + (size_t)f->caps.n);
 	if ((code = orr_arrays_check(&f->all, "bounds", f->err)))
 		return code;
 	for (int after = 0; after < 2 && !f->timed->seeks_span; after++)
@@ -499,19 +499,19 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	int code;
 
 	memset(out, 0, sizeof(*out));
-	f.duration = orr_arrays_add(all, n, sizeof(*f.duration));
-	f.head = orr_arrays_add(all, n, sizeof(*f.head));
-	f.tail = orr_arrays_add(all, n, sizeof(*f.tail));
-	f.sequence = orr_arrays_add(all, n, sizeof(*f.sequence));
-	f.keyed = orr_arrays_add(all, n, sizeof(*f.keyed));
-	f.room = orr_arrays_add(all, f.n_around, sizeof(*f.room));
-	f.sorted = orr_arrays_add(all, n_listed, sizeof(*f.sorted));
-	f.on = orr_arrays_add(all, n_listed, sizeof(*f.on));
-	f.n_sorted = orr_arrays_add(all, (size_t)p->n_workers, sizeof(*f.n_sorted));
-	f.next = orr_arrays_add(all, n_stages, sizeof(*f.next));
-	f.longest = orr_arrays_add(all, 2 * n_stages, sizeof(*f.longest));
+	orr_arrays_make(all, f.duration, n);
+	orr_arrays_make(all, f.head, n);
+	orr_arrays_make(all, f.tail, n);
+	orr_arrays_make(all, f.sequence, n);
+	orr_arrays_make(all, f.keyed, n);
+	orr_arrays_make(all, f.room, f.n_around);
+	orr_arrays_make(all, f.sorted, n_listed);
+	orr_arrays_make(all, f.on, n_listed);
+	orr_arrays_make(all, f.n_sorted, p->n_workers);
+	orr_arrays_make(all, f.next, n_stages);
+	orr_arrays_make(all, f.longest, 2 * n_stages);
 	if (f.n_jobs <= DENSE)
-		f.reach = orr_arrays_add(all, n * (size_t)f.n_words, sizeof(*f.reach));
+		orr_arrays_make(all, f.reach, n * (size_t)f.n_words);
 	if (!(code = orr_arrays_check(all, "bounds", err)))
 		code = find_all(&f, out);
 	orr_caps_fini(&f.caps);

@@ -269,14 +269,14 @@ int orr_caps_init(struct orr_caps *caps, const struct orr_timed *timed, const in
 	int code;
 
 	*caps = (struct orr_caps){0};
-	caps->own = orr_arrays_add(&caps->all, n, sizeof(*caps->own));
-	caps->started = orr_arrays_add(&caps->all, n, sizeof(*caps->started));
-	caps->ended = orr_arrays_add(&caps->all, n, sizeof(*caps->ended));
-	f.size = orr_arrays_add(&all, n, sizeof(*f.size));
-	f.member = orr_arrays_add(&all, n, sizeof(*f.member));
-	f.bytes = orr_arrays_add(&all, n, sizeof(*f.bytes));
-	f.length = orr_arrays_add(&all, n, sizeof(*f.length));
-	f.seen = orr_arrays_add(&all, n, sizeof(*f.seen));
+	orr_arrays_make(&caps->all, caps->own, n);
+	orr_arrays_make(&caps->all, caps->started, n);
+	orr_arrays_make(&caps->all, caps->ended, n);
+	orr_arrays_make(&all, f.size, n);
+	orr_arrays_make(&all, f.member, n);
+	orr_arrays_make(&all, f.bytes, n);
+	orr_arrays_make(&all, f.length, n);
+	orr_arrays_make(&all, f.seen, n);
 	if ((code = orr_arrays_check(&caps->all, "bounds", err)) ||
 	    (code = orr_arrays_check(&all, "bounds", err)))
 		goto out;

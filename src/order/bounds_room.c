@@ -142,8 +142,8 @@ int orr_bounds_room(int64_t *bound, const struct orr_timed *timed, int w, const 
 	if (least > 0)
 		e.room = smaller(e.room, limit.bytes / least);
 	e.room = smaller(e.room, e.n);
-	e.firsts = orr_arrays_add(&all, (size_t)e.n, sizeof(*e.firsts));
-	e.lasts = orr_arrays_add(&all, (size_t)e.n, sizeof(*e.lasts));
+	orr_arrays_make(&all, e.firsts, e.n);
+	orr_arrays_make(&all, e.lasts, e.n);
 	for (int d = 0; d < ORR_N_PASSES; d++)
 		e.most[d] = orr_arrays_add(&all, (size_t)e.n + 1, sizeof(**e.most));
 	if (!(code = orr_arrays_check(&all, "bounds", err)))

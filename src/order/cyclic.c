@@ -158,9 +158,9 @@ int orr_cyclic_create(struct orr_cyclic **out, const struct orr_timed *timed, in
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory");
 	c->p = timed->jobs.pipeline;
 	c->k = k;
-	c->first = orr_arrays_add(&c->all, (size_t)c->p->n_workers + 1, sizeof(*c->first));
-	c->list = orr_arrays_add(&c->all, n, sizeof(*c->list));
-	c->place = orr_arrays_add(&c->all, n, sizeof(*c->place));
+	orr_arrays_make(&c->all, c->first, (size_t)c->p->n_workers + 1);
+	orr_arrays_make(&c->all, c->list, n);
+	orr_arrays_make(&c->all, c->place, n);
 	if (!(code = orr_arrays_check(&c->all, "search", err)) && !(code = fill(c, timed, err)) &&
 	    c->n)
 		code = open_few(c, timed, err);

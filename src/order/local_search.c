@@ -429,16 +429,14 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 	int64_t *start;
 	int code;
 
-	m.path = orr_arrays_add(&all, n, sizeof(*m.path));
-	m.excess = orr_arrays_add(&all, (size_t)t->jobs.pipeline->n_workers, sizeof(*m.excess));
-	m.kept_excess =
-		orr_arrays_add(&all, (size_t)t->jobs.pipeline->n_workers, sizeof(*m.kept_excess));
+	orr_arrays_make(&all, m.path, n);
+	orr_arrays_make(&all, m.excess, t->jobs.pipeline->n_workers);
+	orr_arrays_make(&all, m.kept_excess, t->jobs.pipeline->n_workers);
 	m.n_listed = (size_t)t->jobs.first[t->jobs.pipeline->n_workers];
-	m.kept_order = orr_arrays_add(&all, m.n_listed, sizeof(*m.kept_order));
-	m.shifted = orr_arrays_add(&all, (size_t)t->jobs.most_at, sizeof(*m.shifted));
+	orr_arrays_make(&all, m.kept_order, m.n_listed);
+	orr_arrays_make(&all, m.shifted, t->jobs.most_at);
 	m.kept_start = start = orr_arrays_add(&all, n, sizeof(*start));
-	m.kept_list = orr_arrays_add(&all, search->cyclic ? (size_t)search->cyclic->n : 1,
-				     sizeof(*m.kept_list));
+	orr_arrays_make(&all, m.kept_list, search->cyclic ? (size_t)search->cyclic->n : 1);
 	if ((code = orr_arrays_check(&all, "search", err)))
 		return code;
 	keep_order(&m);

@@ -105,9 +105,9 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 	}
 	if (!(x = calloc(1, sizeof(*x))))
 		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory");
-	x->in_flight = orr_arrays_add(&x->all, n, sizeof(*x->in_flight));
-	x->forward_ns = orr_arrays_add(&x->all, n, sizeof(*x->forward_ns));
-	x->backward_ns = orr_arrays_add(&x->all, n, sizeof(*x->backward_ns));
+	orr_arrays_make(&x->all, x->in_flight, n);
+	orr_arrays_make(&x->all, x->forward_ns, n);
+	orr_arrays_make(&x->all, x->backward_ns, n);
 	if ((code = orr_arrays_check(&x->all, "periodic", err))) {
 		free(x);
 		return code;

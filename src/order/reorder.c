@@ -307,20 +307,20 @@ int orr_reorder(struct orr_timed *timed, int n_alike, struct orr_error *err)
 
 	if (timed->jobs.most_at > 1) /* a gap of one worker is none of a job on several */
 		return 0;
-	squeezed.order = orr_arrays_add(&all, n_jobs, sizeof(int));
-	best.order = orr_arrays_add(&all, n_jobs, sizeof(int));
-	f.head = orr_arrays_add(&all, n, sizeof(*f.head));
-	f.next = orr_arrays_add(&all, n_jobs, sizeof(*f.next));
-	f.running = orr_arrays_add(&all, n, sizeof(*f.running));
-	f.n_ready = orr_arrays_add(&all, n, sizeof(*f.n_ready));
-	f.left = orr_arrays_add(&all, n_kinds, sizeof(*f.left));
-	f.met = orr_arrays_add(&all, n_kinds, sizeof(*f.met));
-	f.n_kinds = orr_arrays_add(&all, n, sizeof(*f.n_kinds));
-	f.filled = orr_arrays_add(&all, n, sizeof(*f.filled));
-	f.shortest = orr_arrays_add(&all, n, sizeof(*f.shortest));
-	f.touched = orr_arrays_add(&all, n, sizeof(*f.touched));
-	f.touched_workers = orr_arrays_add(&all, n, sizeof(*f.touched_workers));
-	f.held = orr_arrays_add(&all, n, sizeof(*f.held));
+	orr_arrays_make(&all, squeezed.order, n_jobs);
+	orr_arrays_make(&all, best.order, n_jobs);
+	orr_arrays_make(&all, f.head, n);
+	orr_arrays_make(&all, f.next, n_jobs);
+	orr_arrays_make(&all, f.running, n);
+	orr_arrays_make(&all, f.n_ready, n);
+	orr_arrays_make(&all, f.left, n_kinds);
+	orr_arrays_make(&all, f.met, n_kinds);
+	orr_arrays_make(&all, f.n_kinds, n);
+	orr_arrays_make(&all, f.filled, n);
+	orr_arrays_make(&all, f.shortest, n);
+	orr_arrays_make(&all, f.touched, n);
+	orr_arrays_make(&all, f.touched_workers, n);
+	orr_arrays_make(&all, f.held, n);
 	if (!(code = orr_arrays_check(&all, "block", err)))
 		code = try_starts(&f, &squeezed, &best);
 	orr_heap_fini(&f.ends);

@@ -388,13 +388,13 @@ int orr_rigid_visit(struct orr_searched *of)
 	if (timed->jobs.most_at > 1 || timed->jobs.n_jobs > MOST_JOBS || orr_pipeline_gathers(p) ||
 	    p->microbatches)
 		return 0;
-	x.kept = orr_arrays_add(&all, n_jobs, sizeof(*x.kept));
-	x.there = orr_arrays_add(&all, n_kinds, sizeof(*x.there));
-	x.offset = orr_arrays_add(&all, n_kinds, sizeof(*x.offset));
-	x.length = orr_arrays_add(&all, n_kinds, sizeof(*x.length));
-	x.start = orr_arrays_add(&all, n_jobs, sizeof(*x.start));
-	x.row = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*x.row));
-	room = orr_arrays_add(&all, 2 * n_jobs, sizeof(*room));
+	orr_arrays_make(&all, x.kept, n_jobs);
+	orr_arrays_make(&all, x.there, n_kinds);
+	orr_arrays_make(&all, x.offset, n_kinds);
+	orr_arrays_make(&all, x.length, n_kinds);
+	orr_arrays_make(&all, x.start, n_jobs);
+	orr_arrays_make(&all, x.row, p->n_workers);
+	orr_arrays_make(&all, room, 2 * n_jobs);
 	if ((code = orr_arrays_check(&all, "search", of->searcher->err)))
 		return code;
 	for (int w = 0; w < p->n_workers; w++) {

@@ -152,7 +152,7 @@ static int place(struct orr_searched *x, int placement)
 	int *worker = x->worker;
 
 	if (placement == ORR_PLACEMENT_LAST) {
-		x->block = orr_arrays_add(&x->all, (size_t)o->p->n_stages, sizeof(*x->block));
+		orr_arrays_make(&x->all, x->block, o->p->n_stages);
 		if (!x->block)
 			return orr_arrays_check(&x->all, "search", o->err);
 		orr_place_unevenly(worker, x->block, o->p);
@@ -266,9 +266,9 @@ static int place_init(struct orr_searched *x)
 	const struct orr_searcher *o = x->searcher;
 	size_t n_stages = (size_t)o->p->n_stages;
 
-	x->worker = orr_arrays_add(&x->all, n_stages, sizeof(*x->worker));
-	x->alike = orr_arrays_add(&x->all, n_stages, sizeof(*x->alike));
-	x->n = orr_arrays_add(&x->all, (size_t)o->n_jobs, sizeof(*x->n));
+	orr_arrays_make(&x->all, x->worker, n_stages);
+	orr_arrays_make(&x->all, x->alike, n_stages);
+	orr_arrays_make(&x->all, x->n, o->n_jobs);
 	return orr_arrays_check(&x->all, "search", o->err);
 }
 

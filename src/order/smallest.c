@@ -298,9 +298,9 @@ static int search(struct finder *f, struct orr_smallest *out)
 	int end = 0, code;
 
 	f->n_words = (2 * f->p->n_stages + 63) / 64;
-	f->states = orr_arrays_add(&all, MOST_STATES, sizeof(*f->states));
-	f->done = orr_arrays_add(&all, (size_t)MOST_STATES * (size_t)f->n_words, sizeof(*f->done));
-	f->table = orr_arrays_add(&all, (size_t)2 * MOST_STATES, sizeof(*f->table));
+	orr_arrays_make(&all, f->states, MOST_STATES);
+	orr_arrays_make(&all, f->done, (size_t)MOST_STATES * (size_t)f->n_words);
+	orr_arrays_make(&all, f->table, (size_t)2 * MOST_STATES);
 	if ((code = orr_arrays_check(&all, "search", f->err)))
 		return code;
 	if (!(code = find_path(f, &end, &out->exact)))
@@ -330,9 +330,9 @@ int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 	bool *leads = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*leads));
 	int code;
 
-	f.load = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*f.load));
-	f.up = orr_arrays_add(&all, n_kinds, sizeof(*f.up));
-	f.down = orr_arrays_add(&all, n_kinds, sizeof(*f.down));
+	orr_arrays_make(&all, f.load, p->n_workers);
+	orr_arrays_make(&all, f.up, n_kinds);
+	orr_arrays_make(&all, f.down, n_kinds);
 	if ((code = orr_arrays_check(&all, "search", err)))
 		return code;
 	if (!(out->n = calloc(n_kinds, sizeof(*out->n)))) {

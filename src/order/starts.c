@@ -239,8 +239,8 @@ int orr_starts_visit(struct orr_searched *x, int permutation, int64_t *n)
 	if (permutation < 0)
 		return visit_all(&starts);
 	permuted.microbatches = NULL;
-	keyed = orr_arrays_add(&all, m, sizeof(*keyed));
-	order = orr_arrays_add(&all, m, sizeof(*order));
+	orr_arrays_make(&all, keyed, m);
+	orr_arrays_make(&all, order, m);
 	if (!(code = orr_arrays_check(&all, "search", x->searcher->err)) &&
 	    !(code = sort_by_work(keyed, p, x->searcher->err)) &&
 	    !(code = orr_microbatches_create(&permuted, p->n_microbatches, x->searcher->err))) {

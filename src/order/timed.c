@@ -27,24 +27,24 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	       n_workers = (size_t)p->n_workers, n_edges = count_edges(t, around),
 	       most_at = (size_t)t->jobs.most_at;
 
-	t->jobs.compute = orr_arrays_add(all, n, sizeof(*t->jobs.compute));
-	t->jobs.by_worker = orr_arrays_add(all, n * most_at, sizeof(*t->jobs.by_worker));
-	t->jobs.position = orr_arrays_add(all, n * most_at, sizeof(*t->jobs.position));
-	t->jobs.first = orr_arrays_add(all, n_workers + 1, sizeof(*t->jobs.first));
-	t->duration = orr_arrays_add(all, n, sizeof(*t->duration));
-	t->up = orr_arrays_add(all, n, sizeof(*t->up));
-	t->down = orr_arrays_add(all, n, sizeof(*t->down));
-	t->most = orr_arrays_add(all, n_workers, sizeof(*t->most));
-	t->before = orr_arrays_add(all, n_edges, sizeof(*t->before));
-	t->after = orr_arrays_add(all, n_edges, sizeof(*t->after));
+	orr_arrays_make(all, t->jobs.compute, n);
+	orr_arrays_make(all, t->jobs.by_worker, n * most_at);
+	orr_arrays_make(all, t->jobs.position, n * most_at);
+	orr_arrays_make(all, t->jobs.first, n_workers + 1);
+	orr_arrays_make(all, t->duration, n);
+	orr_arrays_make(all, t->up, n);
+	orr_arrays_make(all, t->down, n);
+	orr_arrays_make(all, t->most, n_workers);
+	orr_arrays_make(all, t->before, n_edges);
+	orr_arrays_make(all, t->after, n_edges);
 	t->delay = t->exact ? orr_arrays_add(all, n_edges, sizeof(*t->delay)) : NULL;
-	t->first_before = orr_arrays_add(all, n + 1, sizeof(*t->first_before));
-	t->first_after = orr_arrays_add(all, n + 1, sizeof(*t->first_after));
-	t->start = orr_arrays_add(all, n, sizeof(*t->start));
-	t->waits = orr_arrays_add(all, n, sizeof(*t->waits));
-	t->queue = orr_arrays_add(all, n, sizeof(*t->queue));
-	t->head = orr_arrays_add(all, n_workers, sizeof(*t->head));
-	t->left = orr_arrays_add(all, n_stages, sizeof(*t->left));
+	orr_arrays_make(all, t->first_before, n + 1);
+	orr_arrays_make(all, t->first_after, n + 1);
+	orr_arrays_make(all, t->start, n);
+	orr_arrays_make(all, t->waits, n);
+	orr_arrays_make(all, t->queue, n);
+	orr_arrays_make(all, t->head, n_workers);
+	orr_arrays_make(all, t->left, n_stages);
 	return orr_arrays_check(all, "order: take fewer microbatches ([microbatches])", err);
 }
 

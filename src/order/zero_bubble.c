@@ -339,17 +339,17 @@ int orr_zero_bubble(const struct orr_pipeline *p, const struct orr_zero_bubble *
 	struct orr_arrays all = {0};
 	int code;
 
-	o.done = orr_arrays_add(&all, n_stages, sizeof(*o.done));
-	o.want = orr_arrays_add(&all, n_stages, sizeof(*o.want));
-	o.held = orr_arrays_add(&all, n_stages, sizeof(*o.held));
-	o.back = orr_arrays_add(&all, n_stages, sizeof(*o.back));
+	orr_arrays_make(&all, o.done, n_stages);
+	orr_arrays_make(&all, o.want, n_stages);
+	orr_arrays_make(&all, o.held, n_stages);
+	orr_arrays_make(&all, o.back, n_stages);
 	o.end[ORR_PASS_F] = orr_arrays_add(&all, n_places, sizeof(**o.end));
 	o.end[ORR_PASS_B] = orr_arrays_add(&all, n_places, sizeof(**o.end));
-	o.first = orr_arrays_add(&all, n_workers, sizeof(*o.first));
-	o.free = orr_arrays_add(&all, n_workers, sizeof(*o.free));
-	o.idle = orr_arrays_add(&all, n_workers, sizeof(*o.idle));
+	orr_arrays_make(&all, o.first, n_workers);
+	orr_arrays_make(&all, o.free, n_workers);
+	orr_arrays_make(&all, o.idle, n_workers);
 	o.n = orr_arrays_add(&all, n_places, ORR_N_PASSES * sizeof(*o.n));
-	o.keyed = orr_arrays_add(&all, n_places * ORR_N_PASSES, sizeof(*o.keyed));
+	orr_arrays_make(&all, o.keyed, n_places * ORR_N_PASSES);
 	if (!(code = orr_arrays_check(&all, "zero bubble", err)))
 		code = try_all(&o, err);
 	orr_arrays_free(&all);

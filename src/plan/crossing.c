@@ -17,9 +17,9 @@ int orr_sent_list_init(struct orr_sent_list *x, const struct orr_graph *g, const
 
 	for (int i = 0; i < g->n_operators; i++)
 		n_edges += (size_t)g->operators[i].n_inputs;
-	x->first = orr_arrays_add(&x->all, (size_t)n + 3, sizeof(*x->first));
-	x->readers = orr_arrays_add(&x->all, n_edges + 1, sizeof(*x->readers));
-	x->sent = orr_arrays_add(&x->all, n_edges + 1, sizeof(*x->sent));
+	orr_arrays_make(&x->all, x->first, (size_t)n + 3);
+	orr_arrays_make(&x->all, x->readers, n_edges + 1);
+	orr_arrays_make(&x->all, x->sent, n_edges + 1);
 	if ((code = orr_arrays_check(&x->all, "plan", err)))
 		return code;
 	/* counted two further on, summed up, and moved on as they are filled in */

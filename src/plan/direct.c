@@ -306,10 +306,9 @@ int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage 
 	*proven = !(problem->bytes_per_s > 0);
 	if (*proven)
 		return 0;
-	s.beyond_s = orr_arrays_add(&all, (size_t)x->n * (size_t)(problem->n_workers + 1),
-				    sizeof(*s.beyond_s));
-	s.counts = orr_arrays_add(&all, (size_t)problem->tensors->n + 1, sizeof(*s.counts));
-	s.of_ideal = orr_arrays_add(&all, (size_t)x->n, sizeof(*s.of_ideal));
+	orr_arrays_make(&all, s.beyond_s, (size_t)x->n * (size_t)(problem->n_workers + 1));
+	orr_arrays_make(&all, s.counts, (size_t)problem->tensors->n + 1);
+	orr_arrays_make(&all, s.of_ideal, x->n);
 	if ((code = orr_arrays_check(&all, "plan", err)))
 		return code;
 	memset(s.of_ideal, 0xff, (size_t)x->n * sizeof(*s.of_ideal)); /* -1 */

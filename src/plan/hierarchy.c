@@ -469,8 +469,8 @@ static int find_pairs(struct search *s, struct orr_error *err)
 	int code;
 	uint64_t *room = orr_arrays_add(&s->all, 2 * (size_t)x->n_words, sizeof(*room));
 
-	s->allowed = orr_arrays_add(&s->all, n * n, sizeof(*s->allowed));
-	s->inside = orr_arrays_add(&s->all, n * n, sizeof(*s->inside));
+	orr_arrays_make(&s->all, s->allowed, n * n);
+	orr_arrays_make(&s->all, s->inside, n * n);
 	if ((code = orr_arrays_check(&s->all, "plan", err)))
 		return code;
 	for (int j = 0; j < x->n; j++)
@@ -516,8 +516,8 @@ static int find_gangs(struct search *s, struct orr_error *err)
 	const struct orr_hierarchy_options *o = s->options;
 	int n = o->levels.workers[0], code;
 
-	s->links = orr_arrays_add(&s->all, (size_t)n, sizeof(*s->links));
-	s->speeds = orr_arrays_add(&s->all, (size_t)n + 1, sizeof(*s->speeds));
+	orr_arrays_make(&s->all, s->links, n);
+	orr_arrays_make(&s->all, s->speeds, (size_t)n + 1);
 	if ((code = orr_arrays_check(&s->all, "plan", err)))
 		return code;
 	for (int w = 0; w < n; w++)
@@ -547,9 +547,8 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 		t->m = options->levels.workers[l];
 		/* only what starts at the beginning is asked of the last */
 		t->n_from = l == last ? 1 : x->n;
-		t->cells = orr_arrays_add(&s.all,
-					  (size_t)t->n_from * (size_t)x->n * (size_t)(t->m + 1),
-					  sizeof(*t->cells));
+		orr_arrays_make(&s.all, t->cells,
+				(size_t)t->n_from * (size_t)x->n * (size_t)(t->m + 1));
 		if ((code = orr_arrays_check(&s.all, "plan", err)))
 			goto out;
 		fill(&s, l);

@@ -110,8 +110,8 @@ static int try_units(struct orr_ideals *x, const struct orr_units *u, int most, 
 	x->n_words = u->n / 64 + 1;
 	free(x->bits);
 	x->bits = calloc(((size_t)rows + 2) * (size_t)x->n_words, sizeof(*x->bits));
-	l.needs = orr_arrays_add(&all, (size_t)u->n * (size_t)x->n_words + 1, sizeof(*l.needs));
-	l.table = orr_arrays_add(&all, (size_t)l.n_table, sizeof(*l.table));
+	orr_arrays_make(&all, l.needs, (size_t)u->n * (size_t)x->n_words + 1);
+	orr_arrays_make(&all, l.table, l.n_table);
 	all.failed = all.failed || !x->bits;
 	if ((code = orr_arrays_check(&all, "plan", err)))
 		return code;
@@ -130,8 +130,7 @@ static int weigh_ideals(struct orr_ideals *x, const struct orr_units *u, struct 
 	size_t n = (size_t)x->n;
 	int code;
 
-	x->neighbours = orr_arrays_add(&x->all, (size_t)x->n_units * (size_t)x->n_words + 1,
-				       sizeof(*x->neighbours));
+	orr_arrays_make(&x->all, x->neighbours, (size_t)x->n_units * (size_t)x->n_words + 1);
 	x->compute_ns = orr_arrays_add(&x->all, n, sizeof(int64_t));
 	x->update_ns = orr_arrays_add(&x->all, n, sizeof(int64_t));
 	x->parameter_bytes = orr_arrays_add(&x->all, n, sizeof(int64_t));
@@ -267,7 +266,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 
 	if (!x)
 		return orr_fail(err, ORR_E_NOMEM, "plan: no memory");
-	x->unit_of = orr_arrays_add(&x->all, (size_t)g->n_operators + 1, sizeof(*x->unit_of));
+	orr_arrays_make(&x->all, x->unit_of, (size_t)g->n_operators + 1);
 	*out = NULL;
 	if ((code = orr_arrays_check(&x->all, "plan", err)) ||
 	    (code = orr_units_init(&u, g, machine, samples, n_microbatches, err)) ||

@@ -369,11 +369,11 @@ static int searching_init(struct searching *x, const struct orr_places *places,
 				.err = err};
 	x->most = (int)smaller(x->most, MOST_PLACES);
 	x->n_left = x->most;
-	x->seen = orr_arrays_add(&x->all, n_seen(x), sizeof(*x->seen));
-	x->rows = orr_arrays_add(&x->all, (size_t)x->most * n_stages, sizeof(*x->rows));
-	x->best_n = orr_arrays_add(&x->all, n_jobs, sizeof(*x->best_n));
-	x->n = orr_arrays_add(&x->all, n_jobs, sizeof(*x->n));
-	workers = orr_arrays_add(&x->all, (POOL + 5) * n_stages, sizeof(*workers));
+	orr_arrays_make(&x->all, x->seen, n_seen(x));
+	orr_arrays_make(&x->all, x->rows, (size_t)x->most * n_stages);
+	orr_arrays_make(&x->all, x->best_n, n_jobs);
+	orr_arrays_make(&x->all, x->n, n_jobs);
+	orr_arrays_make(&x->all, workers, (POOL + 5) * n_stages);
 	x->best = workers;
 	if ((code = orr_arrays_check(&x->all, "plan", err)))
 		return code;

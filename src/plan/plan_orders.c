@@ -111,8 +111,8 @@ int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine
 	int code;
 
 	*found = (struct orr_plan_orders){0};
-	f.taken = orr_arrays_add(&all, n, sizeof(*f.taken));
-	f.order = orr_arrays_add(&all, n, sizeof(*f.order));
+	orr_arrays_make(&all, f.taken, n);
+	orr_arrays_make(&all, f.order, n);
 	if (!(code = orr_arrays_check(&all, "plan", err)) && !(code = extend(&f, 0, err)) &&
 	    f.too_many)
 		code = add_some(&f, err);

@@ -44,13 +44,13 @@ static int pieces_init(struct pieces *x, const struct orr_graph *g,
 	int code;
 
 	*x = (struct pieces){.g = g};
-	x->costs = orr_arrays_add(&x->all, n, sizeof(*x->costs));
-	x->layer = orr_arrays_add(&x->all, n, sizeof(*x->layer));
-	x->of = orr_arrays_add(&x->all, n, sizeof(*x->of));
-	x->work_ns = orr_arrays_add(&x->all, n, sizeof(*x->work_ns));
-	x->bytes = orr_arrays_add(&x->all, n, sizeof(*x->bytes));
-	x->worker = orr_arrays_add(&x->all, n, sizeof(*x->worker));
-	x->left = orr_arrays_add(&x->all, n, sizeof(*x->left));
+	orr_arrays_make(&x->all, x->costs, n);
+	orr_arrays_make(&x->all, x->layer, n);
+	orr_arrays_make(&x->all, x->of, n);
+	orr_arrays_make(&x->all, x->work_ns, n);
+	orr_arrays_make(&x->all, x->bytes, n);
+	orr_arrays_make(&x->all, x->worker, n);
+	orr_arrays_make(&x->all, x->left, n);
 	if ((code = orr_arrays_check(&x->all, "plan", err)))
 		return code;
 	for (int i = 0; i < g->n_operators; i++) {
@@ -203,7 +203,7 @@ static int count_links(struct pieces *x, const struct orr_plan_options *o,
 
 	if (!(machine->bandwidth_bytes_per_s > 0))
 		return 0;
-	other = orr_arrays_add(&x->all, (size_t)x->n_layers + 1, sizeof(*other));
+	orr_arrays_make(&x->all, other, (size_t)x->n_layers + 1);
 	if ((code = orr_arrays_check(&x->all, "plan", err)) ||
 	    (code = orr_spread_improve(&spread, x->worker, &best_ns, err)) ||
 	    (code = orr_allocate_contiguous(&found, other, &layers, machine->n_workers,

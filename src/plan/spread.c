@@ -268,12 +268,12 @@ static int spreading_init(struct spreading *s, const struct orr_spread_problem *
 
 	*s = (struct spreading){.x = x, .n_workers = (int)n_workers, .random = 1};
 	s->n_loads = (int)(x->added ? n_workers : n_workers * (n_workers + 1));
-	s->worker = orr_arrays_add(&s->all, n, sizeof(*s->worker));
-	s->load = orr_arrays_add(&s->all, (size_t)s->n_loads, sizeof(*s->load));
-	s->held = orr_arrays_add(&s->all, n_workers, sizeof(*s->held));
-	s->stamp = orr_arrays_add(&s->all, n_workers, sizeof(*s->stamp));
-	s->first_maker = orr_arrays_add(&s->all, n, sizeof(*s->first_maker));
-	s->makers = orr_arrays_add(&s->all, (size_t)x->sent->first[x->n] + 1, sizeof(*s->makers));
+	orr_arrays_make(&s->all, s->worker, n);
+	orr_arrays_make(&s->all, s->load, s->n_loads);
+	orr_arrays_make(&s->all, s->held, n_workers);
+	orr_arrays_make(&s->all, s->stamp, n_workers);
+	orr_arrays_make(&s->all, s->first_maker, n);
+	orr_arrays_make(&s->all, s->makers, (size_t)x->sent->first[x->n] + 1);
 	if ((code = orr_arrays_check(&s->all, "plan", err)))
 		return code;
 	for (int i = 0; i < x->n; i++)

@@ -50,16 +50,16 @@ static int list_units(struct orr_units *u, const struct orr_graph *g,
 	int code;
 
 	*u = (struct orr_units){.g = g};
-	u->costs = orr_arrays_add(&u->all, n, sizeof(*u->costs));
-	u->leader = orr_arrays_add(&u->all, n, sizeof(int));
-	u->sends = orr_arrays_add(&u->all, n, sizeof(*u->sends));
-	u->readers = orr_arrays_add(&u->all, n, sizeof(int));
-	u->inputs = orr_arrays_add(&u->all, n, sizeof(int));
-	u->reader = orr_arrays_add(&u->all, n, sizeof(int));
-	u->input = orr_arrays_add(&u->all, n, sizeof(int));
-	u->work_ns = orr_arrays_add(&u->all, n, sizeof(*u->work_ns));
-	u->number = orr_arrays_add(&u->all, n, sizeof(int));
-	u->operators = orr_arrays_add(&u->all, n, sizeof(int));
+	orr_arrays_make(&u->all, u->costs, n);
+	orr_arrays_make(&u->all, u->leader, n);
+	orr_arrays_make(&u->all, u->sends, n);
+	orr_arrays_make(&u->all, u->readers, n);
+	orr_arrays_make(&u->all, u->inputs, n);
+	orr_arrays_make(&u->all, u->reader, n);
+	orr_arrays_make(&u->all, u->input, n);
+	orr_arrays_make(&u->all, u->work_ns, n);
+	orr_arrays_make(&u->all, u->number, n);
+	orr_arrays_make(&u->all, u->operators, n);
 	if ((code = orr_arrays_check(&u->all, "plan", err)))
 		return code;
 	note_sent(u);

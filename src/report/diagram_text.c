@@ -231,8 +231,8 @@ int orr_diagram_text(FILE *file, const struct orr_timeline *t, int columns, bool
 		return code;
 	c.margin = choose_margin(&layout);
 	c.width = choose_width(&layout, columns - c.margin);
-	c.row = orr_arrays_add(&layout.all, (size_t)c.width, sizeof(*c.row));
-	c.style = orr_arrays_add(&layout.all, (size_t)c.width, sizeof(*c.style));
+	orr_arrays_make(&layout.all, c.row, c.width);
+	orr_arrays_make(&layout.all, c.style, c.width);
 	if ((code = orr_arrays_check(&layout.all, "diagram", err)))
 		return code;
 	choose_label(&c);

@@ -134,10 +134,9 @@ int orr_layout_init(struct orr_layout *layout, const struct orr_timeline *t, str
 	for (int j = 0; j < t->jobs->n_jobs; j++)
 		n += has_run(t, j) ? (size_t)orr_jobs_n_at(t->jobs, j) : 0;
 	*layout = (struct orr_layout){.timeline = t, .n_workers = p->n_workers};
-	seen = orr_arrays_add(&layout->all, (size_t)p->n_stages, sizeof(*seen));
-	layout->first =
-		orr_arrays_add(&layout->all, (size_t)p->n_workers + 1, sizeof(*layout->first));
-	layout->cells = orr_arrays_add(&layout->all, n, sizeof(*layout->cells));
+	orr_arrays_make(&layout->all, seen, p->n_stages);
+	orr_arrays_make(&layout->all, layout->first, (size_t)p->n_workers + 1);
+	orr_arrays_make(&layout->all, layout->cells, n);
 	if ((code = orr_arrays_check(&layout->all, "drawing", err)))
 		return code;
 	fill(layout);

@@ -24,8 +24,8 @@ int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct
 	int n = p->graph ? p->graph->n_operators : 0, code;
 
 	*m = (struct orr_members){.pipeline = p};
-	m->first = orr_arrays_add(&m->all, (size_t)p->n_stages + 2, sizeof(*m->first));
-	m->operators = orr_arrays_add(&m->all, (size_t)n + 1, sizeof(*m->operators));
+	orr_arrays_make(&m->all, m->first, (size_t)p->n_stages + 2);
+	orr_arrays_make(&m->all, m->operators, (size_t)n + 1);
 	if ((code = orr_arrays_check(&m->all, "stages", err)))
 		return code;
 	for (int i = 0; i < n; i++)
@@ -262,8 +262,8 @@ static int list_init(struct list *x, const struct orr_jobs *jobs, struct orr_err
 	*x = (struct list){.jobs = jobs};
 	if ((code = orr_members_init(&x->members, jobs->pipeline, err)))
 		return code;
-	x->workers = orr_arrays_add(&x->members.all, n_workers, sizeof(*x->workers));
-	x->seen = orr_arrays_add(&x->members.all, n_workers, sizeof(*x->seen));
+	orr_arrays_make(&x->members.all, x->workers, n_workers);
+	orr_arrays_make(&x->members.all, x->seen, n_workers);
 	return orr_arrays_check(&x->members.all, "stages", err);
 }
 

@@ -335,7 +335,7 @@ static void split_operator(struct orr_rewriting *x, int k)
 	spread->t = choice->t;
 	spread->how = d ? d->output : ORR_SHARDING_NONE;
 	spread->at = d ? 0 : (int)larger(choice->expert, 0);
-	spread->made = orr_arrays_add(&x->all, (size_t)choice->t, sizeof(*spread->made));
+	orr_arrays_make(&x->all, spread->made, choice->t);
 	choice->division = d;
 	x->reader = k;
 	if (x->all.failed) {
@@ -474,8 +474,8 @@ int orr_graph_split(struct orr_graph **out, struct orr_graph *g, const char *spl
 	bool any = false;
 	int code = orr_draft_init(&x.draft, g->name, err);
 
-	x.choices = orr_arrays_add(&x.all, n, sizeof(*x.choices));
-	x.spreads = orr_arrays_add(&x.all, n, sizeof(*x.spreads));
+	orr_arrays_make(&x.all, x.choices, n);
+	orr_arrays_make(&x.all, x.spreads, n);
 	if (!code && x.all.failed)
 		code = orr_rewriting_no_memory(&x);
 	if (code || (code = orr_splits_choose(x.choices, g, splits, err)))

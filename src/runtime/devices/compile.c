@@ -24,16 +24,16 @@ static int allocate(struct orr_compiler *c, struct orr_error *err)
 	n_all *= (size_t)stage->n_out + 1;
 	p->n_in = stage->n_in + stage->n_read;
 	p->n_out = stage->n_out + stage->n_sent;
-	p->in = orr_arrays_add(&p->all, (size_t)p->n_in + 1, sizeof(*p->in));
-	p->out = orr_arrays_add(&p->all, (size_t)p->n_out + 1, sizeof(*p->out));
-	p->inputs = orr_arrays_add(&p->all, n_inputs + 1, sizeof(*p->inputs));
-	p->layers = orr_arrays_add(&p->all, n_layers + 1, sizeof(*p->layers));
-	p->before = orr_arrays_add(&p->all, n_moves, sizeof(*p->before));
-	p->after = orr_arrays_add(&p->all, n_all, sizeof(*p->after));
-	p->zeros = orr_arrays_add(&p->all, n_moves, sizeof(*p->zeros));
-	p->backward = orr_arrays_add(&p->all, n_all, sizeof(*p->backward));
-	c->arrivals = orr_arrays_add(&c->all, n_all, sizeof(*c->arrivals));
-	c->places.held = orr_arrays_add(&c->all, n_moves + 1, sizeof(*c->places.held));
+	orr_arrays_make(&p->all, p->in, (size_t)p->n_in + 1);
+	orr_arrays_make(&p->all, p->out, (size_t)p->n_out + 1);
+	orr_arrays_make(&p->all, p->inputs, n_inputs + 1);
+	orr_arrays_make(&p->all, p->layers, n_layers + 1);
+	orr_arrays_make(&p->all, p->before, n_moves);
+	orr_arrays_make(&p->all, p->after, n_all);
+	orr_arrays_make(&p->all, p->zeros, n_moves);
+	orr_arrays_make(&p->all, p->backward, n_all);
+	orr_arrays_make(&c->all, c->arrivals, n_all);
+	orr_arrays_make(&c->all, c->places.held, n_moves + 1);
 	if (p->all.failed || c->all.failed)
 		return orr_no_memory(err, g->name);
 	return 0;
@@ -149,7 +149,7 @@ static int place_data(struct orr_compiler *c, struct orr_error *err)
 			continue;
 		p->n_inputs++;
 		factor = orr_operator_factor(o);
-		input->columns = orr_arrays_add(&p->all, (size_t)o->width, sizeof(*input->columns));
+		orr_arrays_make(&p->all, input->columns, o->width);
 		if (o->tensor)
 			input->tensor = orr_arrays_add(&p->all, strlen(o->tensor) + 1, 1);
 		if (p->all.failed)
@@ -354,8 +354,7 @@ static int add_instance(struct orr_compiler *c, struct orr_layer *layer, struct 
 {
 	const struct orr_operator *o = &c->graph->operators[layer->number];
 
-	layer->ports =
-		orr_arrays_add(&c->program->all, (size_t)o->n_inputs + 1, sizeof(*layer->ports));
+	orr_arrays_make(&c->program->all, layer->ports, (size_t)o->n_inputs + 1);
 	if (!layer->ports || !orr_instance_copy(&layer->is, o->instance))
 		return orr_no_memory(err, c->graph->name);
 	add_drawn(c, layer);
@@ -555,7 +554,7 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 	int code;
 
 	c.program = calloc(1, sizeof(*c.program));
-	c.notes = orr_arrays_add(&c.all, (size_t)c.graph->n_operators, sizeof(*c.notes));
+	orr_arrays_make(&c.all, c.notes, c.graph->n_operators);
 	if (!c.program || !c.notes) {
 		code = orr_no_memory(err, c.graph->name);
 		goto out;

@@ -82,9 +82,8 @@ static int make_credits(struct orr_credits *credits, const struct orr_work *work
 	const struct orr_jobs *jobs = work->jobs;
 	int *before = malloc((size_t)jobs->n_jobs * sizeof(*before)), code = 0;
 
-	credits->handles =
-		orr_arrays_add(work->arrays, (size_t)jobs->n_jobs, sizeof(*credits->handles));
-	credits->of = orr_arrays_add(work->arrays, (size_t)jobs->n_jobs, sizeof(*credits->of));
+	orr_arrays_make(work->arrays, credits->handles, jobs->n_jobs);
+	orr_arrays_make(work->arrays, credits->of, jobs->n_jobs);
 	if (!before || work->arrays->failed)
 		code = orr_no_memory(err, "run");
 	if (!code)
@@ -128,8 +127,7 @@ static int make_incoming(struct orr_cross *cross, struct orr_error *err)
 {
 	int code = 0;
 
-	cross->incoming = orr_arrays_add(cross->work->arrays, (size_t)cross->data->n_owned,
-					 sizeof(*cross->incoming));
+	orr_arrays_make(cross->work->arrays, cross->incoming, cross->data->n_owned);
 	if (!cross->incoming)
 		return orr_no_memory(err, "run");
 	for (int i = 0; i < cross->data->n_owned; i++) {
@@ -264,9 +262,9 @@ static int find_crossings(struct orr_cross *cross, struct orr_error *err)
 	for (int i = 0; i < p->n_outputs; i++)
 		n += (size_t)p->outputs[i].n_readers;
 	n *= (size_t)p->n_microbatches;
-	cross->crossings = orr_arrays_add(work->arrays, n, sizeof(*cross->crossings));
-	cross->takes = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->takes));
-	cross->sends = orr_arrays_add(work->arrays, n_jobs, sizeof(*cross->sends));
+	orr_arrays_make(work->arrays, cross->crossings, n);
+	orr_arrays_make(work->arrays, cross->takes, n_jobs);
+	orr_arrays_make(work->arrays, cross->sends, n_jobs);
 	if (work->arrays->failed)
 		return orr_no_memory(err, "run");
 	for (size_t j = 0; j < n_jobs; j++)

@@ -126,7 +126,7 @@ int orr_device_groups_find(struct orr_slots *slots, const struct orr_policy *pol
 	while (c < end && (n != c->n || memcmp(c->devices, devices, bytes)))
 		c++;
 	if (c == end) {
-		c->devices = orr_arrays_add(slots->data->work->arrays, (size_t)n, sizeof(int));
+		orr_arrays_make(slots->data->work->arrays, c->devices, n);
 		if (!c->devices)
 			return orr_no_memory(err, "run");
 		memcpy(c->devices, devices, bytes);

@@ -89,11 +89,10 @@ static int allocate(struct orr_reduce *r, struct orr_error *err)
 	const struct orr_work *work = r->cross->work;
 	size_t n_owned = (size_t)r->slots->data->n_owned;
 
-	r->slots->groups = orr_arrays_add(work->arrays, (size_t)work->pipeline->n_stages,
-					  sizeof(*r->slots->groups));
+	orr_arrays_make(work->arrays, r->slots->groups, work->pipeline->n_stages);
 	r->chain = orr_arrays_add(work->arrays, (size_t)work->pipeline->n_workers,
 				  sizeof(starpu_data_handle_t));
-	r->members = orr_arrays_add(work->arrays, n_owned, sizeof(*r->members));
+	orr_arrays_make(work->arrays, r->members, n_owned);
 	if (!work->arrays->failed)
 		return 0;
 	return orr_no_memory(err, "run");

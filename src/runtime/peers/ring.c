@@ -39,8 +39,7 @@ int orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct o
 		  struct orr_error *err)
 {
 	*ring = (struct orr_ring){.slots = slots, .cross = cross};
-	ring->chunks = orr_arrays_add(cross->work->arrays, (size_t)slots->data->n_owned,
-				      sizeof(*ring->chunks));
+	orr_arrays_make(cross->work->arrays, ring->chunks, slots->data->n_owned);
 	return ring->chunks ? 0 : orr_no_memory(err, "run");
 }
 

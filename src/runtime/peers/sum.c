@@ -7,7 +7,7 @@ int orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr_
 	int n_stages = work->pipeline->n_stages, code;
 
 	*sum = (struct orr_sum){.slots = slots, .whole = whole};
-	sum->ways = orr_arrays_add(work->arrays, (size_t)n_stages, sizeof(*sum->ways));
+	orr_arrays_make(work->arrays, sum->ways, n_stages);
 	if (!sum->ways)
 		return orr_no_memory(err, "run");
 	if ((code = orr_reduce_init(&sum->reduce, slots, cross, policy, alone, err)) ||

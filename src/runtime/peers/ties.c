@@ -18,9 +18,9 @@ static int allocate(struct orr_ties *ties, struct orr_error *err)
 	for (int k = 0; k < g->n_operators; k++)
 		ties->n_sets += is_set(g, k);
 	ties->n_parts = orr_work_n_ties(work);
-	ties->sets = orr_arrays_add(all, (size_t)ties->n_sets + 1, sizeof(*ties->sets));
-	ties->parts = orr_arrays_add(all, (size_t)ties->n_parts + 1, sizeof(*ties->parts));
-	ties->spans = orr_arrays_add(all, (size_t)work->pipeline->n_stages, sizeof(*ties->spans));
+	orr_arrays_make(all, ties->sets, (size_t)ties->n_sets + 1);
+	orr_arrays_make(all, ties->parts, (size_t)ties->n_parts + 1);
+	orr_arrays_make(all, ties->spans, work->pipeline->n_stages);
 	if (!all->failed)
 		return 0;
 	return orr_no_memory(err, "run");
@@ -53,8 +53,7 @@ static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_er
 	const int *rank_of = ties->cross->work->rank_of;
 	bool spread = false;
 
-	set->chunks =
-		orr_arrays_add(ties->cross->work->arrays, (size_t)set->n, sizeof(*set->chunks));
+	orr_arrays_make(ties->cross->work->arrays, set->chunks, set->n);
 	if (!set->chunks)
 		return orr_no_memory(err, "run");
 	for (int i = set->first; i < set->first + set->n; i++) {
@@ -158,7 +157,7 @@ int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct o
 	}
 	if (code || !n)
 		return code;
-	ties->zeros = orr_arrays_add(cross->work->arrays, (size_t)most, sizeof(*ties->zeros));
+	orr_arrays_make(cross->work->arrays, ties->zeros, most);
 	if (!ties->zeros)
 		return orr_no_memory(err, "run");
 	return orr_data_register(&ties->zero, ties->zeros, most, err);

@@ -50,10 +50,10 @@ int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double lim
 	*clip = (struct orr_clip){.work = work, .limit = limit};
 	if (!(limit > 0))
 		return 0;
-	clip->first = orr_arrays_add(all, (size_t)work->pipeline->n_stages + 1, sizeof(int));
-	clip->tensors = orr_arrays_add(all, most, sizeof(*clip->tensors));
-	clip->place = orr_arrays_add(all, most, sizeof(*clip->place));
-	clip->all = orr_arrays_add(all, most, sizeof(*clip->all));
+	orr_arrays_make(all, clip->first, (size_t)work->pipeline->n_stages + 1);
+	orr_arrays_make(all, clip->tensors, most);
+	orr_arrays_make(all, clip->place, most);
+	orr_arrays_make(all, clip->all, most);
 	if (!all->failed)
 		find_tensors(clip);
 	clip->squares = orr_data_pin(((size_t)clip->n + 1) * sizeof(*clip->squares));

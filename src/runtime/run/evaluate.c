@@ -163,8 +163,7 @@ static int block_init(struct evaluation *x, struct block *block, struct orr_erro
 	int code;
 
 	block->flight.watch = &x->run->watch;
-	block->tasks = orr_arrays_add(&x->all, (size_t)x->run->work.pipeline->n_stages,
-				      sizeof(*block->tasks));
+	orr_arrays_make(&x->all, block->tasks, x->run->work.pipeline->n_stages);
 	if (!block->tasks)
 		return orr_no_memory(err, "run");
 	code = make_edges(x, block, err);
@@ -232,9 +231,9 @@ static int evaluation_init(struct evaluation *x, struct orr_run *run, bool on_te
 	x->window = find_window(x);
 	n_sums = (size_t)x->n_blocks * (size_t)run->work.n_losses + 1;
 	x->n_metrics = n_sums * sizeof(*x->metrics);
-	x->sums = orr_arrays_add(&x->all, n_sums, sizeof(*x->sums));
-	x->blocks = orr_arrays_add(&x->all, (size_t)x->window + 1, sizeof(*x->blocks));
-	x->common = orr_arrays_add(&x->all, 1, sizeof(*x->common));
+	orr_arrays_make(&x->all, x->sums, n_sums);
+	orr_arrays_make(&x->all, x->blocks, (size_t)x->window + 1);
+	orr_arrays_make(&x->all, x->common, 1);
 	x->metrics = orr_data_pin(x->n_metrics);
 	if (x->all.failed || !x->metrics)
 		return orr_no_memory(err, "run");

@@ -45,8 +45,7 @@ int orr_gather_init(struct orr_gather *gather, struct orr_slots *slots, struct o
 		return code;
 	gather->n_numbers = 2 * (work->jobs->n_jobs + slots->data->n_updates) +
 			    3 * orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
-	gather->numbers =
-		orr_arrays_add(work->arrays, (size_t)gather->n_numbers, sizeof(*gather->numbers));
+	orr_arrays_make(work->arrays, gather->numbers, gather->n_numbers);
 	if (!gather->numbers)
 		return orr_no_memory(err, "run");
 	if ((code = orr_ranks_clock(&gather->clock_ns, err)))

@@ -212,8 +212,8 @@ static int profiling_init(struct profiling *x, const struct orr_jobs *jobs, int6
 	int n_stages = jobs->pipeline->n_stages, n_microbatches = jobs->pipeline->n_microbatches;
 
 	x->jobs = jobs;
-	x->passes = orr_arrays_add(&x->all, 2 * (size_t)n_stages, sizeof(*x->passes));
-	x->updates = orr_arrays_add(&x->all, (size_t)n_stages, sizeof(*x->updates));
+	orr_arrays_make(&x->all, x->passes, 2 * (size_t)n_stages);
+	orr_arrays_make(&x->all, x->updates, n_stages);
 	for (int s = 0; s < n_stages && !x->all.failed; s++) {
 		x->passes[2 * s] = times_of(x, n_steps * n_microbatches);
 		x->passes[2 * s + 1] = times_of(x, n_steps * n_microbatches);

@@ -9,8 +9,8 @@ int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct 
 	size_t n = (size_t)work->n_losses + 1;
 
 	*x = (struct orr_scoring){.work = work};
-	x->sums = orr_arrays_add(work->arrays, n, sizeof(*x->sums));
-	x->losses = orr_arrays_add(work->arrays, n, sizeof(*x->losses));
+	orr_arrays_make(work->arrays, x->sums, n);
+	orr_arrays_make(work->arrays, x->losses, n);
 	if (!work->arrays->failed)
 		return 0;
 	return orr_no_memory(err, "run");

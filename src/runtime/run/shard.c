@@ -50,12 +50,12 @@ static int allocate(struct shard *x, struct orr_error *err)
 	for (int k = 0; k < p->graph->n_operators; k++)
 		for (int i = 0; orr_whole_parameter(p->graph, k, i) >= 0; i++)
 			n += ORR_MOST_KEPT;
-	x->parts = orr_arrays_add(&x->all, (size_t)x->whole.most + 1, sizeof(*x->parts));
-	x->floats = orr_arrays_add(&x->all, (size_t)p->n_stages, sizeof(*x->floats));
-	x->tensors = orr_arrays_add(&x->all, n, sizeof(*x->tensors));
-	x->pieces = orr_arrays_add(&x->all, n, sizeof(*x->pieces));
-	x->sent = orr_arrays_add(&x->all, n, sizeof(*x->sent));
-	x->first = orr_arrays_add(&x->all, n, sizeof(*x->first));
+	orr_arrays_make(&x->all, x->parts, (size_t)x->whole.most + 1);
+	orr_arrays_make(&x->all, x->floats, p->n_stages);
+	orr_arrays_make(&x->all, x->tensors, n);
+	orr_arrays_make(&x->all, x->pieces, n);
+	orr_arrays_make(&x->all, x->sent, n);
+	orr_arrays_make(&x->all, x->first, n);
 	return x->all.failed ? orr_no_memory(err, "checkpoint") : 0;
 }
 
@@ -276,8 +276,8 @@ static int lay_out(struct shard *x, struct orr_error *err)
 		for (int j = 0; j < whole->operators[o].instance->n_parameters && !code; j++)
 			code = add_parameter(x, o, j, err);
 	x->first[x->n] = x->n_pieces;
-	x->together = orr_arrays_add(&x->all, (size_t)x->most, sizeof(*x->together));
-	x->received = orr_arrays_add(&x->all, (size_t)x->most_received, sizeof(*x->received));
+	orr_arrays_make(&x->all, x->together, x->most);
+	orr_arrays_make(&x->all, x->received, x->most_received);
 	return code || !x->all.failed ? code : orr_no_memory(err, "checkpoint");
 }
 

@@ -27,8 +27,8 @@ int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool
 	size_t most = (size_t)work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS;
 	size_t n_stages = (size_t)work->pipeline->n_stages;
 
-	spared->first = orr_arrays_add(work->arrays, n_stages + 1, sizeof(int));
-	spared->extents = orr_arrays_add(work->arrays, most, sizeof(*spared->extents));
+	orr_arrays_make(work->arrays, spared->first, n_stages + 1);
+	orr_arrays_make(work->arrays, spared->extents, most);
 	if (work->arrays->failed)
 		return orr_no_memory(err, "run");
 	find(spared, work, none);

@@ -32,9 +32,9 @@ int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slo
 	*buffers = (struct orr_version_buffers){.slots = slots};
 	if (!work->jobs->async)
 		return 0;
-	buffers->held = orr_arrays_add(all, (size_t)data->n_owned, sizeof(*buffers->held));
-	buffers->first_update = orr_arrays_add(all, n_stages, sizeof(*buffers->first_update));
-	buffers->measured = orr_arrays_add(all, n_stages, sizeof(*buffers->measured));
+	orr_arrays_make(all, buffers->held, data->n_owned);
+	orr_arrays_make(all, buffers->first_update, n_stages);
+	orr_arrays_make(all, buffers->measured, n_stages);
 	if (all->failed)
 		return orr_no_memory(err, "run");
 	for (size_t s = 0; s < n_stages; s++)

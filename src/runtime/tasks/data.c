@@ -128,8 +128,7 @@ static int init_owned(struct orr_data *data, const struct orr_policy *policy, in
 	data->n_updates += trained ? orr_jobs_n_updates(work->jobs, s) : 0;
 	if (orr_work_has(work, o->w))
 		o->node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, o->w));
-	o->contributors =
-		orr_arrays_add(work->arrays, (size_t)work->pipeline->n_microbatches, sizeof(int));
+	orr_arrays_make(work->arrays, o->contributors, work->pipeline->n_microbatches);
 	return o->contributors ? 0 : orr_no_memory(err, "run");
 }
 
@@ -141,9 +140,8 @@ static int find_owners(struct orr_data *data, const struct orr_policy *policy,
 	int n_stages = data->work->pipeline->n_stages, code;
 
 	data->n_owned = jobs->first_owner[n_stages];
-	data->owned =
-		orr_arrays_add(data->work->arrays, (size_t)data->n_owned, sizeof(*data->owned));
-	data->owned_of = orr_arrays_add(data->work->arrays, (size_t)jobs->n_jobs, sizeof(int));
+	orr_arrays_make(data->work->arrays, data->owned, data->n_owned);
+	orr_arrays_make(data->work->arrays, data->owned_of, jobs->n_jobs);
 	if (data->work->arrays->failed)
 		return orr_no_memory(err, "run");
 	for (int s = 0; s < n_stages; s++)

@@ -138,9 +138,9 @@ int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data
 	*prefetch = (struct orr_prefetch){.data = data, .policy = policy, .depth = depth};
 	if (work->jobs->async || starpu_memory_nodes_get_count() < 2)
 		return 0;
-	prefetch->next = orr_arrays_add(work->arrays, n_workers, sizeof(*prefetch->next));
-	prefetch->copied = orr_arrays_add(work->arrays, n_workers, sizeof(*prefetch->copied));
-	owned = orr_arrays_add(work->arrays, n_workers * (size_t)data->n_owned, sizeof(int));
+	orr_arrays_make(work->arrays, prefetch->next, n_workers);
+	orr_arrays_make(work->arrays, prefetch->copied, n_workers);
+	orr_arrays_make(work->arrays, owned, n_workers * (size_t)data->n_owned);
 	if (work->arrays->failed)
 		return orr_no_memory(err, "run");
 	for (int w = 0; w < work->pipeline->n_workers; w++)

@@ -128,12 +128,11 @@ static int allocate(struct orr_slot *slot, const struct orr_data *data, struct o
 	size_t n_jobs = (size_t)work->jobs->n_jobs, n_owned = (size_t)data->n_owned;
 	struct orr_arrays *all = work->arrays;
 
-	slot->jobs = orr_arrays_add(all, n_jobs, sizeof(*slot->jobs));
-	slot->updates =
-		orr_arrays_add(all, n_owned * (size_t)work->n_updates, sizeof(*slot->updates));
-	slot->submitted = orr_arrays_add(all, n_jobs, sizeof(*slot->submitted));
-	slot->n_added = orr_arrays_add(all, n_owned, sizeof(*slot->n_added));
-	slot->n_left = orr_arrays_add(all, (size_t)work->pipeline->n_stages, sizeof(int));
+	orr_arrays_make(all, slot->jobs, n_jobs);
+	orr_arrays_make(all, slot->updates, n_owned * (size_t)work->n_updates);
+	orr_arrays_make(all, slot->submitted, n_jobs);
+	orr_arrays_make(all, slot->n_added, n_owned);
+	orr_arrays_make(all, slot->n_left, work->pipeline->n_stages);
 	slot->metrics = orr_data_pin(metrics_bytes(slot, work));
 	slot->wild = orr_data_pin(wild_bytes(slot, data));
 	if (all->failed || !slot->metrics || !slot->wild)
@@ -162,8 +161,8 @@ int orr_slots_init(struct orr_slots *slots, struct orr_error *err)
 	const struct orr_work *work = slots->data->work;
 	int code = 0;
 
-	slots->slots = orr_arrays_add(work->arrays, (size_t)work->window, sizeof(*slots->slots));
-	slots->rows = orr_arrays_add(work->arrays, (size_t)work->batch, sizeof(*slots->rows));
+	orr_arrays_make(work->arrays, slots->slots, work->window);
+	orr_arrays_make(work->arrays, slots->rows, work->batch);
 	if (work->arrays->failed)
 		return orr_no_memory(err, "run");
 	for (int k = 0; k < work->window && !code; k++) {

@@ -16,16 +16,16 @@ static int allocate(struct orr_work *work, struct orr_error *err)
 
 	if (!all)
 		return orr_no_memory(err, "run");
-	work->fault = orr_arrays_add(all, 1, sizeof(*work->fault));
-	work->first_of = orr_arrays_add(all, n, sizeof(*work->first_of));
-	work->last_of = orr_arrays_add(all, n, sizeof(*work->last_of));
-	work->first_reader = orr_arrays_add(all, n_outputs + 1, sizeof(*work->first_reader));
-	work->last_reader = orr_arrays_add(all, n_outputs + 1, sizeof(*work->last_reader));
+	orr_arrays_make(all, work->fault, 1);
+	orr_arrays_make(all, work->first_of, n);
+	orr_arrays_make(all, work->last_of, n);
+	orr_arrays_make(all, work->first_reader, n_outputs + 1);
+	orr_arrays_make(all, work->last_reader, n_outputs + 1);
 	work->programs = orr_arrays_add(all, (size_t)p->n_stages, sizeof(struct orr_program *));
-	work->sequence = orr_arrays_add(all, (size_t)work->jobs->n_jobs, sizeof(int));
-	work->n_readers = orr_arrays_add(all, (size_t)p->n_stages, sizeof(int));
-	work->rank_of = orr_arrays_add(all, (size_t)p->n_workers, sizeof(int));
-	work->losses = orr_arrays_add(all, (size_t)p->graph->n_operators, sizeof(int));
+	orr_arrays_make(all, work->sequence, work->jobs->n_jobs);
+	orr_arrays_make(all, work->n_readers, p->n_stages);
+	orr_arrays_make(all, work->rank_of, p->n_workers);
+	orr_arrays_make(all, work->losses, p->graph->n_operators);
 	if (all->failed)
 		return orr_no_memory(err, "run");
 	for (size_t i = 0; i < n; i++)
