@@ -28,7 +28,11 @@ struct state {
 	int64_t now, shared_since;
 	int waits[ORACLE_JOBS];
 	bool running[ORACLE_WORKERS];
-	int64_t until[ORACLE_WORKERS], last_update;
+	int64_t until[ORACLE_WORKERS], began[ORACLE_WORKERS], last_update;
+	int runs[ORACLE_WORKERS];  /* the job; -1: an update */
+	wide todo[ORACLE_WORKERS]; /* thousandths of ns, as of paced_since */
+	int pace[ORACLE_WORKERS];
+	int64_t paced_since;
 	struct message messages[ORACLE_MESSAGES];
 	int n_messages;
 	int gradients[ORACLE_STAGES];                /* that are not yet with their owner */
@@ -596,6 +600,9 @@ static bool end_all(struct state *x)
 	for (int w = 0; w < x->step->n_workers; w++)
 		if (x->running[w] && x->until[w] == x->now) {
 			x->running[w] = false;
+			x->answer->worker[w].busy += x->now - x->began[w];
+			if (x->runs[w] < 0 && x->now > x->last_update)
+				x->last_update = x->now;
 			any = true;
 			for (int j = 0; j < n_jobs(x->step); j++)
 				if (x->step->compute[j] == w && x->answer->end[j] == -2) {
@@ -653,6 +660,16 @@ static bool has_all_workers(const struct state *x, int j)
 	return true;
 }
 
+static void run(struct state *x, int w, int j, int64_t length)
+{
+	x->running[w] = true;
+	x->runs[w] = j;
+	x->began[w] = x->now;
+	x->todo[w] = (wide)length * 1000;
+	x->pace[w] = 0;
+	x->until[w] = INT64_MAX;
+}
+
 static bool start_worker(struct state *x, int w)
 {
 	const struct oracle_step *t = x->step;
@@ -663,11 +680,7 @@ static bool start_worker(struct state *x, int w)
 	for (int s = 0; s < t->n_stages; s++)
 		if (x->update_due[s][w]) {
 			x->update_due[s][w] = false;
-			x->running[w] = true;
-			x->until[w] = x->now + on_worker(t, w, t->update[s]);
-			x->answer->worker[w].busy += x->until[w] - x->now;
-			x->last_update =
-				x->until[w] > x->last_update ? x->until[w] : x->last_update;
+			run(x, w, -1, on_worker(t, w, t->update[s]));
 			return true;
 		}
 	j = next_job(x, w);
@@ -675,13 +688,8 @@ static bool start_worker(struct state *x, int w)
 		return false;
 	x->answer->start[j] = x->now;
 	x->answer->end[j] = -2;
-	for (int i = 0; i < t->n_at[stage_of(t, j)]; i++) {
-		int v = oracle_worker(t, j, i);
-
-		x->running[v] = true;
-		x->until[v] = x->now + length_of(t, j);
-		x->answer->worker[v].busy += length_of(t, j);
-	}
+	for (int i = 0; i < t->n_at[stage_of(t, j)]; i++)
+		run(x, oracle_worker(t, j, i), j, length_of(t, j));
 	return true;
 }
 
@@ -753,7 +761,8 @@ static bool has_lanes(const struct state *x, const struct message *m)
 		}
 	}
 	for (int l = 0; l < t->n_links; l++)
-		if (taken[l] + least(hops[l], t->lanes[l]) > t->lanes[l])
+		if ((!t->fair || t->stream_of[l]) &&
+		    taken[l] + least(hops[l], t->lanes[l]) > t->lanes[l])
 			return false;
 	return true;
 }
@@ -821,7 +830,7 @@ static bool start_messages(struct state *x)
 		if (!first)
 			return any;
 		tried[first - x->messages] = true;
-		if (x->step->fair || has_lanes(x, first)) {
+		if (has_lanes(x, first)) {
 			start_message(x, first);
 			any = true;
 		}
@@ -915,6 +924,41 @@ static void share_links(struct state *x)
 	}
 }
 
+/* ---- compute beside transfers ---- */
+
+static bool is_slow(const struct state *x, int w)
+{
+	int hops[ORACLE_LINKS];
+
+	for (int i = 0; i < x->n_messages; i++) {
+		if (!is_under_way(&x->messages[i]))
+			continue;
+		links_of(x->step, &x->messages[i], hops);
+		for (int l = 0; l < x->step->n_links; l++)
+			if (hops[l] && x->step->stream_of[l] == 1 + w)
+				return true;
+	}
+	return false;
+}
+
+/* A job is as slow as the slowest of its workers. */
+static void pace_all(struct state *x)
+{
+	for (int w = 0; w < x->step->n_workers; w++) {
+		bool slow = is_slow(x, w);
+		int j = x->runs[w];
+
+		if (!x->running[w])
+			continue;
+		for (int i = 0; j >= 0 && i < x->step->n_at[stage_of(x->step, j)]; i++)
+			slow = slow || is_slow(x, oracle_worker(x->step, j, i));
+		x->todo[w] -= (wide)x->pace[w] * (x->now - x->paced_since);
+		x->pace[w] = slow ? 1000 - x->step->slowdown : 1000;
+		x->until[w] = x->now + (int64_t)((x->todo[w] + x->pace[w] - 1) / x->pace[w]);
+	}
+	x->paced_since = x->now;
+}
+
 static bool start_all(struct state *x)
 {
 	bool any = false;
@@ -924,6 +968,7 @@ static bool start_all(struct state *x)
 	any = start_messages(x) || any;
 	if (x->step->fair)
 		share_links(x);
+	pace_all(x);
 	return any;
 }
 

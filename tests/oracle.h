@@ -11,7 +11,7 @@
 #define ORACLE_SETS 3
 #define ORACLE_OUTPUTS 12
 #define ORACLE_LINKS 200
-#define ORACLE_WAY 12
+#define ORACLE_WAY 16
 #define ORACLE_MESSAGES (100 * ORACLE_JOBS)
 #define ORACLE_JOBS (ORACLE_STAGES * ORACLE_MICROBATCHES * ORACLE_PASSES)
 
@@ -58,7 +58,10 @@ struct oracle_step {
 	int way[ORACLE_WORKERS][ORACLE_WORKERS][ORACLE_WAY];
 	int lanes[ORACLE_LINKS];
 	int64_t link_ns_per_byte[ORACLE_LINKS]; /* of a lane; 0: none */
-	bool in_order;                          /* nothing overtakes what it shares a link with */
+	int stream_of[ORACLE_LINKS]; /* 1 + the worker whose streams a link is; 0: none */
+	int slowdown;  /* thousandths by which a worker computes slower while it has a stream in use
+			*/
+	bool in_order; /* nothing overtakes what it shares a link with */
 	bool fair; /* all that is on a link shares it; else a lane carries one thing at a time */
 };
 

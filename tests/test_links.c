@@ -216,6 +216,90 @@ START_TEST(the_shorter_of_two_ends_later_where_they_share)
 }
 END_TEST
 
+/* ---- buckets beside a backward, and what that costs it ---- */
+
+/* F takes 1 unit and B 8, of two replicas; links carry 5 bytes a unit, so that a ring over a bucket
+ * of `bytes` takes bytes / 5. The gradient is there evenly over B. */
+static const struct {
+	const char *name, *streams;
+	int n, recompute;
+	int64_t bytes;
+	double makespan;
+} buckets[] = {
+	{"one follows the backward", "", 1, 0, 20, 9 + 4},
+	{"the last of four does", "", 4, 0, 20, 9 + 1},
+	{"a stream has room for a ring", "streams=1;", 4, 0, 20, 9 + 1},
+	{"rings that are longer follow the first bucket", "", 4, 0, 80, 1 + 2 + 16},
+	{"F runs again before", "", 4, 1, 80, 1 + 1 + 2 + 16},
+	/* beside a ring of 1 unit a bucket computes for half a unit, and then for 1.5 */
+	{"a backward is slower beside a ring", "streams=1; slowdown=0.5;", 4, 0, 20,
+	 1 + 2 + 3 * 2.5 + 1},
+	/* beside a ring of 4 a bucket of 2 takes 4 */
+	{"not slower than rings that follow one another", "streams=1; slowdown=0.5;", 4, 0, 80,
+	 1 + 2 + 16},
+	{"shared links, too", "model=shared; streams=1; slowdown=0.5;", 4, 0, 20,
+	 1 + 2 + 3 * 2.5 + 1},
+};
+
+START_TEST(buckets_are_summed_while_the_backward_runs)
+{
+	struct orr_pipeline *p = make_pipeline(1, "", 1, 8, 0, 1, buckets[_i].bytes, 0);
+	struct orr_cluster *cluster = NULL;
+	struct orr_error err = {""};
+	struct orr_machine machine;
+	struct way way;
+	char text[200];
+	int64_t sum = 0;
+
+	(void)snprintf(text, sizeof(text), "graph { bandwidth=\"5B/s\"; %s a [repeat=2] }",
+		       buckets[_i].streams);
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
+	machine = orr_machine_of(cluster, 0);
+	p->buckets = buckets[_i].n;
+	p->stages[0].recompute = buckets[_i].recompute;
+	way_init_on(&way, p, "ddp", &machine, 2);
+	ck_assert_int_eq(way.tried.timeline->n_transfers, buckets[_i].n);
+	for (int i = 0; i < buckets[_i].n; i++)
+		sum += way.tried.timeline->transfers[i].bytes;
+	ck_assert_int_eq(sum, buckets[_i].bytes);
+	ck_assert_msg((double)way.tried.figures->makespan_ns ==
+			      buckets[_i].makespan * (double)ORR_UNIT_NS,
+		      "%s: %g", buckets[_i].name,
+		      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS);
+	way_end(&way);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
+/* fsdp fetches what it needs next beside what it computes, which is a tenth slower meanwhile: it
+ * computes 0.9 in the 1 unit of each fetch. */
+START_TEST(gathers_of_parameters_slow_what_is_beside_them)
+{
+	static const char *const machines[] = {
+		"graph { bandwidth=\"5B/s\"; a [repeat=2] }",
+		"graph { bandwidth=\"5B/s\"; streams=1; slowdown=0.1; a [repeat=2] }"};
+	struct orr_timeline *t;
+
+	for (int i = 0; i < 2; i++) {
+		struct orr_pipeline *p = make_pipeline(2, "0>1", 4, 4, 0, 1, 5, 0);
+		struct orr_cluster *cluster = NULL;
+		struct orr_machine machine;
+		struct way way;
+
+		ck_assert_int_eq(orr_cluster_parse(&cluster, "m.dot", machines[i], NULL), 0);
+		machine = orr_machine_of(cluster, 0);
+		way_init_on(&way, p, "fsdp", &machine, 2);
+		t = way.tried.timeline;
+		/* worker 0 has stage 0, worker 1 fetches it within the first unit; both send stage
+		 * 1 and stage 0 to each other at once */
+		ck_assert_int_eq(t->start_ns[0], 0);
+		ck_assert_int_eq(t->end_ns[0] * 10, (i ? 42 : 40) * ORR_UNIT_NS);
+		way_end(&way);
+		orr_cluster_destroy(cluster);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -223,6 +307,8 @@ int main(void)
 		ONCE(a_ring_is_as_slow_as_its_slowest_link),
 		EACH(rings_share_what_joins_their_nodes, N_OF(nodes)),
 		ONCE(the_shorter_of_two_ends_later_where_they_share),
+		EACH(buckets_are_summed_while_the_backward_runs, N_OF(buckets)),
+		ONCE(gathers_of_parameters_slow_what_is_beside_them),
 	};
 
 	return suite_run("links", tests, N_OF(tests));

@@ -360,6 +360,20 @@ static void draw_tree(struct oracle_step *t, struct orr_machine *machine)
 	*machine = orr_machine_of(&drawn, 0);
 }
 
+/* Streams that slow down. */
+static void draw_streams(struct oracle_step *t, struct orr_machine *machine)
+{
+	draw_tree(t, machine);
+	drawn.streams = 1 + suite_draw(3);
+	drawn.slowdown = t->slowdown = suite_draw(4) ? suite_draw(900) : 0;
+	for (int v = 0; v < t->n_workers; v++)
+		for (int w = 0; w < t->n_workers; w++)
+			for (int i = 0; i < 2 && v != w; i++) {
+				pass(t, v, w, 3000 + 2 * (i ? w : v) + i, drawn.streams, 0);
+				t->stream_of[t->way[v][w][t->n_on_way[v][w] - 1]] = 1 + (i ? w : v);
+			}
+}
+
 static void draw_machine(struct oracle_step *t, struct orr_machine *machine)
 {
 	int kind = suite_draw(3);
@@ -875,6 +889,25 @@ START_TEST(random_networks_are_those_of_another_simulator)
 }
 END_TEST
 
+#define N_STREAMS 300
+
+START_TEST(random_streams_are_those_of_another_simulator)
+{
+	static struct oracle_step t;
+	static struct given given = {.step = &t};
+	int n_slow = 0, n_shared = 0;
+
+	for (int step = 0; step < N_STREAMS; step++) {
+		draw_step(&t, &given, 3000000 + (uint64_t)step, draw_streams);
+		(void)compare(&t, &given, step);
+		n_slow += t.slowdown > 0 && t.n_workers > 1;
+		n_shared += t.fair && t.n_workers > 1;
+	}
+	ck_assert_int_gt(n_slow, N_STREAMS / 5);
+	ck_assert_int_gt(n_shared, N_STREAMS / 5);
+}
+END_TEST
+
 /* ---- every schedule, on models as they are ---- */
 
 #define N_MODELS suite_drawn(300)
@@ -988,6 +1021,7 @@ int main(void)
 	const struct suite_test tests[] = {
 		ONCE(random_steps_are_those_of_another_simulator),
 		ONCE(random_networks_are_those_of_another_simulator),
+		ONCE(random_streams_are_those_of_another_simulator),
 		ONCE(every_schedule_on_random_models_is_that_of_another_simulator),
 	};
 

@@ -471,11 +471,55 @@ START_TEST(a_csv_is_of_groups)
 }
 END_TEST
 
+/* ---- exchanges beside compute ---- */
+
+/* The next microbatch of gpipe computes while the first one's is added up, if there are streams. Of
+ * one alone nothing is hidden. */
+START_TEST(an_all_reduce_is_hidden_behind_the_other_microbatch)
+{
+	static const char *const machines[] = {
+		"graph { bandwidth=\"1GB/s\"; a [repeat=2] }",
+		"graph { bandwidth=\"1GB/s\"; streams=1; a [repeat=2] }"};
+	int64_t takes[2][3];
+
+	for (int i = 0; i < 2; i++) {
+		struct orr_cluster *cluster = NULL;
+		struct orr_machine machine;
+		struct cut c;
+
+		ck_assert(!orr_cluster_parse(&cluster, "m.dot", machines[i], NULL));
+		machine = orr_machine_of(cluster, 2);
+		c = cut(parse_graph(MLP), "2", &machine);
+		for (int m = 1; m <= 2; m++) {
+			const struct orr_timeline *t;
+			struct way way;
+
+			way_init_on(&way, c.p, "gpipe", &machine, m);
+			t = way.tried.timeline;
+			takes[i][m] = way.tried.figures->makespan_ns;
+			ck_assert_int_eq(t->jobs->order, ORR_ORDER_STRICT);
+			if (m == 2)
+				ck_assert_int_eq(
+					t->start_ns[orr_jobs_index(t->jobs, 0, 1, ORR_PASS_F)] ==
+						t->end_ns[orr_jobs_index(t->jobs, 0, 0,
+									 ORR_PASS_F)],
+					i);
+			way_fini(&way);
+		}
+		cut_fini(&c);
+		orr_cluster_destroy(cluster);
+	}
+	ck_assert_int_eq(takes[0][1], takes[1][1]);
+	ck_assert_int_lt(takes[1][2], takes[0][2]);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
 		EACH(an_all_reduce_moves_as_much_as_a_ring, N_OF(widths)),
 		EACH(an_all_reduce_takes_as_long_as_a_ring, 2 * N_OF(widths)),
+		ONCE(an_all_reduce_is_hidden_behind_the_other_microbatch),
 		EACH(schedules_place_parts_as_they_place_stages, N_SERVED),
 		EACH(groups_are_as_wide_as_their_stages, N_SIZES),
 		EACH(what_does_not_fit_is_refused, 3),

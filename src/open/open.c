@@ -25,6 +25,7 @@ struct orr_open_options orr_open_options_default(void)
 		.batch = 96,
 		.accumulate = 1,
 		.prefetch = -1,
+		.buckets = 1,
 		.replicas = 1,
 		.costs = {-1, -1, -1, -1, -1, -1, false},
 	};
@@ -245,6 +246,7 @@ int orr_opened_cut(struct orr_pipeline **out, const struct orr_opened *x, int n_
 	p->numerics = o->numerics;
 	p->sync = o->sync;
 	p->accumulate = o->accumulate;
+	p->buckets = (int)larger(o->buckets, 1);
 	p->replicas = o->replicas;
 	p->prefetch = o->prefetch < 0 ? p->prefetch : o->prefetch;
 	if ((o->recompute && (code = orr_pipeline_set_recompute(p, o->recompute, err))) ||

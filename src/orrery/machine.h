@@ -48,6 +48,10 @@ struct orr_cluster {
 			     ports */
 	bool in_order;    /* what has to wait is not overtaken by what was asked for later */
 	bool shared;      /* whatever is on a link shares it; else it carries one thing at a time */
+	/* A worker has this many streams for what it sends and receives: each carries one thing out
+	 * and one in at a time, and while any does, the worker computes slowdown thousandths
+	 * slower. 0: no limit, and nothing slows it. */
+	int streams, slowdown;
 	struct orr_cluster_worker {
 		char *name;           /* owned */
 		int group;            /* the innermost: its node */

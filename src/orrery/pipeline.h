@@ -148,6 +148,8 @@ struct orr_pipeline {
 	int accumulate;     /* asynchronous schedules: microbatches on each replica in an update; 1
 			       unless set */
 	struct orr_numerics numerics; /* of training, for its memory; AdamW in FP32 unless set */
+	int buckets; /* in which the owners of a stage sum its gradient: one is summed when all have
+			computed it; 1 unless set */
 	int prefetch; /* jobs ahead for which a worker fetches parameters of other owners, and
 			 parked stashes; 2 unless set */
 	int64_t overhead_ns; /* of a job: included in forward_ns, backward_ns and update_ns, and

@@ -314,6 +314,8 @@ uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 	const unsigned char shares =
 		c ? (unsigned char)(c->half_duplex + 2 * c->in_order + 4 * c->shared) : 0;
 
+	if (c && c->streams)
+		hash = orr_hash(hash, (const int[]){c->streams, c->slowdown}, 2 * sizeof(int));
 	for (int w = 0; c && w < m->n_workers; w++) {
 		hash = orr_hash(hash, &c->workers[w].speed, sizeof(c->workers[w].speed));
 		hash = orr_hash(hash, &shares, sizeof(shares));

@@ -3,6 +3,7 @@
 #include "orrery/machine.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@
 #define WORKERS_ALLOWED "speed, memory and repeat"
 #define LINKS_ALLOWED "latency and bandwidth"
 #define GROUPS_ALLOWED "latency, bandwidth, ports, uplink, lanes, rails and repeat"
-#define MACHINES_ALLOWED "latency, bandwidth, host, overhead, ports, duplex, waiting and model"
+#define MACHINES_ALLOWED \
+	"latency, bandwidth, host, overhead, ports, duplex, waiting, model, streams and slowdown"
 
 struct reader {
 	struct orr_cluster *cluster;
@@ -155,13 +157,35 @@ static int read_choice(const struct reader *r, bool *first, const char *text, co
 	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give %s or %s", what, text, one, other);
 }
 
+/* A share of computing, in whole thousandths. */
+static int read_slowdown(const struct reader *r, const char *text, const char *what)
+{
+	double share = 0;
+	int code = orr_real_parse(&share, text, 0, 0.9, what, r->err);
+
+	r->cluster->slowdown = (int)lround(share * 1000);
+	if (code || r->cluster->slowdown / 1000.0 == share)
+		return code;
+	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give three decimals at most", what,
+			text);
+}
+
 /* What is of the machine alone, if a is. */
 static int read_machine(struct reader *r, const struct orr_dot_attribute *a, const char *what,
 			bool *is_one)
 {
 	struct orr_cluster *c = r->cluster;
+	int64_t n = 0;
+	int code;
 
 	*is_one = true;
+	if (!strcmp(a->name, "streams")) {
+		code = orr_count_parse(&n, a->text, 1, MOST_WORKERS, what, r->err);
+		c->streams = (int)n;
+		return code;
+	}
+	if (!strcmp(a->name, "slowdown"))
+		return read_slowdown(r, a->text, what);
 	if (!strcmp(a->name, "duplex"))
 		return read_choice(r, &c->half_duplex, a->text, "half", "full", what);
 	if (!strcmp(a->name, "host"))
@@ -536,6 +560,12 @@ static int check_machine(const struct reader *r)
 				"%s: duplex=half is of links, and with ports=true there are "
 				"none: leave one out",
 				r->file);
+	if (c->slowdown && !c->streams)
+		return orr_fail(
+			r->err, ORR_E_INPUT,
+			"%s: slowdown is of a worker whose streams are busy: say how many it "
+			"has, such as streams=1",
+			r->file);
 	if (c->shared && c->in_order)
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s: waiting=in_order is of links that carry one thing at a time, "

@@ -25,7 +25,7 @@ bool orr_machine_half_duplex(const struct orr_machine *m)
 
 /* ---- what is on the way ---- */
 
-enum kind { LINK, PORT, UPLINK };
+enum kind { LINK, PORT, UPLINK, STREAM };
 
 static uint64_t key_of(enum kind kind, int a, int b)
 {
@@ -96,13 +96,11 @@ static double faster(double a, double b)
 	return a > 0 && b > 0 ? fmax(a, b) : 0;
 }
 
-uint64_t orr_machine_link_key(const struct orr_machine *m, int from, int to)
+uint64_t orr_machine_link_key(int from, int to)
 {
-	bool turned = orr_machine_half_duplex(m) && from > to;
-
 	if (from == ORR_HOST || to == ORR_HOST) /* no group has number 0 for its ports */
 		return key_of(PORT, 0, from == ORR_HOST ? 2 * to + 1 : 2 * from);
-	return key_of(LINK, turned ? to : from, turned ? from : to);
+	return key_of(LINK, from, to);
 }
 
 /* The link of the two, as fast as the slowest stretch, and uplinks. A link of their own passes
@@ -111,6 +109,7 @@ uint64_t orr_machine_link_key(const struct orr_machine *m, int from, int to)
 static int find_links(struct orr_stretch way[ORR_MOST_STRETCHES], struct orr_link_cost *link,
 		      const struct orr_machine *m, int from, int to)
 {
+	bool turned = orr_machine_half_duplex(m) && from > to && to != ORR_HOST;
 	int l = level_between(&m->levels, from, to), n = 1;
 	const struct orr_cluster *c = m->cluster;
 
@@ -131,8 +130,8 @@ static int find_links(struct orr_stretch way[ORR_MOST_STRETCHES], struct orr_lin
 	}
 	for (int i = 1; i < n; i++)
 		link->bytes_per_s = slower(link->bytes_per_s, way[i].bytes_per_s);
-	way[0] = (struct orr_stretch){orr_machine_link_key(m, from, to), link->bytes_per_s, 1,
-				      false};
+	way[0] = (struct orr_stretch){orr_machine_link_key(turned ? to : from, turned ? from : to),
+				      link->bytes_per_s, 1, false};
 	return n;
 }
 
@@ -169,7 +168,16 @@ int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct or
 		way[n++] = (struct orr_stretch){key_of(PORT, ports, 2 * w + receives),
 						port_rate(c, w, ports), 1, false};
 	}
+	for (int receives = 0; c && c->streams && !host && receives < 2; receives++)
+		way[n++] =
+			(struct orr_stretch){key_of(STREAM, 0, 2 * (receives ? to : from) + receives),
+					     0, c->streams, false};
 	return n;
+}
+
+int orr_machine_stream_of(uint64_t key)
+{
+	return key >> 31 == key_of(STREAM, 0, 0) >> 31 ? (int)(key & INT32_MAX) / 2 : -1;
 }
 
 struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int to)

@@ -7,7 +7,7 @@ struct orr_machine;
 
 /* Whatever a transfer takes a lane of, from a worker to another: the link between the two; the port
  * at which one sends, and that at which the other receives; uplinks of the groups that it leaves
- * and enters. */
+ * and enters; the streams of the two, where they are counted. */
 struct orr_stretch {
 	uint64_t key;       /* no two have the same; both ways of half duplex are one */
 	double bytes_per_s; /* of a lane; 0: infinite */
@@ -16,13 +16,15 @@ struct orr_stretch {
 };
 
 #define ORR_MOST_UPLINKS 8 /* in one another */
-#define ORR_MOST_STRETCHES (3 + 2 * ORR_MOST_UPLINKS)
+#define ORR_MOST_STRETCHES (5 + 2 * ORR_MOST_UPLINKS)
 
 /* How many; the first is the link of the two, which is as fast as the slowest. */
 int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct orr_machine *m,
 		     int from, int to);
 
-uint64_t orr_machine_link_key(const struct orr_machine *m, int from, int to); /* of that one */
+uint64_t orr_machine_link_key(int from, int to); /* of that one, unless it is turned: half duplex */
+/* The worker whose streams have this key, or -1: it is that of something else. */
+int orr_machine_stream_of(uint64_t key);
 
 /* How often the ring over k workers passes a stretch in a step. */
 int orr_machine_hops(const struct orr_machine *m, const int *workers, int k,

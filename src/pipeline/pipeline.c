@@ -182,6 +182,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	p->prefetch = 2;
 	p->machine = orr_machine_default(0);
 	p->accumulate = 1;
+	p->buckets = 1;
 	p->replicas = p->alike = 1;
 	memcpy(p->stages, stages, (size_t)n_stages * sizeof(*stages));
 	if (n_edges)
@@ -619,6 +620,8 @@ void orr_pipeline_fingerprint(const struct orr_pipeline *p, char text[24])
 	hash = orr_hash(hash, &p->machine.bandwidth_bytes_per_s,
 			sizeof(p->machine.bandwidth_bytes_per_s));
 	hash = orr_machine_hash(&p->machine, hash);
+	if (p->buckets > 1)
+		hash = orr_hash(hash, &p->buckets, sizeof(p->buckets));
 	for (int s = 0; s < p->n_stages; s++) {
 		hash = hash_stage(hash, &p->stages[s]);
 		if (p->stages[s].park)

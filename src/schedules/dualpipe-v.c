@@ -1,8 +1,8 @@
 /* DualPipeV: DualPipe folded to a V, one copy of the parameters. Worker r has stage r on the way
  * down and stage 2P-1-r on the way up, and treats the two as DualPipe treats its two directions.
  * The main part pairs a forward of one with a backward of the other, which DeepSeek runs as one to
- * overlap what they send; here they are jobs, one after the other, so what that overlap gains is
- * not in the figures. */
+ * overlap what they send. Here they are jobs, one after the other; of a split, on a machine with
+ * streams, the parts of one run while the other's exchange (simulate/try.c). */
 #include <stdbool.h>
 #include <stdlib.h>
 

@@ -18,6 +18,7 @@ struct orr_channel { /* a link, port or uplink; made when it is first asked for 
 	uint64_t key;
 	int lanes, taken;
 	bool touched;
+	int stream; /* the worker whose streams these are; -1: they are something else */
 	struct orr_heap waiting; /* numbers of things; not in order: of those that found it full */
 	int first_use, n_uses;   /* of a link of two: their way; n_uses 0: not known yet */
 	orr_wide rate;           /* shared: nB/s of all lanes; 0: infinite */

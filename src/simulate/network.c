@@ -1,5 +1,6 @@
 #include "network.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,8 +93,13 @@ static int make_link(struct orr_network *net, int *number, const struct orr_stre
 		if (net->n_links == net->links_room && (code = grow_links(net, err)))
 			return code;
 		at = find_link(net, stretch->key);
-		net->links[net->n_links] = (struct orr_channel){
-			.key = stretch->key, .lanes = stretch->lanes, .rate = rate_of(stretch)};
+		net->links[net->n_links] =
+			(struct orr_channel){.key = stretch->key,
+					     .lanes = stretch->lanes,
+					     .stream = orr_machine_stream_of(stretch->key),
+					     .rate = rate_of(stretch)};
+		if (net->shared && net->links[net->n_links].stream < 0)
+			net->links[net->n_links].lanes = INT_MAX; /* nothing waits for it */
 		*at = ++net->n_links;
 	}
 	*number = *at - 1;
@@ -114,31 +120,33 @@ static int add_use(struct orr_network *net, int first, struct orr_use use, struc
 	return 0;
 }
 
-/* Of a transfer the link of its two workers; of a ring one that is for nothing else. */
-static uint64_t way_key(const struct orr_network *net, const struct orr_transfer *transfer)
+/* Of a transfer the link of its two workers; of a ring one that is for nothing else, as of that way
+ * of a link of half duplex which has the key of the other. */
+static uint64_t way_key(const struct orr_transfer *transfer)
 {
 	return transfer->kind == ORR_TRANSFER_ALL_REDUCE
 		       ? ~(uint64_t)transfer->set
-		       : orr_machine_link_key(net->machine, transfer->from, transfer->to);
+		       : orr_machine_link_key(transfer->from, transfer->to);
 }
 
 /* It was asked for. */
 static const struct orr_channel *way_of(const struct orr_network *net,
 					const struct orr_transfer *transfer)
 {
-	return &net->links[*find_link(net, way_key(net, transfer)) - 1];
+	return &net->links[*find_link(net, way_key(transfer)) - 1];
 }
 
 static int make_way(struct orr_network *net, const struct orr_transfer *transfer,
 		    struct orr_error *err)
 {
-	struct orr_stretch way[ORR_MOST_STRETCHES] = {{.key = way_key(net, transfer), .lanes = 1}};
+	struct orr_stretch way[ORR_MOST_STRETCHES] = {{.lanes = 1}};
 	int pair[] = {transfer->from, transfer->to}, at, code;
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
 	if (!k)
 		(void)orr_machine_path(way, net->machine, pair[0], pair[1]);
+	way[0].key = way_key(transfer);
 	if ((code = make_link(net, &at, way, err)) || net->links[at].n_uses)
 		return code;
 	net->links[at].first_use = net->n_uses;
@@ -148,7 +156,9 @@ static int make_way(struct orr_network *net, const struct orr_transfer *transfer
 
 		for (int l = 0; l < n; l++) {
 			struct orr_use use = {
-				.hops = k ? orr_machine_hops(net->machine, owners, k, &way[l]) : 1};
+				.hops = k ? (int)larger(1, orr_machine_hops(net->machine, owners, k,
+									    &way[l]))
+					  : 1};
 
 			if ((code = make_link(net, &use.link, &way[l], err)) ||
 			    (code = add_use(net, net->links[at].first_use, use, err)))
@@ -301,6 +311,22 @@ static int64_t free_ns(const struct orr_network *net, const struct orr_transfer 
 	return transfer->end_ns - latency_ns;
 }
 
+/* More or less is on a stream. */
+static void note_busy(struct orr_network *net, const struct orr_channel *link, int more)
+{
+	struct orr_busy *busy;
+
+	if (!net->busy || link->stream < 0 ||
+	    link->stream >= net->timeline->jobs->pipeline->n_workers)
+		return;
+	busy = &net->busy[link->stream];
+	if (!busy->changed && (!busy->n || !(busy->n + more))) {
+		busy->changed = true;
+		net->changed[net->n_changed++] = link->stream;
+	}
+	busy->n += more;
+}
+
 static void hold(struct orr_network *net, const struct orr_channel *way,
 		 struct orr_transfer *transfer, int64_t now_ns)
 {
@@ -309,6 +335,7 @@ static void hold(struct orr_network *net, const struct orr_channel *way,
 		struct orr_channel *link = &net->links[use->link];
 
 		link->taken += lanes_for(use, link);
+		note_busy(net, link, 1);
 		if (net->in_order)
 			(void)orr_heap_pop(&link->waiting);
 	}
@@ -337,6 +364,26 @@ static int park(struct orr_network *net, struct orr_heap_entry entry, int link,
 	return 0;
 }
 
+/* A ring goes round twice, or of its parts once. */
+static int steps_of(const struct orr_transfer *transfer, int k)
+{
+	return k ? (transfer->ring == ORR_RING_ALL_REDUCE ? 2 : 1) * (k - 1) : 1;
+}
+
+static int begin(struct orr_network *net, int index, const struct orr_channel *way, int64_t now_ns,
+		 int (*leaves)(void *user, int index, int64_t free_ns), void *user,
+		 struct orr_error *err)
+{
+	struct orr_transfer *transfer = &net->timeline->transfers[index];
+	const int *owners;
+	int k = ring_of(net, transfer, &owners);
+
+	hold(net, way, transfer, now_ns);
+	return net->shared ? orr_flows_add(&net->flows, index, way, transfer->bytes,
+					   steps_of(transfer, k), k ? k : 1, err)
+			   : leaves(user, index, free_ns(net, transfer));
+}
+
 /* What cannot start waits for the first link that is full, and is in nobody's way. */
 static int start_first(struct orr_network *net, int64_t now_ns,
 		       int (*leaves)(void *user, int index, int64_t free_ns), void *user,
@@ -345,19 +392,15 @@ static int start_first(struct orr_network *net, int64_t now_ns,
 	struct orr_heap_entry entry = orr_heap_pop(&net->ready);
 	struct orr_transfer *transfer = &net->timeline->transfers[index_of(entry)];
 	const struct orr_channel *way = way_of(net, transfer);
-	int full, code = 0;
+	int full, code;
 
 	if (transfer->start_ns >= 0)
 		return 0; /* in order: on another of its links it was the first, too */
 	full = find_full(net, way, index_of(entry));
 	if (full >= 0 && net->in_order)
 		return 0;
-	if (full >= 0) {
-		code = park(net, entry, full, err);
-	} else {
-		hold(net, way, transfer, now_ns);
-		code = leaves(user, index_of(entry), free_ns(net, transfer));
-	}
+	code = full >= 0 ? park(net, entry, full, err)
+			 : begin(net, index_of(entry), way, now_ns, leaves, user, err);
 	for (int i = 0; i < way->n_uses && !code; i++)
 		code = wake(net, &net->links[net->uses[way->first_use + i].link], err);
 	return code;
@@ -365,32 +408,16 @@ static int start_first(struct orr_network *net, int64_t now_ns,
 
 /* ---- links that are shared ---- */
 
-/* A ring goes round twice, or of its parts once. */
-static int steps_of(const struct orr_transfer *transfer, int k)
-{
-	return k ? (transfer->ring == ORR_RING_ALL_REDUCE ? 2 : 1) * (k - 1) : 1;
-}
-
-static int start_shared(struct orr_network *net, int64_t now_ns,
-			int (*leaves)(void *user, int index, int64_t free_ns), void *user,
-			struct orr_error *err)
+/* All that is under way, from now on. */
+static int share(struct orr_network *net, int64_t now_ns,
+		 int (*leaves)(void *user, int index, int64_t free_ns), void *user)
 {
 	struct orr_flows *flows = &net->flows;
 	int64_t soonest;
 	int code = 0;
 
-	while (net->ready.n && !code) {
-		int index = index_of(orr_heap_pop(&net->ready)), k;
-		struct orr_transfer *transfer = &net->timeline->transfers[index];
-		const int *owners;
-
-		k = ring_of(net, transfer, &owners);
-		transfer->start_ns = now_ns;
-		code = orr_flows_add(flows, index, way_of(net, transfer), transfer->bytes,
-				     steps_of(transfer, k), k ? k : 1, err);
-	}
-	if (!flows->changed || code)
-		return code;
+	if (!flows->changed)
+		return 0;
 	soonest = orr_flows_set(flows, net->links, net->uses, net->touched, now_ns);
 	for (int f = 0; f < flows->n && !code; f++) /* of the others later */
 		if (flows->list[f].free_ns == soonest)
@@ -424,8 +451,6 @@ int orr_network_start(struct orr_network *net, int64_t now_ns,
 {
 	int code = 0;
 
-	if (net->shared)
-		return start_shared(net, now_ns, leaves, user, err);
 	for (int i = 0; i < net->n_touched && !code; i++) {
 		net->links[net->touched[i]].touched = false;
 		code = wake(net, &net->links[net->touched[i]], err);
@@ -440,21 +465,22 @@ int orr_network_start(struct orr_network *net, int64_t now_ns,
 				     entry->tie, entry->value, err);
 	}
 	net->n_parked = 0;
-	return code;
+	return code || !net->shared ? code : share(net, now_ns, leaves, user);
 }
 
 bool orr_network_release(struct orr_network *net, int index, int64_t now_ns)
 {
 	const struct orr_channel *way;
 
-	if (net->shared)
-		return end_shared(net, index, now_ns);
+	if (net->shared && !end_shared(net, index, now_ns))
+		return false;
 	way = way_of(net, &net->timeline->transfers[index]);
 	for (int i = 0; i < way->n_uses; i++) {
 		const struct orr_use *use = &net->uses[way->first_use + i];
 		struct orr_channel *link = &net->links[use->link];
 
 		link->taken -= lanes_for(use, link);
+		note_busy(net, link, -1);
 		if (!link->touched)
 			net->touched[net->n_touched++] = use->link;
 		link->touched = true;
@@ -473,6 +499,14 @@ int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, str
 		return 0;
 	net->in_order = machine->cluster && machine->cluster->in_order;
 	net->shared = machine->cluster && machine->cluster->shared;
+	if (machine->cluster && machine->cluster->slowdown) {
+		size_t n = (size_t)timeline->jobs->pipeline->n_workers;
+
+		net->busy = calloc(n, sizeof(*net->busy));
+		net->changed = calloc(n, sizeof(*net->changed));
+		if (!net->busy || !net->changed)
+			return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %zu workers", n);
+	}
 	return grow_links(net, err);
 }
 
@@ -486,5 +520,7 @@ void orr_network_fini(struct orr_network *net)
 	free(net->touched);
 	free(net->uses);
 	free(net->parked);
+	free(net->busy);
+	free(net->changed);
 	free(net->flows.list);
 }

@@ -12,12 +12,19 @@
  * lowest job. On a machine with waiting=in_order nothing overtakes what it shares a link with. A
  * thing takes all its lanes at once, so that none waits for a thing that waits.
  *
- * Shared: all start when they are asked for, and share what they pass (flows.h); a ring moves
- * 2 (k - 1) / k of the gradient from every owner to the next, and its latencies come at the end. */
+ * Shared: all start when they are asked for and have a stream, and share what they pass (flows.h);
+ * a ring moves 2 (k - 1) / k of the gradient from every owner to the next, and its latencies come
+ * at the end. */
 
 #include "orrery/orrery.h"
 #include "base/heap.h"
 #include "flows.h"
+
+/* How many things are on the streams of a worker, if they slow it. */
+struct orr_busy {
+	int n;
+	bool changed; /* it has begun, or ended, to have any: it is among net->changed */
+};
 
 struct orr_machine;
 struct orr_pipeline;
@@ -37,6 +44,8 @@ struct orr_network {
 	int *touched, n_touched; /* [links_room] links on which something may start */
 	struct orr_use *uses;
 	int n_uses, uses_room;
+	struct orr_busy *busy; /* [n_workers]; NULL: nothing slows them */
+	int *changed, n_changed;
 	struct orr_heap ready;     /* what may be able to start */
 	struct orr_parked *parked; /* and cannot */
 	int n_parked, parked_room;

@@ -11,16 +11,23 @@
 #include "updates.h"
 
 enum event {
-	EVENT_END,     /* the job or update on worker `id` ends */
+	EVENT_END,     /* what runs on worker `id` ends, or has computed a bucket, if it is due */
 	EVENT_FREE,    /* transfer `id` has left its links, if nothing has come between */
 	EVENT_ARRIVAL, /* transfer `id` arrives */
 	EVENT_UPDATE   /* update `id` has all gradients */
 };
 #define N_EVENTS 4
+#define FULL 1000 /* pace of a worker that nothing slows */
 
 struct worker {
 	int running; /* a job, n_jobs + an update, or -1; a job on several workers on all of them */
-	int next;    /* STRICT: place in by_worker */
+	/* of what runs, on the first of its workers: thousandths of ns that are left, as of
+	 * since_ns, and how many of them it does in a ns */
+	orr_wide left;
+	int64_t since_ns, due_ns;
+	int pace;
+	int bucket; /* of the gradient, that it computes next; the last, when it ends */
+	int next;   /* STRICT: place in by_worker */
 	bool touched;
 	struct orr_heap ready; /* GREEDY: jobs */
 	struct orr_heap updates;
@@ -138,14 +145,32 @@ static int end_sum(struct simulation *sim, int set, int j)
 	return code;
 }
 
+/* Ask for the sums of the first n buckets of the gradient of stage s. */
+static int sum_buckets(struct simulation *sim, int s, int j, int n)
+{
+	int *asked = &sim->updates.asked[orr_updates_of(&sim->updates, j)], code = 0;
+	int all = sim->jobs->pipeline->buckets;
+
+	for (; *asked < n && !code; ++*asked) {
+		struct orr_transfer ring = orr_moves_ring(sim->jobs, s, j);
+
+		ring.bytes = ring.bytes / all + (*asked < ring.bytes % all);
+		code = request(sim, ring);
+	}
+	return code;
+}
+
 /* One more stage has all gradients of a set for the update of job j. */
 static int sum(struct simulation *sim, int set, int j)
 {
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+
 	if (!orr_updates_complete(&sim->updates, set))
 		return 0;
 	if (orr_jobs_ring_size(sim->jobs, set) > 1 && !sim->network.is_free &&
-	    orr_set_trained_bytes(sim->jobs->pipeline, set))
-		return request(sim, orr_moves_ring(sim->jobs, set, j));
+	    orr_set_trained_bytes(p, set))
+		return set < p->n_stages ? sum_buckets(sim, set, j, p->buckets)
+					 : request(sim, orr_moves_ring(sim->jobs, set, j));
 	return end_sum(sim, set, j);
 }
 
@@ -155,6 +180,8 @@ static int deliver_gradient(struct simulation *sim, int j)
 	const struct orr_pipeline *p = sim->jobs->pipeline;
 	int s = orr_jobs_at(sim->jobs, j).s, code;
 
+	if (p->buckets > 1)
+		sim->updates.unmade[orr_updates_at_owner(&sim->updates, j)]--;
 	if (--sim->updates.gradients[orr_updates_of(&sim->updates, j)] > 0)
 		return 0;
 	code = sum(sim, s, j);
@@ -263,15 +290,130 @@ static int end_update(struct simulation *sim, int u)
 	return end_gather(sim, update->s, update->version);
 }
 
+/* ---- what runs ---- */
+
+/* How much of it is left when a bucket has been computed, evenly after what it recomputes. */
+static orr_wide left_after(const struct simulation *sim, int j, int bucket)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	int n = jobs->pipeline->buckets;
+	struct orr_job job;
+	int64_t ns;
+
+	if (bucket == n)
+		return 0;
+	job = orr_jobs_at(jobs, j);
+	ns = jobs->duration_ns[j];
+	if (jobs->recompute[job.s] && job.d == orr_jobs_first_backward(jobs, job.s))
+		ns -= jobs->duration_ns[orr_jobs_index(jobs, job.s, job.b, ORR_PASS_F)];
+	return (orr_wide)ns * FULL * (n - bucket) / n;
+}
+
+/* While anything is on its streams, a worker computes slower. */
+static int pace_of(const struct simulation *sim, int w)
+{
+	const struct orr_network *net = &sim->network;
+	int j = sim->workers[w].running, n;
+
+	if (!net->busy)
+		return FULL;
+	n = j < sim->jobs->n_jobs ? orr_jobs_n_at(sim->jobs, j) : 1;
+	for (int i = 0; i < n; i++)
+		if (net->busy[n > 1 ? orr_jobs_worker(sim->jobs, j, i) : w].n)
+			return FULL - net->machine->cluster->slowdown;
+	return FULL;
+}
+
+/* Until its next bucket, or its end, if nothing else happens before. */
+static int go_on(struct simulation *sim, int w)
+{
+	struct worker *x = &sim->workers[w];
+	orr_wide until = x->left - left_after(sim, x->running, x->bucket);
+
+	x->pace = pace_of(sim, w);
+	x->due_ns = sim->now + (int64_t)((until + x->pace - 1) / x->pace);
+	return push_event(sim, x->due_ns, EVENT_END, w);
+}
+
+static void advance(struct simulation *sim, struct worker *x)
+{
+	x->left -= (orr_wide)x->pace * (sim->now - x->since_ns);
+	x->since_ns = sim->now;
+}
+
+/* It may have several workers; w is the first. */
+static int run_on(struct simulation *sim, int w, int running, int64_t ns, int bucket)
+{
+	struct worker *x = &sim->workers[w];
+
+	x->running = running;
+	x->left = (orr_wide)ns * FULL;
+	x->since_ns = sim->now;
+	x->bucket = bucket;
+	return go_on(sim, w);
+}
+
+/* Streams of these workers have become busy, or free. */
+static int change_paces(struct simulation *sim)
+{
+	struct orr_network *net = &sim->network;
+	int code = 0;
+
+	for (int i = 0; i < net->n_changed; i++) {
+		int w = net->changed[i], j = sim->workers[w].running;
+
+		net->busy[w].changed = false;
+		if (j < 0)
+			continue;
+		w = j < sim->jobs->n_jobs ? sim->jobs->compute[j] : w;
+		if (pace_of(sim, w) == sim->workers[w].pace)
+			continue;
+		advance(sim, &sim->workers[w]);
+		if (!code)
+			code = go_on(sim, w);
+	}
+	net->n_changed = 0;
+	return code;
+}
+
+/* The bucket that job j makes first: of a stage that its owners sum, the last of one of them makes
+ * them one after the other. */
+static int first_bucket(const struct simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	int s = orr_jobs_at(jobs, j).s, n = jobs->pipeline->buckets;
+
+	return n > 1 && sim->with_updates && !sim->network.is_free &&
+			       orr_jobs_makes_gradient(jobs, j) &&
+			       jobs->weights[j] == jobs->compute[j] &&
+			       orr_jobs_ring_size(jobs, s) > 1 &&
+			       orr_set_trained_bytes(jobs->pipeline, s) &&
+			       sim->updates.unmade[orr_updates_at_owner(&sim->updates, j)] == 1
+		       ? 1
+		       : n;
+}
+
+static int end_bucket(struct simulation *sim, int w)
+{
+	struct worker *x = &sim->workers[w];
+	int j = x->running, n = sim->jobs->pipeline->buckets, bucket = x->bucket++, code = 0;
+	int *uncomputed =
+		&sim->updates.uncomputed[orr_updates_of(&sim->updates, j) * n + bucket - 1];
+
+	if (!--*uncomputed)
+		code = sum_buckets(sim, orr_jobs_at(sim->jobs, j).s, j, bucket);
+	return code ? code : go_on(sim, w);
+}
+
 static int start_update(struct simulation *sim, int w)
 {
 	struct orr_timeline *t = sim->timeline;
 	int u = (int)orr_heap_pop(&sim->workers[w].updates).value;
 
 	t->updates[u].start_ns = sim->now;
-	t->updates[u].end_ns = sim->now + orr_jobs_update_ns(sim->jobs, t->updates[u].s, w);
-	sim->workers[w].running = sim->jobs->n_jobs + u;
-	return push_event(sim, t->updates[u].end_ns, EVENT_END, w);
+	return run_on(sim, w, sim->jobs->n_jobs + u,
+		      orr_jobs_update_ns(sim->jobs, t->updates[u].s, w),
+		      sim->jobs->pipeline->buckets);
 }
 
 /* The job that worker w starts next, if it may now; or -1. */
@@ -324,13 +466,13 @@ static int start(struct simulation *sim, int w)
 	if ((j = pick(sim, w)) < 0 || !has_workers(sim, j))
 		return 0;
 	sim->timeline->start_ns[j] = sim->now;
-	sim->timeline->end_ns[j] = sim->now + sim->jobs->duration_ns[j];
 	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j); i++)
 		take_worker(sim, orr_jobs_worker(sim->jobs, j, i), j);
 	if ((comes = orr_jobs_parked_beside(sim->jobs, j, true)) >= 0)
 		code = request(sim, orr_moves_parked(sim->jobs, comes, true));
 	return code ? code
-		    : push_event(sim, sim->timeline->end_ns[j], EVENT_END, sim->jobs->compute[j]);
+		    : run_on(sim, sim->jobs->compute[j], j, sim->jobs->duration_ns[j],
+			     first_bucket(sim, j));
 }
 
 /* ---- the clock ---- */
@@ -391,25 +533,42 @@ static int arrive(struct simulation *sim, const struct orr_transfer *transfer)
 		return end_gather(sim, transfer->set,
 				  sim->timeline->updates[orr_updates_of(&sim->updates, j)].version);
 	if (transfer->kind == ORR_TRANSFER_ALL_REDUCE)
-		return end_sum(sim, transfer->set, j);
+		return transfer->set < sim->jobs->pipeline->n_stages &&
+				       --sim->updates.unsummed[orr_updates_of(&sim->updates, j)]
+			       ? 0
+			       : end_sum(sim, transfer->set, j);
 	return add_gradient(sim, j);
+}
+
+static int end_running(struct simulation *sim, int w)
+{
+	struct worker *x = &sim->workers[w];
+	int j = x->running;
+
+	if (j < 0 || x->due_ns != sim->now)
+		return 0; /* its pace has changed since */
+	advance(sim, x);
+	if (x->bucket < sim->jobs->pipeline->buckets)
+		return end_bucket(sim, w);
+	x->running = -1;
+	x->due_ns = -1;
+	touch(sim, w);
+	if (j >= sim->jobs->n_jobs) {
+		sim->timeline->updates[j - sim->jobs->n_jobs].end_ns = sim->now;
+		return end_update(sim, j - sim->jobs->n_jobs);
+	}
+	sim->timeline->end_ns[j] = sim->now;
+	for (int i = 1; i < orr_jobs_n_at(sim->jobs, j); i++)
+		sim->workers[orr_jobs_worker(sim->jobs, j, i)].running = -1;
+	touch_all(sim, j);
+	return end_job(sim, j);
 }
 
 static int handle(struct simulation *sim, enum event event, int id)
 {
-	int j;
-
 	switch (event) {
 	case EVENT_END:
-		j = sim->workers[id].running;
-		sim->workers[id].running = -1;
-		touch(sim, id);
-		if (j >= sim->jobs->n_jobs)
-			return end_update(sim, j - sim->jobs->n_jobs);
-		for (int i = 1; i < orr_jobs_n_at(sim->jobs, j); i++)
-			sim->workers[orr_jobs_worker(sim->jobs, j, i)].running = -1;
-		touch_all(sim, j);
-		return end_job(sim, j);
+		return end_running(sim, id);
 	case EVENT_FREE:
 		return orr_network_release(&sim->network, id, sim->now) ? leave(sim, id) : 0;
 	case EVENT_ARRIVAL:
@@ -433,9 +592,10 @@ static int start_touched(struct simulation *sim)
 			return code;
 	}
 	sim->n_touched_workers = 0;
-	return !sim->network.links
-		       ? 0
-		       : orr_network_start(&sim->network, sim->now, leaves, sim, sim->err);
+	if (!sim->network.links)
+		return 0;
+	code = orr_network_start(&sim->network, sim->now, leaves, sim, sim->err);
+	return code ? code : change_paces(sim);
 }
 
 /* For its own stash, and for one that leaves. */

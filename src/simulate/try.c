@@ -10,8 +10,32 @@
 int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
 		 const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
-	*x = (struct orr_try){0};
-	return orr_jobs_create_at(&x->jobs, p, schedule, home, err);
+	return orr_try_init_in(x, p, schedule, home, ORR_RUN_AS_SCHEDULED, err);
+}
+
+/* A worker of a split waits for what the others send it, level by level. Where it has streams, it
+ * computes what is next in its order meanwhile, in the same memory, if that makes the step shorter.
+ */
+static int fill_exchanges(struct orr_try *x, struct orr_error *err)
+{
+	struct orr_timeline *strict = NULL, *filled = NULL;
+	int code = orr_simulate(&strict, x->jobs, err);
+
+	/* where stashes move, its memory could not be kept */
+	if (code || orr_jobs_free(x->jobs, NULL))
+		goto out;
+	if ((code = orr_simulate(&filled, x->jobs, err)))
+		goto out;
+	if (orr_timeline_makespan(filled) < orr_timeline_makespan(strict)) {
+		orr_timeline_destroy(strict);
+		strict = filled;
+		filled = NULL;
+	}
+	code = orr_jobs_fix(x->jobs, strict->start_ns, err);
+out:
+	orr_timeline_destroy(filled);
+	orr_timeline_destroy(strict);
+	return code;
 }
 
 int orr_try_init_in(struct orr_try *x, const struct orr_pipeline *p,
@@ -22,10 +46,14 @@ int orr_try_init_in(struct orr_try *x, const struct orr_pipeline *p,
 	struct orr_timeline *t = NULL;
 	int code;
 
+	*x = (struct orr_try){0};
 	if (order == ORR_RUN_STRICT && schedule->order == ORR_ORDER_BOUNDED)
 		in.order = ORR_ORDER_STRICT;
-	if ((code = orr_try_init(x, p, &in, home, err)))
+	if ((code = orr_jobs_create_at(&x->jobs, p, &in, home, err)))
 		return code;
+	if (order == ORR_RUN_AS_SCHEDULED && x->jobs->order == ORR_ORDER_STRICT &&
+	    x->jobs->groups && p->machine.cluster && p->machine.cluster->streams)
+		return fill_exchanges(x, err);
 	if (order == ORR_RUN_GREEDY && x->jobs->order == ORR_ORDER_STRICT)
 		return orr_jobs_free(x->jobs, err);
 	if (order != ORR_RUN_STRICT || x->jobs->order != ORR_ORDER_GREEDY)

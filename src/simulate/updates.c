@@ -17,19 +17,36 @@ int orr_updates_of(const struct orr_updates *updates, int j)
 	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
 }
 
+/* Worker w among the owners of stage s. */
+static int number_of(const struct orr_jobs *jobs, int s, int w)
+{
+	int first = jobs->first_owner[s], i = 0;
+
+	while (jobs->owners[first + i] != w)
+		i++;
+	return i;
+}
+
+int orr_updates_at_owner(const struct orr_updates *updates, int j)
+{
+	const struct orr_jobs *jobs = updates->jobs;
+
+	return orr_updates_of(updates, j) +
+	       number_of(jobs, orr_jobs_at(jobs, j).s, jobs->weights[j]);
+}
+
 int orr_updates_read(const struct orr_updates *updates, int j)
 {
 	const struct orr_jobs *jobs = updates->jobs;
 	struct orr_job job = orr_jobs_at(jobs, j);
-	int first = jobs->first_owner[job.s], r = jobs->first_owner[job.s + 1] - first, i = 0;
+	int r = jobs->first_owner[job.s + 1] - jobs->first_owner[job.s];
 	int64_t version =
 		jobs->versions ? orr_versions_read(jobs->versions, job.s, job.b, job.d) : 0;
 
 	if (!version || !orr_jobs_has(jobs, j))
 		return -1;
-	while (jobs->owners[first + i] != jobs->compute[j])
-		i++;
-	return updates->first[job.s] + (int)(version - 1) * r + i;
+	return updates->first[job.s] + (int)(version - 1) * r +
+	       number_of(jobs, job.s, jobs->compute[j]);
 }
 
 /* Without a flush: jobs by the update that they wait for. */
@@ -101,6 +118,9 @@ static void lay_out(struct orr_updates *x, struct orr_timeline *t)
 			x->gradients[u] =
 				jobs->pipeline->n_microbatches / orr_jobs_n_updates(jobs, s);
 			x->running[u] = jobs->first_owner[s + 1] - jobs->first_owner[s];
+			x->unsummed[u] = jobs->pipeline->buckets;
+			for (int k = 0; k < jobs->pipeline->buckets; k++)
+				x->uncomputed[u * jobs->pipeline->buckets + k] = x->running[u];
 			for (int k = jobs->first_owner[s]; k < jobs->first_owner[s + 1]; k++)
 				t->updates[u++] =
 					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
@@ -127,6 +147,10 @@ int orr_updates_init(struct orr_updates *x, struct orr_arrays *all, struct orr_t
 	t->updates = calloc((size_t)n, sizeof(*t->updates));
 	x->gradients = orr_arrays_add(all, (size_t)n, sizeof(*x->gradients));
 	x->running = orr_arrays_add(all, (size_t)n, sizeof(*x->running));
+	x->unmade = orr_arrays_add(all, (size_t)n, sizeof(*x->unmade));
+	x->asked = orr_arrays_add(all, (size_t)n, sizeof(*x->asked));
+	x->unsummed = orr_arrays_add(all, (size_t)n, sizeof(*x->unsummed));
+	x->uncomputed = orr_arrays_add(all, (size_t)n * (size_t)p->buckets, sizeof(*x->uncomputed));
 	x->incomplete = orr_arrays_add(all, (size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
 	x->sums = orr_arrays_add(all, (size_t)p->n_stages, sizeof(*x->sums));
 	x->first_reader = orr_arrays_add(all, (size_t)n + 2, sizeof(*x->first_reader));
@@ -137,6 +161,9 @@ int orr_updates_init(struct orr_updates *x, struct orr_arrays *all, struct orr_t
 	t->n_updates = n;
 	count_sums(x);
 	lay_out(x, t);
+	for (int j = 0; p->buckets > 1 && j < jobs->n_jobs; j++)
+		if (orr_jobs_has(jobs, j) && orr_jobs_makes_gradient(jobs, j))
+			x->unmade[orr_updates_at_owner(x, j)]++;
 	if (jobs->async)
 		find_readers(x, n);
 	return 0;

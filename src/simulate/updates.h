@@ -16,7 +16,11 @@ struct orr_updates {
 	int *gradients;  /* [n], at the first owner: weight gradients not yet with them */
 	int *incomplete; /* [sets of parameters] stages whose gradients are not all with owners */
 	int *running;    /* [n], at the first owner: owners that have not made the version */
-	int *sums;       /* [n_stages] sets whose sum its next update waits for */
+	/* Where the owners sum a stage's gradient in buckets. [n] of each owner: gradients that are
+	 * not with it; at the first owner: buckets whose sum was asked for, and is not there.
+	 * [n * buckets] at the first: owners that have not computed it. */
+	int *unmade, *asked, *unsummed, *uncomputed;
+	int *sums; /* [n_stages] sets whose sum its next update waits for */
 	/* without a flush, the jobs that read the version of u: readers[first_reader[u]] on */
 	int *readers, *first_reader;
 };
@@ -27,6 +31,8 @@ int orr_updates_init(struct orr_updates *updates, struct orr_arrays *all, struct
 
 /* The update, by the first owner, that job j's gradient goes into. */
 int orr_updates_of(const struct orr_updates *updates, int j);
+/* The same by the owner that it goes to. */
+int orr_updates_at_owner(const struct orr_updates *updates, int j);
 /* The update, by the owner that computes j, that makes the version that j reads; -1: none has. */
 int orr_updates_read(const struct orr_updates *updates, int j);
 

@@ -187,6 +187,9 @@ const struct row option_rows[] = {
 	 "(whatever is the latest) (stashing)"},
 	{"accumulate", "K", 0, SCHEDULED, PLAN | PROFILE, READ(read_accumulate), 0,
 	 "microbatches on each replica in an update, of a schedule that never flushes (1)"},
+	{"buckets", "N", 0, SIMULATE | COMPARE, 0, INT(open.buckets, 1, 1 << 16), 0,
+	 "parts of a stage's gradient that its owners add up one by one, each when the last W has "
+	 "computed it; such a W does so evenly (1)"},
 	{"batch", "N", 0, ALL, 0, INT(open.batch, 1, 1 << 30), AT(open.given.batch),
 	 "samples in a minibatch (96)"},
 	{"lengths", "N,N,...|FILE", 0, PLANNED & ~FIT, PROFILE, TEXT(open.lengths), 0,
