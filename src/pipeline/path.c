@@ -169,9 +169,9 @@ int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct or
 						port_rate(c, w, ports), 1, false};
 	}
 	for (int receives = 0; c && c->streams && !host && receives < 2; receives++)
-		way[n++] =
-			(struct orr_stretch){key_of(STREAM, 0, 2 * (receives ? to : from) + receives),
-					     0, c->streams, false};
+		way[n++] = (struct orr_stretch){
+			key_of(STREAM, 0, 2 * (receives ? to : from) + receives), 0, c->streams,
+			false};
 	return n;
 }
 
