@@ -8,6 +8,16 @@ bigscience_a100.csv: GPTs of 18 to 206 billion parameters on A100s, under 1F1B w
 node or fewer, and in replicas. Of the rows of one day, shape, split and microbatch the first gives the speed of a GPU (`orrery
 fit`), and the others are met with it. A FLOP of the head, one product that is not recomputed, takes less than one of a layer:
 how much less, one pair of rows says. Links have 4 x 100 Gbit/s a node, shared by its GPUs; the optimizer's time is left out.
+
+primus_speeds.csv: six schedules of one model on the 8 GPUs of a node, of which only ratios to 1F1B are looked at. That row gives
+the speed of a GPU, v-half the bandwidth of its links; the zero-bubble row, of the page's own search, is held against zb-1p.
+The model of 235 billion parameters is left out: its number of microbatches is not said, nor what its experts exchange.
+
+megatron_bridge.csv: Llama 3 of 70 and 405 billion parameters. An operator's time is that of its FLOP at the vendor's peak, or
+of its bytes: products have the row's precision, attention and head bfloat16. Tensor parallelism exchanges over NVLink at its
+peak, beside nothing. All get one share of these peaks, which the first row of a release, task, GPU and precision gives, and the
+others are met with it. Links between stages are free. Mixtures of experts
+are left out, since recipes say which of their exchanges are hidden, and not the table.
 """
 import collections
 import csv
@@ -24,6 +34,21 @@ CLOSE_HEAD = 0.01
 WARM_UP = 3
 MOST_LAG_MS = 20
 CLOSE_MS = 0.001
+LINKS = {"H100": 450e9, "B200": 900e9, "GB200": 900e9, "GB300": 900e9}  # bytes/s to the others of a node or a rack
+LLAMA2 = {"layers": 16, "hidden": 4096, "mlp": 11008, "groups": 32, "heads": 32, "words": 32000, "tokens": 4096, "causal": 1}
+MOST_MS = 5
+SHAPE = ("model", "gpu", "precision", "sequence_tokens", "micro_batch_samples", "tensor", "pipeline", "context", "virtual",
+         "microbatches_per_replica")
+# of the primus page, and here
+SCHEDULES = {"1f1b": "1f1b", "1f1b-interleaved": "interleaved", "zbb": "zb-1p", "zbv": "v-zb", "v-half": "v-half",
+             "v-min": "v-min"}
+LLAMA3 = {
+    "LLAMA3_70B": {"layers": 80, "hidden": 8192, "mlp": 28672, "groups": 8, "heads": 64, "words": 128256, "causal": 0.5},
+    "LLAMA3.1_405B": {"layers": 126, "hidden": 16384, "mlp": 53248, "groups": 8, "heads": 128, "words": 128256, "causal": 0.5},
+}
+# TFLOP/s in bf16, fp8 and fp4, and TB/s of memory
+PEAKS = {"H100": (989, 1979, 0, 3.35), "B200": (2250, 4500, 9000, 8), "GB200": (2500, 5000, 10000, 8),
+         "GB300": (2500, 5000, 15000, 8)}
 
 
 def arguments(parser):
@@ -161,7 +186,128 @@ def replay(options):
         line("with the lag, the others", errors(options.orrery, steps[1::2], lag))
 
 
+def layer_flops(x):
+    """Of a token, forward: in products, and in attention."""
+    h = x["hidden"]
+    products = 2 * (2 * h ** 2 + 2 * h ** 2 * x["groups"] / x["heads"] + 3 * h * x["mlp"])
+    return products, 4 * x["causal"] * x["tokens"] * h
+
+
+def write_chain(path, stages, bytes_of_edge):
+    """Stages in a row, [(F, B, W)] in seconds."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("digraph chain {\n")
+        for i, (forward, backward, weight) in enumerate(stages):
+            file.write(f's{i} [stage={i}, forward="{round(forward * 1e9)}ns", backward="{round(backward * 1e9)}ns", '
+                       f'weight="{round(weight * 1e9)}ns", activation="{bytes_of_edge}B"];\n')
+        file.write(" -> ".join(f"s{i}" for i in range(len(stages))) + ";\n}\n")
+
+
+# ---- schedules ----
+
+def primus_step(orrery, room, schedule, virtual, link_ms):
+    """A layer's forward takes the unit, 1 ms for its FLOP at 1 PFLOP/s; link_ms: what a transfer takes."""
+    products, attention = (flops * LLAMA2["tokens"] / 1e15 for flops in layer_flops(LLAMA2))
+    head = 2 * LLAMA2["hidden"] * LLAMA2["words"] * LLAMA2["tokens"] / 1e15
+    n = 8 * virtual
+    each = LLAMA2["layers"] // n
+    stages = [[each * (products + attention), each * (products + 2 * attention), each * products] for _ in range(n)]
+    stages[-1] = [seconds + head for seconds in stages[-1]]
+    path = os.path.join(room, "primus.dot")
+    write_chain(path, stages, 1)
+    words = [path, "-w", "8", "-m", "32", "-s", schedule, "--latency", f"{round(link_ms * 1e6)}ns"]
+    return ask(orrery, "simulate", *words)["makespan"]
+
+
+def meet_primus(orrery, folder):
+    rows = [row for row in rows_of(folder, "primus_speeds.csv") if row["model"] == "llama2-7b"]
+    speed = {row["schedule"]: float(row["tokens_per_s_per_gpu"]) for row in rows}
+    with tempfile.TemporaryDirectory() as room:
+        def ratio(name, link_ms):
+            virtual = next(int(row["virtual"]) for row in rows if row["schedule"] == name)
+            schedule = SCHEDULES[name]
+            return (primus_step(orrery, room, "1f1b", 1, link_ms) /
+                    primus_step(orrery, room, schedule, 1 if schedule == "zb-1p" else virtual, link_ms))
+
+        low, high = 0, MOST_MS
+        while high - low > 0.01:
+            link_ms = (low + high) / 2
+            low, high = (link_ms, high) if ratio("v-half", link_ms) > speed["v-half"] / speed["1f1b"] else (low, link_ms)
+        products, attention = layer_flops(LLAMA2)
+        share = 100 * low / ((products + attention) * LLAMA2["tokens"] / 1e12)
+        print(f"A transfer takes {share:.0f}% of a layer's forward, from v-half\n")
+        print("| schedule | speed, 1f1b = 1 | simulated | off | with free links |\n|---|---:|---:|---:|---:|")
+        every = []
+        for name in SCHEDULES:
+            measured, here, free = speed[name] / speed["1f1b"], ratio(name, low), ratio(name, 0)
+            print(f"| {name} | {measured:.3f} | {here:.3f} | {100 * (here / measured - 1):+.1f}% | {free:.3f} |")
+            if name not in ("1f1b", "v-half"):
+                every.append(100 * (here / measured - 1))
+    print("\n| simulated | rows | mean | size, mean | median | worst |\n|---|---:|---:|---:|---:|---:|")
+    line("ratios of schedules, rows that were not fitted to", every)
+
+
+# ---- published configurations ----
+
+def kind(row):
+    """Where its peak is, in PEAKS."""
+    return 0 if row["precision"] == "bf16" else 2 if "fp4" in row["precision"] else 1
+
+
+def bridge_step(orrery, room, row):
+    """Seconds at the vendor's peaks."""
+    x = dict(LLAMA3[row["model"]], tokens=int(row["sequence_tokens"]))
+    peaks, tokens = PEAKS[row["gpu"]], x["tokens"] * int(row["micro_batch_samples"]) / int(row["tensor"]) / int(row["context"])
+    products, attention = layer_flops(x)
+    moved = 2 * (8.25 * x["hidden"] + 4 * x["mlp"])  # bytes of all outputs of a layer, each written and read
+    product_s, attention_s = products / peaks[kind(row)] / 1e12, attention / peaks[0] / 1e12
+    bytes_s, head_s = moved / peaks[3] / 1e12, 2 * x["hidden"] * x["words"] / peaks[0] / 1e12
+    workers, chunks = int(row["pipeline"]), int(row["virtual"] or 1)
+    n, ends = workers * chunks, 2 if x["layers"] % (workers * chunks) else 0  # then embedding and head stand for a layer each
+    link_s = 4 * 2 * (int(row["tensor"]) - 1) * x["hidden"] / LINKS[row["gpu"]]  # 4 exchanges of 2 bytes a number
+    stages = []
+    for i in range(n):
+        layers = (x["layers"] + ends) // n - (ends > 0 and i in (0, n - 1))
+        head = head_s if i == n - 1 else 0
+        stages.append([tokens * (layers * seconds + head) for seconds in (
+            product_s + attention_s + 2 * bytes_s + link_s, product_s + 2.5 * attention_s + 3 * bytes_s + link_s, product_s)])
+    path = os.path.join(room, "bridge.dot")
+    write_chain(path, stages, 0)
+    words = [path, "-w", workers, "-m", row["microbatches_per_replica"], "-s", "interleaved" if chunks > 1 else "1f1b"]
+    return ask(orrery, "simulate", *words)["makespan"]
+
+
+def meet_bridge(orrery, folder):
+    of, every, cache = collections.defaultdict(list), [], {}
+    for row in rows_of(folder, "megatron_bridge.csv"):
+        if row["model"] in LLAMA3:
+            of[row["release"], row["task"], row["gpu"], row["precision"]].append(row)
+    print("| release, task, GPU, precision | share of peaks, from | met |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as room:
+        for key, rows in sorted(of.items()):
+            shares = []
+            for row in sorted(rows, key=lambda row: -LLAMA3[row["model"]]["layers"]):
+                shape = tuple(row[x] for x in SHAPE)
+                cache[shape] = cache.get(shape) or bridge_step(orrery, room, row)
+                tokens = int(row["global_batch_samples"]) * int(row["sequence_tokens"]) / int(row["gpus"])
+                shares.append((cache[shape] * float(row["tokens_per_s_per_gpu"]) / tokens, row))
+            (share, first), *others = shares
+            if not others:
+                continue
+            off = [100 * (x / share - 1) for x, _ in others]  # of the step
+            names = [f"{row['model']} t{row['tensor']} p{row['pipeline']} v{row['virtual'] or 1}" for _, row in others]
+            print(f"| {', '.join(key)} | {share:.3f}, {first['model']} | " +
+                  "; ".join(f"{name}: {x:+.1f}%" for name, x in zip(names, off)) + " |")
+            every += off
+    print("\n| simulated | rows | mean | size, mean | median | worst |\n|---|---:|---:|---:|---:|---:|")
+    line("published, rows that were not fitted to", every)
+
+
 def main(options):
     replay(options)
     print()
     meet_a100(options.orrery, options.folder)
+    print()
+    meet_primus(options.orrery, options.folder)
+    print()
+    meet_bridge(options.orrery, options.folder)
