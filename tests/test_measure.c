@@ -101,18 +101,13 @@ void orr_alone_fini(struct orr_alone *alone)
 	staged_device_fini(&alone->device);
 }
 
-/* Every operator that computes is a stage. */
 static struct orr_pipeline *each_apart(const struct orr_graph *g)
 {
 	struct orr_machine machine = orr_machine_default(1);
 	struct orr_pipeline *p = NULL;
 	struct orr_error err = {""};
-	int stage_of[16], n = 0;
 
-	for (int i = 0; i < g->n_operators; i++)
-		stage_of[i] = orr_operator_is_input(&g->operators[i]) ? -1 : n++;
-	ck_assert_msg(!orr_partition_as(&p, g, &machine, stage_of, n, SAMPLES, &err), "%s",
-		      err.msg);
+	ck_assert_msg(!orr_partition_apart(&p, g, &machine, SAMPLES, &err), "%s", err.msg);
 	ck_assert_msg(!orr_pipeline_set_step(p, 1, 2, &err), "%s", err.msg);
 	return p;
 }

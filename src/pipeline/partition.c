@@ -173,6 +173,21 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 	return partition_whole(out, g, machine, machine, stage_of, n_stages, samples, err);
 }
 
+int orr_partition_apart(struct orr_pipeline **out, const struct orr_graph *g,
+			const struct orr_machine *machine, int64_t samples, struct orr_error *err)
+{
+	const struct orr_graph *whole = orr_graph_whole(g);
+	int *stage_of = malloc((size_t)whole->n_operators * sizeof(*stage_of)), n = 0, code;
+
+	if (!stage_of)
+		return orr_charge_no_memory(g, err);
+	for (int i = 0; i < whole->n_operators; i++)
+		stage_of[i] = orr_operator_is_input(&whole->operators[i]) ? -1 : n++;
+	code = orr_partition_as(out, g, machine, stage_of, n, samples, err);
+	free(stage_of);
+	return code;
+}
+
 int orr_partition_check_times(const struct orr_graph *g, const struct orr_machine *machine,
 			      bool units, struct orr_error *err)
 {

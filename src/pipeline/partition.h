@@ -28,6 +28,10 @@ int orr_partition_as(struct orr_pipeline **out, const struct orr_graph *g,
 		     const struct orr_machine *machine, const int *stage_of, int n_stages,
 		     int64_t samples, struct orr_error *err);
 
+/* The same with every operator that computes a stage of its own. */
+int orr_partition_apart(struct orr_pipeline **out, const struct orr_graph *g,
+			const struct orr_machine *machine, int64_t samples, struct orr_error *err);
+
 /* The most workers that an operator of g is split among; 1 where none is. */
 int orr_partition_widest(const struct orr_graph *g);
 

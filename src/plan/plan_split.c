@@ -32,22 +32,6 @@ struct seeking {
 
 /* ---- what a group takes ---- */
 
-/* Every operator a stage: then the stages of the whole pipeline are what groups take for one. */
-static int price(struct orr_pipeline **out, const struct orr_graph *split,
-		 const struct orr_machine *machine, int64_t samples, struct orr_error *err)
-{
-	const struct orr_graph *g = split->whole;
-	int *stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of)), n = 0, code;
-
-	if (!stage_of)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", g->name);
-	for (int k = 0; k < g->n_operators; k++)
-		stage_of[k] = orr_operator_is_input(&g->operators[k]) ? -1 : n++;
-	code = orr_partition_as(out, split, machine, stage_of, n, samples, err);
-	free(stage_of);
-	return code;
-}
-
 /* Every stage's job starts once for each level that it has. The operators of a stage share the
  * first start, which is counted once for their stage: what is left is each exchange's. */
 static void leave_first_start(struct orr_operator *to, int64_t overhead_ns)
@@ -59,7 +43,8 @@ static void leave_first_start(struct orr_operator *to, int64_t overhead_ns)
 	to->update_ns -= to->update_ns >= overhead_ns ? overhead_ns : 0;
 }
 
-/* A graph of the same operators that cost what a group takes for them; it borrows all but them. */
+/* A graph of the same operators that cost what a group takes for them; it borrows all but them.
+ * With every operator a stage, the stages of the whole pipeline are what groups take for one. */
 static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 			const struct orr_plan_options *o, struct orr_error *err)
 {
@@ -68,7 +53,7 @@ static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 	size_t bytes = (size_t)g->n_operators * sizeof(*g->operators);
 	struct orr_graph *priced = malloc(sizeof(*priced));
 	struct orr_pipeline *p = NULL;
-	int code = price(&p, split, &machine, o->samples, err);
+	int code = orr_partition_apart(&p, split, &machine, o->samples, err);
 
 	if (code || !priced)
 		goto out;

@@ -23,17 +23,10 @@ static int split(struct orr_pipeline **p, const struct orr_graph *g, const struc
 		 int64_t samples, struct orr_error *err)
 {
 	struct orr_machine machine = orr_machine_default(a->open.machine.n_workers);
-	int *stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of)), n = 0, code;
+	int code = orr_partition_apart(p, g, &machine, samples, err);
 
-	if (!stage_of)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d operators", g->name,
-				g->n_operators);
-	for (int i = 0; i < g->n_operators; i++)
-		stage_of[i] = orr_operator_is_input(&g->operators[i]) ? -1 : n++;
-	if (!(code = orr_partition_as(p, g, &machine, stage_of, n, samples, err)))
-		code = orr_pipeline_set_step(*p, machine.n_workers, a->open.n_microbatches, err);
-	free(stage_of);
-	return code;
+	return code ? code
+		    : orr_pipeline_set_step(*p, machine.n_workers, a->open.n_microbatches, err);
 }
 
 /* Which operators go together to a worker: those of a cut; of a model that gathers minibatches, for
