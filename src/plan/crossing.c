@@ -150,25 +150,20 @@ struct orr_sent orr_tensors_sent(const struct orr_tensors *t, int base, int a, i
 static int list_live(struct orr_tensors *t, struct orr_error *err)
 {
 	const struct orr_ideals *x = t->ideals;
-	int n = 0;
+	int n = 0, room = 0;
 
-	for (int pass = 0; pass < 2; pass++) {
-		if (pass && !(t->live = calloc((size_t)n + 1, sizeof(*t->live))))
-			return orr_fail(err, ORR_E_NOMEM,
-					"plan: no memory for the tensors of %d cuts", x->n);
-		n = 0;
-		for (int a = 0; a < x->n; a++) {
-			t->first_live[a] = n;
-			for (int i = 0; i < t->n; i++) {
-				if (!is_there(t, i, a) || !orr_tensors_read(t, i, a, x->n - 1))
-					continue;
-				if (pass)
-					t->live[n] = i;
-				n++;
-			}
+	for (int a = 0; a < x->n; a++) {
+		t->first_live[a] = n;
+		for (int i = 0; i < t->n; i++) {
+			if (!is_there(t, i, a) || !orr_tensors_read(t, i, a, x->n - 1))
+				continue;
+			if (!orr_grow(&t->live, n, &room, sizeof(*t->live)))
+				return orr_fail(err, ORR_E_NOMEM,
+						"plan: no memory for the tensors of %d cuts", x->n);
+			t->live[n++] = i;
 		}
-		t->first_live[x->n] = n;
 	}
+	t->first_live[x->n] = n;
 	return 0;
 }
 
