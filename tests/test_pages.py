@@ -114,7 +114,8 @@ def helps():
 def check_commands(page, text, options, words, tests):
     lines = [line.split(' # ')[0] for line in re.findall(r'^    (.*)$', text, re.MULTILINE)]
     for line in lines + CODE.findall(text):
-        for verb, arguments in TOOL.findall(line):
+        # a command that supervise starts stands behind --
+        for verb, arguments in (found for part in line.split(' -- ') for found in TOOL.findall(part)):
             check(verb in options, page, f'no command {verb}: {line}')
             for option in re.findall(r'(?<= )--?[a-z][\w-]*', arguments) if options.get(verb) else []:
                 check(option in options[verb] | {'-h', '--help'}, page, f'{verb} has no option {option}: {line}')

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "keep/keep.h"
 #include "session.h"
 #include "progress.h"
 #include "orrery/run.h"
@@ -36,34 +37,93 @@ static int check_best(const struct checkpoints_options *o, struct orr_error *err
 			best, (long long)newest, best);
 }
 
-/* Called on one process; the result is shared with all ranks. */
-static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
+const char *checkpoints_memory(const struct checkpoints_options *o)
+{
+	return o->copies ? getenv(ORR_KEEP_FOLDER) : NULL;
+}
+
+int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floats,
+			     struct orr_error *err)
+{
+	const char *memory = checkpoints_memory(o);
+	int64_t n_bytes;
+
+	if (!o->copies)
+		return 0;
+	if (!memory)
+		return orr_fail(err, ORR_E_INPUT,
+				"--copies: nothing keeps them: put `orrery supervise --` before "
+				"this command, or leave the option out");
+	if (__builtin_mul_overflow(n_floats, 2 * (int64_t)sizeof(float), &n_bytes))
+		n_bytes = INT64_MAX;
+	return orr_keep_check(memory, n_bytes, err);
+}
+
+/* The newest copy in memory, of a training that was started again; or none. */
+static int open_copy(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		     const struct session *s, struct orr_error *err)
+{
+	const char *memory = s->n_starts ? checkpoints_memory(o) : NULL;
+	int64_t newest = -1;
+	int code = memory ? orr_checkpoint_prepare(memory, &newest, err) : 0;
+
+	if (!code && newest >= 0 && orr_checkpoint_open(out, memory, -1, report_damaged, err))
+		*out = NULL;
+	return code;
+}
+
+/* Of the checkpoint on disk, if it is of a later step than the copy in memory. */
+static void prefer_later(struct orr_checkpoint **out, int64_t *copied,
+			 const struct checkpoints_options *o)
+{
+	struct orr_checkpoint *disk = NULL;
+
+	if (orr_checkpoint_open(&disk, o->folder, -1, report_damaged, NULL))
+		return;
+	if (*out && orr_checkpoint_step(*out) >= orr_checkpoint_step(disk)) {
+		orr_checkpoint_close(disk);
+		return;
+	}
+	orr_checkpoint_close(*out);
+	*out = disk;
+	*copied = 0;
+}
+
+/* Called on one process; the result is shared with all ranks. *copied: 1 for a copy in memory. */
+static int open_first(struct orr_checkpoint **out, int64_t *copied,
+		      const struct checkpoints_options *o, const struct session *s,
 		      struct orr_error *err)
 {
 	int64_t newest;
-	int code;
+	int code = open_copy(out, o, s, err);
 
-	if (o->resume && (code = orr_checkpoint_open(out, o->folder, -1, report_damaged, err)))
+	*copied = *out != NULL;
+	if (code || !o->folder)
+		return code;
+	if (o->resume && !s->n_starts &&
+	    (code = orr_checkpoint_open(out, o->folder, -1, report_damaged, err)))
 		return code;
 	if ((code = orr_checkpoint_lock(o->folder, err)) ||
 	    (code = orr_checkpoint_prepare(o->folder, &newest, err)))
 		return code;
-	if (newest >= 0 && !o->resume)
+	if (newest >= 0 && s->n_starts)
+		prefer_later(out, copied, o);
+	else if (newest >= 0 && !o->resume)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has checkpoints, up to step %lld: give --resume to go on from "
 				"them, or another folder",
 				o->folder, (long long)newest);
-	return newest >= 0 || !o->best ? 0 : check_best(o, err);
+	return newest >= 0 || s->n_starts || !o->best ? 0 : check_best(o, err);
 }
 
 /* Of one process, as open_first: the best so far, if there is one. */
-static int open_best(struct orr_checkpoint **out, const struct checkpoints_options *o,
+static int open_best(struct orr_checkpoint **out, const struct checkpoints_options *o, bool resumes,
 		     struct orr_error *err)
 {
 	int64_t newest;
 	int code = orr_checkpoint_prepare(checkpoints_best(o), &newest, err);
 
-	if (code || newest < 0 || !o->resume)
+	if (code || newest < 0 || !resumes)
 		return code;
 	code = orr_checkpoint_open(out, checkpoints_best(o), -1, report_damaged, err);
 	if (code != ORR_E_INPUT)
@@ -97,16 +157,26 @@ const char *checkpoints_best(const struct checkpoints_options *o)
 int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		     const struct checkpoints_options *o, struct session *s)
 {
+	int64_t copied = 0;
 	int code;
 
-	if (!o->folder)
+	if (!o->folder && !o->copies)
 		return 0;
 	/* a limit on the size of files is to be an error of write() as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
-	code = s->rank ? 0 : open_first(out, o, &s->err);
-	if ((code = share(out, o->folder, code, s)) || !o->best)
+	code = s->rank ? 0 : open_first(out, &copied, o, s, &s->err);
+	if ((code = session_agree(s, code)) || (code = session_max(s, &copied)) ||
+	    (code = share(out, copied ? checkpoints_memory(o) : o->folder, code, s)))
 		return code;
-	code = s->rank ? 0 : open_best(best, o, &s->err);
+	if (s->n_starts)
+		session_say(s,
+			    *out ? "goes on from step %lld, %s"
+				 : "no state is kept: starts from the beginning",
+			    *out ? (long long)orr_checkpoint_step(*out) : 0LL,
+			    copied ? "the newest copy in memory" : "the newest checkpoint on disk");
+	if (!o->best)
+		return 0;
+	code = s->rank ? 0 : open_best(best, o, o->resume || s->n_starts, &s->err);
 	return share(best, checkpoints_best(o), code, s);
 }
 
@@ -289,26 +359,49 @@ static void explain_divergence(const struct checkpoints_options *o, const struct
 		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
 }
 
-/* Train to where a checkpoint or an evaluation is due. */
+/* Who sees a step that has ended. */
+struct watching {
+	struct progress *progress;
+	struct session *session;
+};
+
+static void watch_step(void *user, const struct orr_step *step)
+{
+	struct watching *w = user;
+
+	session_beat(w->session, step->step + 1);
+	if (!w->progress->silent)
+		progress_visit(w->progress, step);
+}
+
+/* The first multiple of `every` after this step. */
+static int64_t next_multiple(int64_t step, int64_t every)
+{
+	return step + every - step % every;
+}
+
+/* Train to where a checkpoint, a copy or an evaluation is due. */
 static int train_to_stop(struct checkpoints_end *r, const struct checkpoints_options *o,
 			 struct orr_run *run, int64_t end, struct progress *progress,
-			 struct evaluations *e, struct orr_error *err)
+			 struct evaluations *e, struct session *s)
 {
-	int64_t step = orr_run_step(run), checkpoint = step + o->every - step % o->every,
-		stop = next_evaluation(e, step, end);
+	struct watching watching = {progress, s};
+	int64_t step = orr_run_step(run), checkpoint = next_multiple(step, o->every),
+		stop = next_evaluation(e, step, end), copy = next_multiple(step, o->copy_every);
 	int n_skipped, code;
 
 	if (!o->folder || checkpoint > end)
 		checkpoint = end;
 	stop = r->due ? step + 1 : checkpoint < stop ? checkpoint : stop;
-	code = orr_run_train(run, stop - step, progress->silent ? NULL : progress_visit, progress,
-			     err);
+	if (o->copies && copy < stop)
+		stop = copy;
+	code = orr_run_train(run, stop - step, watch_step, &watching, &s->err);
 	n_skipped = orr_run_skipped_last(run);
 	step = orr_run_step(run);
 	r->due = o->folder && (r->due || step == checkpoint || orr_run_stopped(run));
 	if (!code && (orr_run_stopped(run) || step == end) && n_skipped &&
 	    n_skipped == step - progress->first)
-		return orr_fail(err, ORR_E_DIVERGED,
+		return orr_fail(&s->err, ORR_E_DIVERGED,
 				"training diverged: the updates of all steps, %d, were left out, "
 				"since losses or gradients were not finite",
 				n_skipped);
@@ -342,6 +435,22 @@ static int save(struct checkpoints_end *r, const struct checkpoints_options *o, 
 	return 0;
 }
 
+/* A copy that cannot be made leaves the one before. */
+static void copy(const struct checkpoints_options *o, struct orr_run *run,
+		 struct progress *progress, const struct session *s)
+{
+	const char *memory = checkpoints_memory(o);
+	int64_t step = orr_run_step(run);
+	struct orr_error why;
+
+	if (!memory || step % o->copy_every || orr_run_skipped_last(run))
+		return;
+	progress_settle(progress); /* before there is a copy that goes on behind its rows */
+	if (orr_run_save(run, memory, 1, &why))
+		session_say(s, "no copy of step %lld: %s; training goes on", (long long)step,
+			    why.msg);
+}
+
 int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
 		      struct progress *progress, struct evaluations *e, struct checkpoints_end *r,
 		      struct session *s)
@@ -352,11 +461,16 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 
 	*r = (struct checkpoints_end){.saved = orr_run_step(run)};
 	catch_signals(run, progress, old);
+	session_begin(s, orr_run_step(run));
 	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end) {
-		if ((code = train_to_stop(r, o, run, end, progress, e, &s->err)))
+		if ((code = train_to_stop(r, o, run, end, progress, e, s)))
 			break;
+		if (is_due(e, orr_run_step(run), end) || r->due)
+			session_beat_long(s, orr_run_step(run));
 		if (!orr_run_stopped(run) && is_due(e, orr_run_step(run), end))
 			code = take_evaluation(e, run, progress, s);
+		if (!code && orr_run_step(run) < end)
+			copy(o, run, progress, s);
 		if (!code)
 			code = save(r, o, run, end, progress, s);
 	}

@@ -16,6 +16,8 @@ struct checkpoints_options {
 	int keep;           /* the number of them; 0: all */
 	bool best;          /* the best of all evaluations is kept, too */
 	bool resume;
+	int copies;         /* in memory, of the newest state; 0: none */
+	int64_t copy_every; /* steps */
 };
 
 /* The folder of the best; valid until the next call. */
@@ -26,6 +28,12 @@ const char *checkpoints_best(const struct checkpoints_options *o);
  * outcome. */
 int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		     const struct checkpoints_options *o, struct session *s);
+
+/* Where copies go, a folder of the launcher; NULL: there is none, or no copies. */
+const char *checkpoints_memory(const struct checkpoints_options *o);
+/* Refuse copies that nothing keeps, or that do not fit in memory: of so many floats. */
+int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floats,
+			     struct orr_error *err);
 
 /* Evaluations on the test rows while a model trains, and the best of them, whose checkpoint is
  * kept: in the folder "best" of the folder of checkpoints, as a checkpoint like any other. */

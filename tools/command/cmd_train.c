@@ -10,6 +10,7 @@
 #include "orrery/jobs.h"
 #include "command.h"
 #include "hardware.h"
+#include "keep/keep.h"
 #include "checkpoints.h"
 #include "export.h"
 #include "options.h"
@@ -300,10 +301,16 @@ static int resume(struct training *t, struct orr_error *err)
 	double *rate = o->train.has_lr || !t->steps ? &t->old_rate : NULL;
 	char text[512] = "";
 
+	if ((code = checkpoints_check_copies(&o->keep,
+					     orr_run_n_parameters(t->run) *
+						     (1 + orr_optimizer_floats(o->run.optimizer)),
+					     err)))
+		return code;
 	if (!t->session.rank)
 		hardware_tell(&o->run);
-	if (o->train.init && (code = orr_run_begin(t->run, o->train.init, o->train.init_partly,
-						   text, sizeof(text), err)))
+	if (o->train.init && !t->checkpoint &&
+	    (code = orr_run_begin(t->run, o->train.init, o->train.init_partly, text, sizeof(text),
+				  err)))
 		return code;
 	if (*text)
 		session_say(&t->session, "%s", text);
@@ -343,7 +350,8 @@ static int train(struct training *t, struct orr_error *err)
 	t->progress.norms = o->run.clip > 0;
 	t->progress.evaluates = t->evaluations.every > 0;
 	t->progress.history.wanted = o->output.html && !t->session.rank;
-	if ((code = progress_write(&t->progress, o->train.losses, err)))
+	if ((code = progress_write(&t->progress, o->train.losses, getenv(ORR_KEEP_FOLDER),
+				   t->session.n_starts > 0, err)))
 		return code;
 	code = checkpoints_train(&o->keep, t->run, end, &t->progress, &t->evaluations, &t->end,
 				 &t->session);

@@ -10,6 +10,7 @@ int cmd_compare(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_train(int argc, char **argv);
+int cmd_supervise(int argc, char **argv);
 int cmd_fit(int argc, char **argv);
 
 /* Put options in the place of the quantities that a message of the library names (orrery/orrery.h):

@@ -28,6 +28,8 @@ static const struct {
 	 false},
 	{"fit", cmd_fit, "a machine's constants, from steps that were measured", false},
 	{"train", cmd_train, "train a model under a schedule, as StarPU tasks", true},
+	{"supervise", cmd_supervise, "start a training again when a process of it dies or hangs",
+	 false},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(*commands))
 

@@ -136,7 +136,44 @@ static void write_name(FILE *file, const char *name)
 	(void)fputc('"', file);
 }
 
-int progress_write(struct progress *p, const char *path, struct orr_error *err)
+/* Where the file is that grows, for a process after this one. */
+static void note_losses(const struct progress *p, const char *memory)
+{
+	FILE *file = fopen(orr_text("%s/losses", memory), "we");
+
+	if (file) {
+		(void)fputs(p->losses.part ? p->losses.part : "", file);
+		(void)fclose(file);
+	}
+}
+
+/* The whole rows of a file that another process has begun, which then goes. */
+static void take_losses(struct progress *p, const char *memory)
+{
+	FILE *note = fopen(orr_text("%s/losses", memory), "re"), *old;
+	char *path = NULL, *row = NULL;
+	size_t room = 0, size = 0;
+	ssize_t n;
+
+	if (!note)
+		return;
+	if (getline(&path, &size, note) > 0 && (old = fopen(path, "re"))) {
+		for (bool first = true; (n = getline(&row, &room, old)) > 0; first = false) {
+			if (first || row[n - 1] != '\n')
+				continue;
+			p->losses_failed |= fputs(row, p->losses.file) < 0;
+			p->written = strtoll(row, NULL, 10);
+		}
+		(void)fclose(old);
+		(void)unlink(path);
+	}
+	free(row);
+	free(path);
+	(void)fclose(note);
+}
+
+int progress_write(struct progress *p, const char *path, const char *memory, bool again,
+		   struct orr_error *err)
 {
 	const struct orr_graph *g = p->graph;
 	int n = 0;
@@ -156,6 +193,10 @@ int progress_write(struct progress *p, const char *path, struct orr_error *err)
 	if (p->evaluates)
 		(void)fputs(",test_loss,test_accuracy", p->losses.file);
 	p->losses_failed = fputc('\n', p->losses.file) < 0 || p->losses_failed;
+	if (memory && again)
+		take_losses(p, memory);
+	if (memory)
+		note_losses(p, memory);
 	return 0;
 }
 
@@ -201,6 +242,11 @@ static void end_row(struct progress *p, const struct orr_scores *scores)
 	p->open_row = 0;
 }
 
+void progress_settle(struct progress *p)
+{
+	end_row(p, NULL);
+}
+
 static void write_losses(struct progress *p, const struct orr_step *step)
 {
 	const struct orr_scores *scores = &step->scores;
@@ -234,7 +280,7 @@ void progress_visit(void *progress, const struct orr_step *step)
 
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
 		keep(p, step);
-	if (p->losses.file && !step->skipped)
+	if (p->losses.file && !step->skipped && step->step >= p->written)
 		write_losses(p, step);
 	if (!step->skipped)
 		history_add(&p->history, step->step + 1, step->scores.loss);
@@ -265,7 +311,8 @@ void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
 	if (p->silent)
 		return;
 	history_add_test(&p->history, step, scores->loss);
-	if (p->losses.file && p->open_row != step) { /* it was left out, and has no row yet */
+	if (p->losses.file && p->open_row != step &&
+	    step > p->written) { /* it was left out, and has no row yet */
 		end_row(p, NULL);
 		p->open_row = step;
 		(void)fprintf(p->losses.file, "%lld,%lld,", (long long)step, (long long)samples);

@@ -39,6 +39,7 @@ struct progress {
 	bool norms;                  /* steps tell the norm of their gradients, */
 	bool evaluates;              /* and some how the model does on the test rows */
 	int64_t open_row;            /* the step of the row that has not ended; 0: none */
+	int64_t written;             /* the last step whose row another process has written */
 	bool losses_failed;
 	struct history history; /* of losses, for the page, where it is wanted */
 };
@@ -49,8 +50,13 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 /* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
  * of training and this step included, and the loss; of several losses, their sum and then each,
  * without its weight; where gradients are clipped, their norm before; where there are evaluations,
- * test loss and accuracy in the rows of their steps. Skipped steps have no row. NULL: no file. */
-int progress_write(struct progress *p, const char *path, struct orr_error *err);
+ * test loss and accuracy in the rows of their steps. Skipped steps have no row. NULL: no file.
+ * memory: a folder that outlives this process, or NULL; again: another process, which has died,
+ * began the file, whose rows stay, and none is written twice. */
+int progress_write(struct progress *p, const char *path, const char *memory, bool again,
+		   struct orr_error *err);
+/* The row of the last step is whole: its evaluation, if any, was told. */
+void progress_settle(struct progress *p);
 void progress_visit(void *progress, const struct orr_step *step);
 /* The test rows after a step: the lowest loss so far? */
 void progress_evaluated(struct progress *p, int64_t step, int64_t samples,

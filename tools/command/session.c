@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "command.h"
+#include "keep/keep.h"
 #include "orrery/run.h"
 
 /* What a step frees is there for the next one, which would fault it in again page by page. One
@@ -20,12 +21,53 @@ static void keep_freed_memory(void)
 #endif
 }
 
+/* Of a step: short ones may be a hundred times as long on a busy machine. */
+#define LEAST_NS (INT64_C(2) * 1000000000)
+#define LONG_NS (INT64_C(60) * 1000000000)
+#define BEAT_NS (INT64_C(20) * 1000000)
+
+static void beat(struct session *s, enum orr_beat_kind kind, int64_t step, int64_t patience_ns)
+{
+	orr_beat_send(s->beat, kind, s->rank, step, patience_ns);
+	s->beaten_ns = orr_beat_now_ns();
+}
+
+static int64_t patience(const struct session *s, int64_t least_ns)
+{
+	return 10 * s->longest_ns > least_ns ? 10 * s->longest_ns : least_ns;
+}
+
+void session_begin(struct session *s, int64_t step)
+{
+	beat(s, ORR_BEAT_BEGIN, step, LONG_NS);
+}
+
+void session_beat(struct session *s, int64_t step)
+{
+	int64_t since = orr_beat_now_ns() - s->beaten_ns;
+
+	if (since < BEAT_NS)
+		return;
+	s->longest_ns = since > s->longest_ns ? since : s->longest_ns;
+	beat(s, ORR_BEAT_STEP, step, patience(s, LEAST_NS));
+}
+
+void session_beat_long(struct session *s, int64_t step)
+{
+	beat(s, ORR_BEAT_STEP, step, patience(s, LONG_NS));
+}
+
 int session_join(struct session *s)
 {
+	const char *starts = getenv(ORR_KEEP_STARTS);
 	int code = orr_ranks_start(command_say, &s->err);
+
+	s->n_starts = starts ? atoi(starts) : 0;
+	s->beat = orr_beat_connect();
 
 	s->rank = orr_ranks_rank();
 	s->n_ranks = orr_ranks_count();
+	beat(s, ORR_BEAT_STEP, 0, LONG_NS);
 	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by
 	 * itself sees to for a while only. */
 	if (s->n_ranks > 1)
@@ -106,6 +148,7 @@ int session_end(struct session *s, int code)
 	 * than 0 */
 	int status = s->rank ? command_status(code) : command_end(code, &s->err);
 
+	beat(s, ORR_BEAT_OVER, 0, LONG_NS);
 	orr_ranks_stop();
 	return status || !s->signal ? status : 128 + s->signal;
 }

@@ -5,8 +5,11 @@
 #include "orrery/orrery.h"
 
 struct session {
-	int rank, n_ranks;    /* alone: 0 of 1 */
-	int signal;           /* that has stopped the training of all ranks; 0: none */
+	int rank, n_ranks;             /* alone: 0 of 1 */
+	int beat;                      /* to the launcher; -1: there is none */
+	int n_starts;                  /* by the launcher, before this one */
+	int64_t beaten_ns, longest_ns; /* the last beat, and the longest time between two */
+	int signal;                    /* that has stopped the training of all ranks; 0: none */
 	struct orr_error err; /* the first failure: of this rank, or of any once they have agreed */
 };
 
@@ -31,6 +34,13 @@ int session_check(struct session *s, int code);
 /* A line on standard error, by rank 0. */
 void session_say(const struct session *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* Tell the launcher that this rank goes on: a step has ended; something else, which may take long,
+ * begins. */
+void session_beat(struct session *s, int64_t step);
+void session_beat_long(struct session *s, int64_t step);
+/* Training begins after this step. */
+void session_begin(struct session *s, int64_t step);
 
 /* The failure, if any, in one line of rank 0, and the command's exit code; all ranks leave. */
 int session_end(struct session *s, int code);

@@ -1,3 +1,4 @@
+#include "../command/command.h"
 #include "../command/plugin.h"
 
 #include <stdlib.h>
@@ -27,4 +28,12 @@ void plugin_loaded(struct orr_choice *choice)
 void plugin_end(int status)
 {
 	(void)status;
+}
+
+int cmd_supervise(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	command_say("a page starts no processes: use the command");
+	return 2;
 }

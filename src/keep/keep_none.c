@@ -1,0 +1,28 @@
+#include "base/clock.h"
+#include "keep.h"
+
+int64_t orr_beat_now_ns(void)
+{
+	return orr_ns_now(CLOCK_MONOTONIC);
+}
+
+/* A page has no other processes. */
+int orr_beat_connect(void)
+{
+	return -1;
+}
+
+void orr_beat_send(int fd, enum orr_beat_kind kind, int rank, int64_t step, int64_t patience_ns)
+{
+	(void)fd;
+	(void)kind;
+	(void)rank;
+	(void)step;
+	(void)patience_ns;
+}
+
+int orr_keep_check(const char *folder, int64_t n_bytes, struct orr_error *err)
+{
+	(void)n_bytes;
+	return orr_fail(err, ORR_E_UNSUPPORTED, "%s: a page keeps no copies", folder);
+}

@@ -1,0 +1,390 @@
+/* orrery supervise: starts a training, and starts it again when a process of it dies or hangs. */
+#include <argp.h>
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/quantity.h"
+#include "command.h"
+#include "keep/keep.h"
+
+#define MOST_RANKS 1024
+#define TICK_MS 20
+#define START_NS (INT64_C(90) * 1000000000) /* from the start to the first beat */
+#define LEAVE_NS (INT64_C(1500) * 1000000)  /* for mpirun to see that its ranks are gone */
+#define END_NS (INT64_C(10) * 1000000000)   /* for all to be gone */
+
+struct peer {
+	int fd, rank;
+	pid_t pid;
+	int64_t until_ns; /* the next beat comes before */
+};
+
+static struct {
+	const char *root;
+	int64_t most_restarts, silence_ns;
+	char **command;
+	char *folder, *text;
+	int lock, listener;
+	pid_t child;
+	struct peer peers[MOST_RANKS];
+	int n_peers, n_starts;
+	int64_t begun;           /* the step from which it goes on; -1: not said yet */
+	int64_t furthest;        /* of those */
+	int64_t n_same;          /* restarts from no later a step */
+	bool ever, over, killed; /* a rank has spoken; it ends by itself; by this command */
+	int status;              /* of the child, once it has ended */
+	char why[160];
+} job = {.root = "/dev/shm", .most_restarts = 3, .begun = -1, .furthest = -1};
+
+static volatile sig_atomic_t asked;
+
+static void ask(int number)
+{
+	asked = number;
+}
+
+/* ---- all processes below this one ---- */
+
+static pid_t parent_of(pid_t pid)
+{
+	char path[32], text[512], *end;
+	size_t n = 0;
+	FILE *file;
+	int parent;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if ((file = fopen(path, "re"))) {
+		n = fread(text, 1, sizeof(text) - 1, file);
+		(void)fclose(file);
+	}
+	text[n] = '\0';
+	/* behind the name, which may have brackets of its own */
+	return (end = strrchr(text, ')')) && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : -1;
+}
+
+static bool is_below(pid_t pid)
+{
+	for (int depth = 0; pid > 1 && depth < 100; depth++)
+		if ((pid = parent_of(pid)) == getpid())
+			return true;
+	return false;
+}
+
+/* Kills all but `spared`; how many there were. */
+static int kill_below(pid_t spared)
+{
+	DIR *names = opendir("/proc");
+	struct dirent *entry;
+	int n = 0;
+
+	while (names && (entry = readdir(names))) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (pid < 2 || pid == spared || !is_below(pid))
+			continue;
+		n++;
+		kill(pid, SIGKILL); /* which ends those that are stopped, too */
+	}
+	if (names)
+		closedir(names);
+	return n;
+}
+
+static void reap(void)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == job.child) {
+			job.child = 0;
+			job.status =
+				WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+		}
+}
+
+static void forget_peers(void)
+{
+	while (job.n_peers)
+		close(job.peers[--job.n_peers].fd);
+}
+
+/* The ranks at once; mpirun then has a moment to remove its files; and then whatever is left. */
+static int end_all(struct orr_error *err)
+{
+	int64_t start = orr_beat_now_ns();
+	int left = kill_below(job.child);
+
+	if (job.child && !left)
+		kill(job.child, SIGKILL);
+	else if (job.child)
+		kill(job.child, SIGTERM);
+	for (;;) {
+		int64_t now = orr_beat_now_ns();
+
+		reap();
+		left = kill_below(now - start < LEAVE_NS ? job.child : 0);
+		if (!left && !job.child)
+			break;
+		if (now - start > END_NS)
+			return orr_fail(err, ORR_E_RUNTIME,
+					"%d processes do not end though they were killed: they are "
+					"stuck in the system; the training is not started again",
+					left);
+		usleep(5000);
+	}
+	forget_peers();
+	return 0;
+}
+
+/* ---- what ranks say ---- */
+
+static void take_beat(struct peer *peer, const struct orr_beat *beat)
+{
+	int64_t patience = beat->patience_ns;
+
+	job.ever = true;
+	peer->rank = beat->rank;
+	peer->pid = beat->pid;
+	if (job.silence_ns && beat->kind == ORR_BEAT_STEP)
+		patience = job.silence_ns;
+	peer->until_ns = orr_beat_now_ns() + patience;
+	if (beat->kind == ORR_BEAT_OVER)
+		job.over = true;
+	if (beat->kind != ORR_BEAT_BEGIN || beat->rank)
+		return;
+	job.begun = beat->step;
+	job.n_same = beat->step > job.furthest ? 0 : job.n_same;
+	job.furthest = beat->step > job.furthest ? beat->step : job.furthest;
+}
+
+/* false: the connection has ended. */
+static bool listen_to(struct peer *peer)
+{
+	struct orr_beat beat;
+	int got;
+
+	while ((got = orr_beat_receive(peer->fd, job.text, &beat)) > 0)
+		take_beat(peer, &beat);
+	return !got;
+}
+
+static void accept_peers(void)
+{
+	int fd;
+
+	while (job.n_peers < MOST_RANKS &&
+	       (fd = accept4(job.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+		job.peers[job.n_peers++] = (struct peer){fd, -1, 0, orr_beat_now_ns() + START_NS};
+}
+
+/* Has a rank died, or said nothing for too long? job.why says which. */
+static bool look(void)
+{
+	int64_t now;
+
+	accept_peers();
+	for (int i = 0; i < job.n_peers; i++) {
+		struct peer *peer = &job.peers[i];
+
+		if (listen_to(peer))
+			continue;
+		if (peer->rank >= 0 && !job.over)
+			(void)snprintf(job.why, sizeof(job.why), "rank %d is gone", peer->rank);
+		close(peer->fd);
+		*peer = job.peers[--job.n_peers];
+		i--;
+	}
+	now = orr_beat_now_ns();
+	for (int i = 0; i < job.n_peers && !*job.why; i++)
+		if (now > job.peers[i].until_ns)
+			(void)snprintf(job.why, sizeof(job.why), "rank %d hangs",
+				       job.peers[i].rank);
+	return *job.why;
+}
+
+/* ---- one start ---- */
+
+static _Noreturn void become(void)
+{
+	char starts[16];
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	(void)snprintf(starts, sizeof(starts), "%d", job.n_starts);
+	setenv(ORR_KEEP_FOLDER, job.folder, 1);
+	setenv(ORR_KEEP_STARTS, starts, 1);
+	setenv(ORR_KEEP_LISTENS, job.text, 1);
+	/* a terminal's Ctrl-C comes to the launcher, which passes it on to one rank */
+	setpgid(0, 0);
+	if (!freopen("/dev/null", "r", stdin))
+		_exit(127);
+	execvp(job.command[0], job.command);
+	fprintf(stderr, "orrery: %s: cannot be started: %s\n", job.command[0], strerror(errno));
+	_exit(127);
+}
+
+/* One rank is enough: it tells the others, and they end after the same step. */
+static void pass_on(void)
+{
+	pid_t to = job.child;
+
+	for (int i = 0; i < job.n_peers; i++)
+		if (!job.peers[i].rank)
+			to = job.peers[i].pid;
+	job.killed = job.over = true;
+	if (to > 0)
+		kill(to, asked);
+	asked = 0;
+}
+
+/* Until all has ended, or something is to be ended. */
+static int start(struct orr_error *err)
+{
+	struct pollfd waits = {.fd = job.listener, .events = POLLIN};
+
+	job.over = false;
+	job.begun = -1;
+	job.why[0] = '\0';
+	if ((job.child = fork()) < 0)
+		return orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
+				strerror(errno));
+	if (!job.child)
+		become();
+	job.n_starts++;
+	do {
+		(void)poll(&waits, 1, TICK_MS);
+		if (asked && job.killed) { /* a second signal */
+			(void)snprintf(job.why, sizeof(job.why), "a second signal");
+			break;
+		}
+		if (asked)
+			pass_on();
+		reap();
+	} while (!look() && job.child);
+	return end_all(err);
+}
+
+/* Is this end one of a training that ended by itself? */
+static bool is_end(void)
+{
+	return !job.status || job.status == 2 || job.over || !job.ever || job.killed;
+}
+
+static int supervise(struct orr_error *err)
+{
+	int code;
+
+	while (!(code = start(err)) && !is_end()) {
+		job.n_same++;
+		if (!*job.why)
+			(void)snprintf(job.why, sizeof(job.why), "it ended with exit code %d",
+				       job.status);
+		if (job.n_same > job.most_restarts)
+			return orr_fail(err, ORR_E_RUNTIME,
+					"%s, %s without progress: a bug rather than a fault; the "
+					"training is not started again (--restarts)",
+					job.why, orr_count_text(job.n_same, "time"));
+		command_say(orr_text("%s: the training is started again", job.why));
+	}
+	return code;
+}
+
+/* ---- options ---- */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct orr_error err;
+	bool units = false;
+	int code = 0;
+
+	if (key == 'm')
+		job.root = arg;
+	else if (key == 'r')
+		code = orr_count_parse(&job.most_restarts, arg, 0, 1000000, "--restarts", &err);
+	else if (key == 's')
+		code = orr_duration_parse(&job.silence_ns, &units, arg, "--silence", &err);
+	else if (key == ARGP_KEY_ARGS)
+		job.command = state->argv + state->next;
+	else if (key != ARGP_KEY_NO_ARGS)
+		return ARGP_ERR_UNKNOWN;
+	if (key == 's' && !code && (units || !job.silence_ns))
+		code = orr_fail(&err, ORR_E_INPUT, "--silence: give a time with a unit, 5s");
+	if (key == ARGP_KEY_NO_ARGS)
+		code = orr_fail(&err, ORR_E_INPUT,
+				"supervise: what? give -- and a command, such as mpirun -n 4 "
+				"orrery train ...");
+	if (code)
+		exit(command_end(ORR_E_INPUT, &err));
+	return 0;
+}
+
+static void read_options(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"memory", 'm', "DIR", 0, "a folder in memory, for the copies (/dev/shm)", 0},
+		{"restarts", 'r', "N", 0, "at most, without a later step to go on from (3)", 0},
+		{"silence", 's', "T", 0,
+		 "of a rank between two steps, after which it hangs (10 times the longest so far, "
+		 "and 2s at least)",
+		 0},
+		{0}};
+	static const struct argp argp = {
+		options,
+		parse,
+		"-- COMMAND...",
+		"Start a training, and start it again when one of its processes dies or hangs: "
+		"from the newest copy in memory (orrery train --copies 1), else from the newest "
+		"checkpoint, to the same bits.",
+		NULL,
+		NULL,
+		NULL};
+
+	int at = 1;
+
+	for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			argp_help(&argp, stdout, ARGP_HELP_STD_HELP, argv[0]);
+			exit(command_flush(0));
+		}
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_ERRS, &at, NULL)) {
+		command_say(orr_text("'%s' is no option of `orrery supervise`, or lacks its value: "
+				     "`orrery supervise --help` lists them",
+				     argv[at < argc ? at - (at > 1) : argc - 1]));
+		exit(2);
+	}
+}
+
+int cmd_supervise(int argc, char **argv)
+{
+	struct sigaction mine = {.sa_handler = ask};
+	struct orr_error err;
+	int code;
+
+	read_options(argc, argv);
+	alarm(0); /* the training tells its time by itself */
+	job.lock = job.listener = -1;
+	if ((code = orr_keep_make(&job.folder, &job.lock, job.root, &err)) ||
+	    (code = orr_beat_listen(&job.listener, &job.text, &err)))
+		goto out;
+	sigaction(SIGINT, &mine, NULL);
+	sigaction(SIGTERM, &mine, NULL);
+	/* processes whose parents die become this one's */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	code = supervise(&err);
+out:
+	if (job.listener >= 0)
+		close(job.listener);
+	free(job.text);
+	orr_keep_remove(job.folder, job.lock);
+	return code ? command_end(code, &err) : job.status;
+}
