@@ -59,10 +59,18 @@ struct scatter {
 
 /* ---- axes ---- */
 
-/* Low and high (at least 0) with some room, and a round step: 1, 2 or 5 times a power of ten.
- * whole: of whole numbers, so no smaller step than 1. */
-static void axis_span(struct svg_axis *axis, double low, double high, bool whole)
+/* Of all values: .low and .high, which begin as NaN. */
+static void axis_take(struct svg_axis *axis, double at)
 {
+	axis->low = at < axis->low || isnan(axis->low) ? at : axis->low;
+	axis->high = at > axis->high || isnan(axis->high) ? at : axis->high;
+}
+
+/* These low and high (at least 0) with some room, and a round step: 1, 2 or 5 times a power of ten.
+ * whole: of whole numbers, so no smaller step than 1. */
+static void axis_span(struct svg_axis *axis, bool whole)
+{
+	double low = axis->low, high = axis->high;
 	double room = high > low ? 0.08 * (high - low) : high > 0 ? 0.1 * high : 1, tenth;
 
 	if (axis->measure == NAME) {
@@ -132,21 +140,14 @@ static double y_of(const struct scatter *scatter, double at)
 /* Of memory against makespan. */
 static void make_axes(struct scatter *scatter, const struct orr_comparison *c)
 {
-	double low[2] = {0, 0}, high[2] = {0, 0};
-
+	scatter->x = (struct svg_axis){NAN, NAN, .measure = TIME, .units = c->units};
+	scatter->y = (struct svg_axis){NAN, NAN, .measure = c->bytes ? BYTES : NUMBER};
 	for (int i = 0; i < c->n_fitting; i++) {
-		double at[2] = {(double)c->contenders[i].makespan_ns,
-				orr_contender_memory(c, &c->contenders[i])};
-
-		for (int k = 0; k < 2; k++) {
-			low[k] = !i || at[k] < low[k] ? at[k] : low[k];
-			high[k] = !i || at[k] > high[k] ? at[k] : high[k];
-		}
+		axis_take(&scatter->x, (double)c->contenders[i].makespan_ns);
+		axis_take(&scatter->y, orr_contender_memory(c, &c->contenders[i]));
 	}
-	scatter->x = (struct svg_axis){.measure = TIME, .units = c->units};
-	scatter->y = (struct svg_axis){.measure = c->bytes ? BYTES : NUMBER};
-	axis_span(&scatter->x, low[0], high[0], true);
-	axis_span(&scatter->y, low[1], high[1], c->bytes || !c->several_cuts);
+	axis_span(&scatter->x, true);
+	axis_span(&scatter->y, c->bytes || !c->several_cuts);
 	(void)snprintf(scatter->x.title, sizeof(scatter->x.title), "makespan%s",
 		       c->units ? ", units" : "");
 	(void)snprintf(scatter->y.title, sizeof(scatter->y.title), "%s",
@@ -460,7 +461,7 @@ static void axis_name(struct svg_axis *axis, const char *name, bool units)
 	static const char *const times[] = {"makespan", "per_microbatch", "lower_bound", "latency"};
 	size_t length = strlen(name);
 
-	*axis = (struct svg_axis){.names = json_array(), .units = units};
+	*axis = (struct svg_axis){NAN, NAN, .names = json_array(), .units = units};
 	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++)
 		if (!strcmp(name, times[i]))
 			axis->measure = TIME;
@@ -548,24 +549,13 @@ static int find_points(struct point *points, struct scatter *scatter, json_t *li
 			at[0], at[1], orr_json_index(lines, line_of(report, row, table, names))};
 		if (points[n++].line < 0 || at[0] < 0 || at[1] < 0)
 			return -1;
+		axis_take(&scatter->x, at[0]);
+		axis_take(&scatter->y, at[1]);
 	}
+	for (int k = 0; k < 2 && n; k++)
+		axis_span(axes[k], axes[k]->measure != SHARE);
 	qsort(points, (size_t)n, sizeof(*points), compare_points);
 	return n;
-}
-
-static void span_points(struct scatter *scatter, const struct point *points, int n)
-{
-	double low[2] = {points[0].x, points[0].y}, high[2] = {points[0].x, points[0].y};
-
-	for (int i = 1; i < n; i++)
-		for (int k = 0; k < 2; k++) {
-			double at = k ? points[i].y : points[i].x;
-
-			low[k] = at < low[k] ? at : low[k];
-			high[k] = at > high[k] ? at : high[k];
-		}
-	axis_span(&scatter->x, low[0], high[0], scatter->x.measure != SHARE);
-	axis_span(&scatter->y, low[1], high[1], scatter->y.measure != SHARE);
 }
 
 /* A line goes through its points, and has its label at the last. */
@@ -619,7 +609,6 @@ int orr_compared_svg(FILE *file, const json_t *report, const struct orr_compared
 		write_head(file, json_string_value(json_object_get(report, "graph")),
 			   n ? orr_text("%s against %s", y, x) : "no schedule fits");
 		if (n) {
-			span_points(&scatter, points, n);
 			write_axes(&scatter);
 			code = write_lines(&scatter, points, n, lines, err);
 			write_points(&scatter);

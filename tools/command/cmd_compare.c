@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
+#include "base/max.h"
 #include "command.h"
 #include "options.h"
 #include "report/compare.h"
@@ -483,31 +485,23 @@ static int compare(int n, struct orr_error *err)
 /* Two columns that there will be. */
 static int check_axes(const struct options *a, struct orr_error *err)
 {
-	json_t *axes = options_axes(0), *columns = orr_compared_columns(axes, a->jitter.given),
-	       *column;
-	char *text = json_dumps(columns, 0), *copy = strdup(a->compare.axes), *rest = copy, *part;
-	int code = text && copy ? 0 : orr_fail(err, ORR_E_NOMEM, "--axes: no memory"), n = 0;
-	size_t i;
+	json_t *axes = options_axes(0), *columns = orr_compared_columns(axes, a->jitter.given);
+	const char *x = a->compare.axes, *y = x + strcspn(x, ",");
+	int n = (int)json_array_size(columns), code = 0;
+	char *text = json_dumps(columns, 0);
 
-	while (!code && (part = strsep(&rest, ","))) {
-		bool there = false;
-
-		json_array_foreach(columns, i, column) there =
-			there || !strcmp(json_string_value(column), part);
-		if (!there)
-			code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.40s: %.190s", part,
-					text);
-		n++;
-	}
-	if (!code && n != 2)
+	if (!*y)
 		code = orr_fail(
 			err, ORR_E_INPUT,
-			"--axes %.60s: two columns are wanted: --axes makespan,memory_bytes",
-			a->compare.axes);
+			"--axes %.60s: two columns are wanted: --axes makespan,memory_bytes", x);
+	else if (orr_json_index(columns, json_stringn(x, (size_t)(y - x))) >= n)
+		code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.*s: %.190s",
+				(int)smaller(y - x, 40), x, text);
+	else if (orr_json_index(columns, json_string(y + 1)) >= n)
+		code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.40s: %.190s", y + 1, text);
 	json_decref(axes);
 	json_decref(columns);
 	free(text);
-	free(copy);
 	return code;
 }
 
