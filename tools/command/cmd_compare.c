@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "base/max.h"
 #include "command.h"
 #include "options.h"
 #include "report/compare.h"
@@ -495,8 +494,8 @@ static int check_axes(const struct options *a, struct orr_error *err)
 			err, ORR_E_INPUT,
 			"--axes %.60s: two columns are wanted: --axes makespan,memory_bytes", x);
 	else if (orr_json_index(columns, json_stringn(x, (size_t)(y - x))) >= n)
-		code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.*s: %.190s",
-				(int)smaller(y - x, 40), x, text);
+		code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.*s: %.190s", (int)(y - x), x,
+				text);
 	else if (orr_json_index(columns, json_string(y + 1)) >= n)
 		code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.40s: %.190s", y + 1, text);
 	json_decref(axes);
