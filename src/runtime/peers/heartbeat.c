@@ -210,10 +210,13 @@ static void *live(void *unused)
 int orr_heartbeat_start(void (*say)(const char *message), struct orr_error *err)
 {
 	struct sigaction action = {.sa_handler = wake, .sa_flags = SA_RESTART | SA_ONSTACK};
+	MPI_Request request;
 
 	MPI_Comm_rank(MPI_COMM_WORLD, &heart.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &heart.n_ranks);
-	MPI_Comm_dup(MPI_COMM_WORLD, &heart.comm);
+	MPI_Comm_idup(MPI_COMM_WORLD, &heart.comm, &request);
+	for (int done = 0; !done && !MPI_Test(&request, &done, MPI_STATUS_IGNORE);)
+		;
 	heart.say = say;
 	heart.sends = calloc((size_t)heart.n_ranks, sizeof(*heart.sends));
 	heart.heard_ns = calloc((size_t)heart.n_ranks, sizeof(*heart.heard_ns));

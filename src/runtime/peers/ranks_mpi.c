@@ -160,6 +160,7 @@ static int connect_all(struct orr_error *err)
 int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 {
 	const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+	MPI_Request request;
 	int provided, code;
 
 	if (ranks.n_ranks > 1 || !size || atoi(size) < 2)
@@ -177,7 +178,8 @@ int orr_ranks_start(void (*say)(const char *message), struct orr_error *err)
 	MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks.n_ranks);
 	if (!(code = connect_all(err))) {
-		MPI_Comm_dup(MPI_COMM_WORLD, &ranks.comm);
+		MPI_Comm_idup(MPI_COMM_WORLD, &ranks.comm, &request);
+		wait_for(&request);
 		code = orr_heartbeat_start(say, err);
 	}
 	if (code)
@@ -296,6 +298,15 @@ int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error
 
 #define N_ROUNDS 16
 
+/* Not by MPI_Recv, which keeps the core from the rank that is to answer. */
+static void hear(int64_t *number, int from)
+{
+	MPI_Request request;
+
+	MPI_Irecv(number, 1, MPI_INT64_T, from, ORR_RANKS_CLOCK, ranks.comm, &request);
+	wait_for(&request);
+}
+
 /* The fastest of some questions and answers says most: the other clock was read in its middle, give
  * or take the half of it. */
 static int64_t ask_clock(int k)
@@ -306,7 +317,7 @@ static int64_t ask_clock(int k)
 		int64_t start = orr_ns_now(CLOCK_MONOTONIC_RAW), there, end;
 
 		MPI_Send(&start, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm);
-		MPI_Recv(&there, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm, MPI_STATUS_IGNORE);
+		hear(&there, k);
 		end = orr_ns_now(CLOCK_MONOTONIC_RAW);
 		if (end - start >= best)
 			continue;
@@ -333,14 +344,12 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 	for (int i = 0; i < N_ROUNDS && ranks.rank; i++) {
 		int64_t question, answer;
 
-		MPI_Recv(&question, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm,
-			 MPI_STATUS_IGNORE);
+		hear(&question, 0);
 		answer = orr_ns_now(CLOCK_MONOTONIC_RAW);
 		MPI_Send(&answer, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm);
 	}
 	if (ranks.rank)
-		MPI_Recv(offset_ns, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm,
-			 MPI_STATUS_IGNORE);
+		hear(offset_ns, 0);
 	return 0;
 }
 
