@@ -119,6 +119,19 @@ static void forget_peers(void)
 		close(job.peers[--job.n_peers].fd);
 }
 
+/* What ranks that were killed leave of Open MPI's shared memory would fill it, start by start. */
+static void remove_shared(void)
+{
+	DIR *names = opendir(job.folder);
+	struct dirent *entry;
+
+	while (names && (entry = readdir(names)))
+		if (!strncmp(entry->d_name, "vader_segment", strlen("vader_segment")))
+			(void)unlinkat(dirfd(names), entry->d_name, 0);
+	if (names)
+		closedir(names);
+}
+
 /* The ranks at once; mpirun then has a moment to remove its files; and then whatever is left. */
 static int end_all(struct orr_error *err)
 {
@@ -144,6 +157,7 @@ static int end_all(struct orr_error *err)
 		usleep(5000);
 	}
 	forget_peers();
+	remove_shared();
 	return 0;
 }
 
@@ -224,6 +238,7 @@ static _Noreturn void become(void)
 	setenv(ORR_KEEP_FOLDER, job.folder, 1);
 	setenv(ORR_KEEP_STARTS, starts, 1);
 	setenv(ORR_KEEP_LISTENS, job.text, 1);
+	setenv("OMPI_MCA_btl_vader_backing_directory", job.folder, 0);
 	/* a terminal's Ctrl-C comes to the launcher, which passes it on to one rank */
 	setpgid(0, 0);
 	if (!freopen("/dev/null", "r", stdin))
