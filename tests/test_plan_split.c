@@ -129,6 +129,7 @@ START_TEST(memory_is_kept)
 	struct orr_graph *g = read_model("gpt");
 	struct orr_plan_options o = options_for("4", 8);
 	struct orr_split_plan *free_memory = seek(g, "any", &o), *x;
+	const struct orr_figures *f;
 	int64_t least = INT64_MAX;
 
 	for (int i = 0; i < free_memory->n_tries; i++)
@@ -136,8 +137,9 @@ START_TEST(memory_is_kept)
 			least = free_memory->tries[i].memory_bytes;
 	o.memory_bytes = least;
 	x = seek(g, "any", &o);
-	for (int w = 0; w < x->pipeline->n_workers; w++)
-		ck_assert_int_le(x->tried.figures->worker[w].memory_bytes, least);
+	f = x->graph ? x->tried.figures : x->plan->tried.figures;
+	for (int w = 0; w < f->n_workers; w++)
+		ck_assert_int_le(f->worker[w].memory_bytes, least);
 	ck_assert_int_ge(makespan(x), makespan(free_memory));
 	orr_split_plan_destroy(x);
 	orr_split_plan_destroy(free_memory);

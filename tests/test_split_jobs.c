@@ -72,6 +72,55 @@ static struct cut cut_mlp(int t, struct orr_machine machine)
 	return cut(parse_graph(MLP), splits, &machine);
 }
 
+/* A layer's stash in bf16 [Korthikanti23, equations 1 and 2, and table 2]: tensors of s x h in 2
+ * bytes, and in 4 where a norm keeps its rows; factors of rows, and attention's sums. */
+START_TEST(a_layer_keeps_the_published_bytes)
+{
+	enum { S = 16, H = 32, A = 4 };
+	static const struct {
+		const char *split;
+		int t, sh, thin; /* sh + thin / t bytes a token and column */
+		int rows;        /* parts of the norms' */
+	} rows[] = {{"1", 1, 12, 24, 1},
+		    {"2:copied", 2, 12, 24, 1},
+		    {"4:copied", 4, 12, 24, 1},
+		    {"2", 2, 4, 32, 2},
+		    {"4", 4, 4, 32, 4}};
+	static const char text[] =
+		"digraph g { x [op=input, columns=\"0:16\", rows=16]; y [op=input, columns=0];"
+		"embed [op=embedding, vocabulary=9, features=32, stage=0]; x -> embed;"
+		"node [stage=1]; norm1 [op=layernorm]; q [op=linear, features=32];"
+		"k [op=linear, features=32]; v [op=linear, features=32]; attend [op=attention, "
+		"heads=4];"
+		"out [op=linear, features=32]; drop1 [op=dropout, rate=0.1]; sum1 [op=add];"
+		"norm2 [op=layernorm]; fc1 [op=linear, features=128]; gelu [op=gelu];"
+		"fc2 [op=linear, features=32]; drop2 [op=dropout, rate=0.1]; sum2 [op=add];"
+		"embed -> {norm1 sum1}; norm1 -> {q k v}; q -> attend; k -> attend; v -> attend;"
+		"attend -> out -> drop1 -> sum1; sum1 -> {norm2 sum2};"
+		"norm2 -> fc1 -> gelu -> fc2 -> drop2 -> sum2; node [stage=2]; last [op=first];"
+		"head [op=linear, features=9]; loss [op=softmax_cross_entropy];"
+		"sum2 -> last -> head -> loss; y -> loss; }";
+	struct orr_machine machine = orr_machine_default(16);
+	struct orr_graph *g = NULL;
+	struct orr_error err = {""};
+	int64_t bytes = 0, t = rows[_i].t;
+	struct cut c;
+
+	ck_assert_msg(!orr_graph_parse(&g, "layer", text, &err), "%s", err.msg);
+	orr_graph_set_precision(g, ORR_PRECISION_BF16);
+	ck_assert_msg(!orr_graph_split(&c.graph, g, rows[_i].split, &err), "%s", err.msg);
+	orr_graph_set_precision(c.graph, ORR_PRECISION_BF16);
+	ck_assert_msg(!orr_partition(&c.p, c.graph, &machine, 0, SAMPLES, &err), "%s", err.msg);
+	for (int s = 0; s < c.p->n_stages; s++)
+		if (!c.p->split ? s == 1
+				: c.p->split->stage[s] == 1 && c.p->split->shard[s] == t - 1)
+			bytes += c.p->stages[s].stash_bytes;
+	ck_assert_int_eq(bytes, SAMPLES * (S * H * (rows[_i].sh + rows[_i].thin / t) +
+					   8 * S / rows[_i].rows + 4 * A * S / t));
+	cut_fini(&c);
+}
+END_TEST
+
 /* _i: of widths. Each worker receives 2 (t - 1) / t of a tensor that is added up, and as much of
  * its gradient. */
 START_TEST(an_all_reduce_moves_as_much_as_a_ring)
@@ -517,6 +566,7 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
+		EACH(a_layer_keeps_the_published_bytes, 5),
 		EACH(an_all_reduce_moves_as_much_as_a_ring, N_OF(widths)),
 		EACH(an_all_reduce_takes_as_long_as_a_ring, 2 * N_OF(widths)),
 		ONCE(an_all_reduce_is_hidden_behind_the_other_microbatch),

@@ -74,12 +74,11 @@ struct orr_stage {
 	int64_t forward_ns;
 	int64_t backward_ns; /* input gradient; the whole backward is backward_ns + weight_ns */
 	int64_t weight_ns;   /* weight gradient; 0 with has_weight false: not known apart */
-	int64_t stash_bytes; /* kept from the start of F to the end of the last pass that reads it
-			      */
-	/* Bytes of a stash that do not move if another worker computes: to B, repeated counts of
-	 * tensors with several readers; to W, those that W does not read, less results of B that it
-	 * reads. 0: all of it moves. */
-	int64_t shared_bytes, passing_bytes;
+	int64_t stash_bytes; /* kept from the start of F to the end of the last pass that reads it;
+				a tensor that several operators read counts once */
+	/* Bytes of a stash that do not move if another worker computes W: those that W does not
+	 * read, less results of B that it reads. 0: all of it moves. */
+	int64_t passing_bytes;
 	int64_t input_bytes; /* the input of F: given as that of columns of data, to which
 				orr_pipeline_create adds the incoming edges */
 	bool recompute;      /* requested by the user: B runs F again, and until then the stash is

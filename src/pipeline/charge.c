@@ -148,12 +148,17 @@ static void grow_operator(struct orr_operator *o, double growth, double size, in
 	/* before that of the backward, which says whether it is a part of it */
 	int64_t weight_ns = charge(o->weight_ns, weight_flops(o), samples, machine);
 	int64_t backward_ns = charge(o->backward_ns, o->backward_flops, samples, machine);
+	int64_t *const floats[] = {&o->width, &o->stash_floats, &o->input_stash_floats,
+				   &o->saved_floats};
 
 	o->forward_ns = grow(charge(o->forward_ns, o->forward_flops, samples, machine), growth);
 	o->backward_ns = grow(backward_ns, growth);
 	o->weight_ns = grow(weight_ns, growth);
-	o->stash_bytes = grow(stash_of(o, samples), size);
 	o->activation_bytes = grow(orr_operator_output_bytes(o, samples), size);
+	if (o->stash_bytes >= 0)
+		o->stash_bytes = grow(stash_of(o, samples), size);
+	for (int i = 0; i < 4; i++) /* of which the stage counts what operators share once */
+		*floats[i] = grow(*floats[i], size);
 	o->mean_growth = 1;
 }
 

@@ -239,7 +239,7 @@ static int cost_stages(struct orr_pipeline *p, struct orr_error *err)
 		stage->backward_ns = cost.backward_ns;
 		stage->weight_ns = cost.weight_ns;
 		stage->stash_bytes = cost.stash_bytes;
-		stage->shared_bytes = stage->passing_bytes = 0;
+		stage->passing_bytes = 0;
 		stage->input_bytes = cost.input_bytes;
 		for (int b = 0; x && b < x->n; b++)
 			x->costs[b * whole->n_stages + S] =

@@ -182,7 +182,7 @@ static void fold_inner_gradients(struct orr_pipeline *p)
 	}
 }
 
-/* ---- what moves of a stash ---- */
+/* ---- what a stash is, and what moves of it ---- */
 
 /* The output of an operator. */
 struct tensor {
@@ -195,12 +195,14 @@ static int64_t bytes_of(int64_t floats, int64_t samples)
 	return floats * samples * (int64_t)sizeof(float);
 }
 
-/* The backward of stage s reads it, its W too if left: it moves once for all operators there. */
+/* The backward of stage s reads it, its W too if left: it is kept once for all operators there. */
 static void count_tensor(struct orr_stage *stage, int s, struct tensor *tensor, int64_t bytes,
 			 bool left)
 {
-	if (tensor->kept != s + 1)
-		stage->shared_bytes -= bytes;
+	if (tensor->kept != s + 1) {
+		stage->stash_bytes += bytes;
+		stage->passing_bytes += bytes;
+	}
 	tensor->kept = s + 1;
 	if (!left || tensor->left == s + 1)
 		return;
@@ -208,8 +210,8 @@ static void count_tensor(struct orr_stage *stage, int s, struct tensor *tensor, 
 	tensor->left = s + 1;
 }
 
-/* Operator i of stage s: its share of the stash less what moves. What a file says of a stash is all
- * of it. Operators before it have been counted. */
+/* Operator i of stage s, whose stash was counted as if nothing else kept its tensors. What a file
+ * says of a stash is all of it. Operators before it have been counted. */
 static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int i, int s,
 			struct tensor *tensors, int64_t samples)
 {
@@ -224,8 +226,7 @@ static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int 
 	tensors[i].learns = learns;
 	if (!op || op->input || o->stash_bytes >= 0)
 		return;
-	stage->shared_bytes += bytes;
-	stage->passing_bytes += bytes;
+	stage->stash_bytes -= bytes;
 	if (!learns || !(o->has_input_gradient || o->has_weight_gradient))
 		return;
 	for (int k = -1; k < o->n_inputs; k++) {
@@ -238,7 +239,8 @@ static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int 
 			count_tensor(stage, s, &tensors[x], bytes, left);
 	}
 	bytes = bytes_of(o->saved_floats, samples);
-	stage->shared_bytes -= bytes;
+	stage->stash_bytes += bytes;
+	stage->passing_bytes += bytes;
 	if (trained) /* and the gradient of its output */
 		stage->passing_bytes -=
 			bytes + (op->loss ? 0 : bytes_of(orr_operator_output_floats(o), samples));

@@ -57,9 +57,8 @@ int64_t orr_jobs_moved_bytes(const struct orr_jobs *jobs, int j)
 	if (p->microbatches || orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F ||
 	    (jobs->recompute[job.s] && job.d == ORR_PASS_F))
 		return orr_jobs_stash_bytes(jobs, j);
-	stash -= job.d == ORR_PASS_F ? p->stages[job.s].shared_bytes
-				     : p->stages[job.s].passing_bytes;
-	return orr_pipeline_share(p, job.s, stash);
+	return orr_pipeline_share(
+		p, job.s, stash - (job.d == ORR_PASS_F ? 0 : p->stages[job.s].passing_bytes));
 }
 
 int64_t orr_jobs_edge_bytes(const struct orr_jobs *jobs, int j, int k)
