@@ -48,7 +48,7 @@ void orr_beat_send(int fd, enum orr_beat_kind kind, int rank, int64_t step, int6
 	if (fd < 0 || !secret)
 		return;
 	memset(&beat, 0, sizeof(beat));
-	beat.kind = kind;
+	beat.kind = (int32_t)kind;
 	beat.rank = rank;
 	beat.pid = getpid();
 	beat.step = step;
