@@ -74,7 +74,7 @@ int orr_keep_make(char **folder, int *fd, const char *root, struct orr_error *er
 	*fd = -1;
 	if (statfs(root, &about))
 		return orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %s", root, strerror(errno));
-	if (about.f_type != TMPFS_MAGIC && about.f_type != RAMFS_MAGIC)
+	if (about.f_type != TMPFS_MAGIC)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: is not in memory: name a folder of a tmpfs, such as /dev/shm",
 				root);
@@ -109,7 +109,8 @@ int orr_keep_check(const char *folder, int64_t n_bytes, struct orr_error *err)
 	if (statvfs(folder, &about))
 		return orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %s", folder,
 				strerror(errno));
-	if (__builtin_mul_overflow((int64_t)about.f_bavail, (int64_t)about.f_frsize, &free_bytes) ||
+	if (!about.f_blocks || /* a tmpfs without a limit */
+	    __builtin_mul_overflow((int64_t)about.f_bavail, (int64_t)about.f_frsize, &free_bytes) ||
 	    free_bytes >= n_bytes)
 		return 0;
 	return orr_fail(

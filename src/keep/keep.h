@@ -24,6 +24,7 @@ int orr_keep_check(const char *folder, int64_t n_bytes, struct orr_error *err);
 /* From rank to launcher. A rank that says no more for patience_ns after a beat hangs. */
 enum orr_beat_kind {
 	ORR_BEAT_STEP,  /* after this step */
+	ORR_BEAT_LONG,  /* what takes longer than a step begins */
 	ORR_BEAT_BEGIN, /* training goes on from this step */
 	ORR_BEAT_OVER   /* the training ends, of its own accord */
 };

@@ -25,7 +25,6 @@ struct orr_open_options orr_open_options_default(void)
 		.batch = 96,
 		.accumulate = 1,
 		.prefetch = -1,
-		.buckets = 1,
 		.replicas = 1,
 		.costs = {-1, -1, -1, -1, -1, -1, false},
 	};
@@ -85,6 +84,8 @@ static void settle_as_planned(const struct orr_plan_file *plan, bool order,
 		o->machine.flops_per_s = plan->flops_per_s;
 	if (order && o->prefetch < 0)
 		o->prefetch = plan->prefetch;
+	if (order && !o->buckets)
+		o->buckets = plan->buckets;
 	if (order && plan->stream.accumulate && !o->versions) {
 		o->sync = plan->stream.sync;
 		o->accumulate = plan->stream.accumulate;

@@ -71,7 +71,7 @@ struct orr_open_options {
 	enum orr_sync sync;           /* of asynchronous schedules */
 	int accumulate;               /* the same: microbatches per update on each replica */
 	int prefetch;                 /* jobs ahead, see struct orr_pipeline; -1: not given */
-	int buckets;                  /* of a stage's gradient, see orr_pipeline */
+	int buckets;                  /* of a stage's gradient, see orr_pipeline; 0: not given */
 	const char *versions; /* "[sync]" or "[accumulate]", if one is given; for messages */
 	struct orr_observer observer; /* of a schedule that searches */
 	struct {

@@ -104,6 +104,7 @@ int orr_link_parse(struct orr_link_cost *link, bool *units, const char *text, co
 	char rate[64];
 	int code;
 
+	link->latency_ns = 0;
 	(void)snprintf(rate, sizeof(rate), "%.*s", comma ? (int)(comma - text) : 63, text);
 	if ((code = orr_rate_parse(&link->bytes_per_s, rate, what, err)) ||
 	    (comma && (code = orr_duration_parse(&link->latency_ns, units, comma + 1, what, err))))

@@ -36,6 +36,7 @@ struct orr_plan_file {
 	int64_t latency_ns;
 	struct orr_link_cost host;
 	int prefetch;       /* -1: not said */
+	int buckets;        /* 0: not said */
 	double flops_per_s; /* 0: not said */
 	struct {
 		enum orr_sync sync;

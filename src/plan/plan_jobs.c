@@ -88,8 +88,10 @@ void orr_plan_rules_json(json_t **plan, const struct orr_jobs *jobs)
 	char of[24];
 
 	set_stages(plan, jobs);
-	if (jobs->park)
+	if (jobs->park || p->prefetch != 2) /* which it is where nothing is said */
 		orr_json_set(plan, "prefetch", json_integer(p->prefetch));
+	if (p->buckets > 1)
+		orr_json_set(plan, "buckets", json_integer(p->buckets));
 	orr_json_set(plan, "order", json_string(orders[order_of(jobs)]));
 	if (jobs->async) {
 		stream = stream ? json_incref(stream) : json_object();

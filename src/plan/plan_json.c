@@ -322,6 +322,7 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 		     *flops = json_object_get(json, "flops");
 	const json_t *batch = json_object_get(json, "batch"), *host = json_object_get(json, "host"),
 		     *ahead = json_object_get(json, "prefetch"),
+		     *buckets = json_object_get(json, "buckets"),
 		     *bandwidth = json_object_get(host, "bandwidth");
 	double host_s = json_number_value(json_object_get(host, "latency"));
 	double latency_s = json_number_value(latency), flops_per_s = json_number_value(flops);
@@ -340,8 +341,11 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 		return refuse(file, err, "host: its bandwidth and latency");
 	if (ahead && !orr_json_counts(ahead, 0, 1000))
 		return refuse(file, err, "prefetch: a number up to 1000");
+	if (buckets && !orr_json_counts(buckets, 1, 1 << 16))
+		return refuse(file, err, "buckets: a number from 1 to 65536");
 	file->host.latency_ns = llround(host_s * 1e9);
 	file->prefetch = ahead ? (int)json_integer_value(ahead) : -1;
+	file->buckets = (int)json_integer_value(buckets);
 	file->latency_ns = llround(latency_s * 1e9);
 	file->flops_per_s = flops_per_s;
 	file->batch = (int)n;

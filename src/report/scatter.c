@@ -607,7 +607,9 @@ int orr_compared_svg(FILE *file, const json_t *report, const struct orr_compared
 		code = orr_fail(err, ORR_E_NOMEM, "scatter: no memory for %zu rows", n_rows);
 	if (!code) {
 		write_head(file, json_string_value(json_object_get(report, "graph")),
-			   n ? orr_text("%s against %s", y, x) : "no schedule fits");
+			   n        ? orr_text("%s against %s", y, x)
+			   : n_rows ? "no row has both"
+				    : "no schedule fits");
 		if (n) {
 			write_axes(&scatter);
 			code = write_lines(&scatter, points, n, lines, err);

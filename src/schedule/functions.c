@@ -257,7 +257,7 @@ static int check_park(const struct orr_jobs *jobs, const struct orr_schedule *sc
 	const char *why = schedule->asynchronous ? "never flushes"
 			  : schedule->order != ORR_ORDER_STRICT
 				  ? "takes what is ready, and stashes leave by a strict order"
-			  : orr_jobs_n_at(jobs, j) > 1         ? "has it on several workers"
+			  : jobs->most_at > 1                  ? "has jobs on several workers"
 			  : place == jobs->compute[j]          ? "computes it there"
 			  : place >= jobs->pipeline->n_workers ? "has no such worker"
 			  : reader >= 0 && jobs->compute[reader] != jobs->compute[j]

@@ -148,7 +148,9 @@ static int search_parked(struct parked *x, struct orr_placed *out, struct orr_se
 		if (code == ORR_E_INPUT && i < FINE) /* too little, or what cannot be parked */
 			code = 0;
 	}
-	return code ? orr_fail(err, code, "%s", unheard.msg) : x->sought_ns ? 0 : none;
+	if (code && (code != ORR_E_INPUT || !x->sought_ns))
+		return orr_fail(err, code, "%s", unheard.msg);
+	return x->sought_ns ? 0 : none;
 }
 
 static int park(struct orr_placed *out, struct orr_search_result *result,

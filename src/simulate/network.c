@@ -205,7 +205,8 @@ static int64_t order_of(const struct orr_network *net, const struct orr_transfer
 	const struct orr_jobs *jobs = net->timeline->jobs;
 	int group, t;
 
-	if (!jobs->groups || job < 0 || transfer->kind == ORR_TRANSFER_ALL_REDUCE)
+	if (!jobs->groups || job < 0 || transfer->kind == ORR_TRANSFER_ALL_REDUCE ||
+	    transfer->kind == ORR_TRANSFER_PARK)
 		return job;
 	group = group_of(jobs->groups, transfer->from);
 	t = jobs->groups->first[group + 1] - jobs->groups->first[group];

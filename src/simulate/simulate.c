@@ -2,6 +2,7 @@
 
 #include "base/arrays.h"
 #include "base/heap.h"
+#include "base/max.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "foreign.h"
@@ -305,7 +306,8 @@ static orr_wide left_after(const struct simulation *sim, int j, int bucket)
 	job = orr_jobs_at(jobs, j);
 	ns = jobs->duration_ns[j];
 	if (jobs->recompute[job.s] && job.d == orr_jobs_first_backward(jobs, job.s))
-		ns -= jobs->duration_ns[orr_jobs_index(jobs, job.s, job.b, ORR_PASS_F)];
+		ns = larger(0,
+			    ns - jobs->duration_ns[orr_jobs_index(jobs, job.s, job.b, ORR_PASS_F)]);
 	return (orr_wide)ns * FULL * (n - bucket) / n;
 }
 

@@ -22,8 +22,12 @@ static int fill_exchanges(struct orr_try *x, struct orr_error *err)
 	int code = orr_simulate(&strict, x->jobs, err);
 
 	/* where stashes move, its memory could not be kept */
-	if (code || orr_jobs_free(x->jobs, NULL))
+	if (code)
 		goto out;
+	if ((code = orr_jobs_free(x->jobs, err))) {
+		code = code == ORR_E_INPUT ? 0 : code;
+		goto out;
+	}
 	if ((code = orr_simulate(&filled, x->jobs, err)))
 		goto out;
 	if (orr_timeline_makespan(filled) < orr_timeline_makespan(strict)) {

@@ -144,6 +144,11 @@ int orr_updates_init(struct orr_updates *x, struct orr_arrays *all, struct orr_t
 		n += orr_jobs_n_updates(jobs, s) *
 		     (jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	}
+	if ((int64_t)n * p->buckets > INT32_MAX / (int)sizeof(*x->uncomputed))
+		return orr_fail(err, ORR_E_INPUT,
+				"simulate: [buckets]=%d for each of %d updates are too many: take "
+				"fewer",
+				p->buckets, n);
 	t->updates = calloc((size_t)n, sizeof(*t->updates));
 	x->gradients = orr_arrays_add(all, (size_t)n, sizeof(*x->gradients));
 	x->running = orr_arrays_add(all, (size_t)n, sizeof(*x->running));

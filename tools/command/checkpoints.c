@@ -474,6 +474,7 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 		if (!code)
 			code = save(r, o, run, end, progress, s);
 	}
+	session_beat_long(s, orr_run_step(run)); /* weights, the test rows and the report follow */
 	number = asked;
 	if (code == ORR_E_DIVERGED)
 		explain_divergence(o, run, r->saved, &s->err);

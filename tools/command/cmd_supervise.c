@@ -19,9 +19,8 @@
 
 #define MOST_RANKS 1024
 #define TICK_MS 20
-#define START_NS (INT64_C(90) * 1000000000) /* from the start to the first beat */
-#define LEAVE_NS (INT64_C(1500) * 1000000)  /* for mpirun to see that its ranks are gone */
-#define END_NS (INT64_C(10) * 1000000000)   /* for all to be gone */
+#define LEAVE_NS (INT64_C(1500) * 1000000) /* for mpirun to see that its ranks are gone */
+#define END_NS (INT64_C(10) * 1000000000)  /* for all to be gone */
 
 struct peer {
 	int fd, rank;
@@ -105,8 +104,11 @@ static void reap(void)
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		if (pid == job.child) {
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
+		if (pid == job.child && WIFSTOPPED(status)) {
+			(void)snprintf(job.why, sizeof(job.why), "%.80s is stopped",
+				       job.command[0]);
+		} else if (pid == job.child) {
 			job.child = 0;
 			job.status =
 				WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -199,7 +201,7 @@ static void accept_peers(void)
 
 	while (job.n_peers < MOST_RANKS &&
 	       (fd = accept4(job.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
-		job.peers[job.n_peers++] = (struct peer){fd, -1, 0, orr_beat_now_ns() + START_NS};
+		job.peers[job.n_peers++] = (struct peer){.fd = fd, .rank = -1};
 }
 
 /* Has a rank died, or said nothing for too long? job.why says which. */
@@ -221,7 +223,7 @@ static bool look(void)
 	}
 	now = orr_beat_now_ns();
 	for (int i = 0; i < job.n_peers && !*job.why; i++)
-		if (now > job.peers[i].until_ns)
+		if (now > job.peers[i].until_ns && job.peers[i].rank >= 0) /* no stranger */
 			(void)snprintf(job.why, sizeof(job.why), "rank %d hangs",
 				       job.peers[i].rank);
 	return *job.why;
@@ -241,11 +243,16 @@ static _Noreturn void become(void)
 	setenv("OMPI_MCA_btl_vader_backing_directory", job.folder, 0);
 	/* a terminal's Ctrl-C comes to the launcher, which passes it on to one rank */
 	setpgid(0, 0);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
 	if (!freopen("/dev/null", "r", stdin))
 		_exit(127);
 	execvp(job.command[0], job.command);
-	fprintf(stderr, "orrery: %s: cannot be started: %s\n", job.command[0], strerror(errno));
-	_exit(127);
+	fprintf(stderr,
+		"orrery: %s: cannot be started: %s: give a command that can be run, such as "
+		"mpirun\n",
+		job.command[0], strerror(errno));
+	_exit(2);
 }
 
 /* One rank is enough: it tells the others, and they end after the same step. */
@@ -292,7 +299,14 @@ static int start(struct orr_error *err)
 /* Is this end one of a training that ended by itself? */
 static bool is_end(void)
 {
-	return !job.status || job.status == 2 || job.over || !job.ever || job.killed;
+	return (!*job.why && (!job.status || job.status == 2)) || job.over || !job.ever ||
+	       job.killed || asked;
+}
+
+static void explain(void)
+{
+	if (!*job.why)
+		(void)snprintf(job.why, sizeof(job.why), "it ended with exit code %d", job.status);
 }
 
 static int supervise(struct orr_error *err)
@@ -301,15 +315,17 @@ static int supervise(struct orr_error *err)
 
 	while (!(code = start(err)) && !is_end()) {
 		job.n_same++;
-		if (!*job.why)
-			(void)snprintf(job.why, sizeof(job.why), "it ended with exit code %d",
-				       job.status);
+		explain();
 		if (job.n_same > job.most_restarts)
 			return orr_fail(err, ORR_E_RUNTIME,
 					"%s, %s without progress: a bug rather than a fault; the "
 					"training is not started again (--restarts)",
 					job.why, orr_count_text(job.n_same, "time"));
 		command_say(orr_text("%s: the training is started again", job.why));
+	}
+	if (!code && !job.killed && (*job.why || (!job.ever && job.status && job.status != 2))) {
+		explain();
+		command_say(orr_text("%s: the training is not started again", job.why));
 	}
 	return code;
 }

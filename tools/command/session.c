@@ -54,7 +54,7 @@ void session_beat(struct session *s, int64_t step)
 
 void session_beat_long(struct session *s, int64_t step)
 {
-	beat(s, ORR_BEAT_STEP, step, patience(s, LONG_NS));
+	beat(s, ORR_BEAT_LONG, step, patience(s, LONG_NS));
 }
 
 int session_join(struct session *s)
@@ -67,7 +67,7 @@ int session_join(struct session *s)
 
 	s->rank = orr_ranks_rank();
 	s->n_ranks = orr_ranks_count();
-	beat(s, ORR_BEAT_STEP, 0, LONG_NS);
+	beat(s, ORR_BEAT_LONG, 0, LONG_NS);
 	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by
 	 * itself sees to for a while only. */
 	if (s->n_ranks > 1)

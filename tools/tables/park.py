@@ -38,6 +38,6 @@ Written by `tools/table park ORRERY`.
                 row.append(f'{memory:.0f} | {100 * work / (40 * PEAK * told["makespan"]):.1f}')
             print(f'| `{schedule}` | {40 * folds} | ' + ' | '.join(row) + f' | {told["peak_host_bytes"] / 1e9:.0f} |', flush=True)
     print('''
-1F1B keeps its speed in less than half of the memory: two jobs are enough to move a stash behind, and one is not. Where the
+1F1B keeps its speed in half of the memory, GPipe in less than a fifth: one job is enough to move a stash behind. Where the
 weight gradient is a job of its own (`zb-h1`), the last stages run B soon after F and W much later, and between those nothing
 is parked.''')

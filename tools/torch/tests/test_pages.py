@@ -99,7 +99,7 @@ def test_blocks_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
-    assert len(ran) == 8, ran
+    assert len(ran) == 9, ran
     assert Path("step-1000").is_dir()
     expected = built_in("chain:16", "1f1b", "-w", 4, "-m", 8, "--stages", 8)
     assert names["found"].figures["bubble"] == expected["bubble"]
