@@ -298,6 +298,10 @@ START_TEST(a_plan_parks_as_it_was_written)
 				 written.tried.figures->worker[w].parked_bytes);
 	ck_assert_int_gt(read.tried.figures->worker[0].parked_bytes, 0);
 	ck_assert_int_gt(read.tried.figures->peak_host_bytes, 0);
+	orr_opened_fini(&read);
+	options.park = "none"; /* in place of what it parks */
+	open_all(&read, &options);
+	ck_assert_ptr_null(read.tried.jobs->park);
 	orr_opened_fini(&written);
 	orr_opened_fini(&read);
 	close(file);

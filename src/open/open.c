@@ -162,6 +162,10 @@ static void settle(struct orr_opened *x)
 				   : (int)plan->samples * o->n_microbatches;
 	if (plan) {
 		settle_as_planned(plan, plan == x->choice.plan, o);
+		if (o->park && plan == x->choice.plan) { /* in place of what the plan parks */
+			free(x->choice.plan->table->park);
+			x->choice.plan->table->park = NULL;
+		}
 		settle_links(plan, o);
 	}
 	if (plan && !o->given.optimizer)

@@ -62,7 +62,7 @@ static int park(const struct orr_pipeline *p, int s, int b, const void *data)
 	const struct orr_table *table = data;
 
 	(void)p, (void)b;
-	return table->park[s];
+	return table->park ? table->park[s] : 0;
 }
 
 /* "file.csv:2:5: 4F0: ", the place of a forward; or no more than the file. */
@@ -163,7 +163,7 @@ void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)
 		.place = table->period ? NULL : place,
 		.in_flight = table->cap ? in_flight : NULL,
 		.recompute = table->recompute ? recompute : NULL,
-		.park = table->park ? park : NULL,
+		.park = park,
 		.data = table,
 	};
 }
