@@ -69,25 +69,30 @@ static void sweep(const char *root)
 int orr_keep_make(char **folder, int *fd, const char *root, struct orr_error *err)
 {
 	struct statfs about;
+	char *made = NULL;
 
 	*folder = NULL;
 	*fd = -1;
 	if (statfs(root, &about))
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %s", root, strerror(errno));
+		return orr_fail(err, ORR_E_INPUT, "[memory] %s: cannot be read: %s", root,
+				strerror(errno));
 	if (about.f_type != TMPFS_MAGIC)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: is not in memory: name a folder of a tmpfs, such as /dev/shm",
 				root);
 	sweep(root);
-	if (asprintf(folder, "%s/" PREFIX "XXXXXX", root) < 0) {
-		*folder = NULL;
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", root);
-	}
-	if (mkdtemp(*folder) && (*fd = lock(*folder)) >= 0)
+	/* others that begin now see the name only once it is locked */
+	if (asprintf(&made, "%s/.orrery-XXXXXX", root) < 0)
+		made = NULL;
+	if (made && mkdtemp(made) && (*fd = lock(made)) >= 0 &&
+	    asprintf(folder, "%s/" PREFIX "%s", root, made + strlen(made) - 6) >= 0 &&
+	    !rename(made, *folder)) {
+		free(made);
 		return 0;
-	(void)orr_fail(err, ORR_E_INPUT, "%s: no folder can be made there: %s", root,
+	}
+	(void)orr_fail(err, ORR_E_INPUT, "%s: no folder can be made there ([memory]): %s", root,
 		       strerror(errno));
-	free(*folder);
+	free(made);
 	*folder = NULL;
 	return ORR_E_INPUT;
 }

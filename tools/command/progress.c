@@ -139,16 +139,17 @@ static void write_name(FILE *file, const char *name)
 /* Where the file is that grows, for a process after this one. */
 static void note_losses(const struct progress *p, const char *memory)
 {
-	FILE *file = fopen(orr_text("%s/losses", memory), "we");
+	FILE *file = fopen(orr_text("%s/losses.new", memory), "we");
 
-	if (file) {
-		(void)fputs(p->losses.part ? p->losses.part : "", file);
-		(void)fclose(file);
-	}
+	if (!file)
+		return;
+	(void)fputs(p->losses.part ? p->losses.part : "", file);
+	(void)fclose(file);
+	(void)rename(orr_text("%s/losses.new", memory), orr_text("%s/losses", memory));
 }
 
-/* The whole rows of a file that another process has begun, which then goes. */
-static void take_losses(struct progress *p, const char *memory)
+/* The whole rows of a file that another process has begun: its path, the caller's; or NULL. */
+static char *take_losses(struct progress *p, const char *memory)
 {
 	FILE *note = fopen(orr_text("%s/losses", memory), "re"), *old;
 	char *path = NULL, *row = NULL;
@@ -156,7 +157,7 @@ static void take_losses(struct progress *p, const char *memory)
 	ssize_t n;
 
 	if (!note)
-		return;
+		return NULL;
 	if (getline(&path, &size, note) > 0 && (old = fopen(path, "re"))) {
 		for (bool first = true; (n = getline(&row, &room, old)) > 0; first = false) {
 			if (first || row[n - 1] != '\n')
@@ -165,11 +166,22 @@ static void take_losses(struct progress *p, const char *memory)
 			p->written = strtoll(row, NULL, 10);
 		}
 		(void)fclose(old);
-		(void)unlink(path);
 	}
 	free(row);
-	free(path);
 	(void)fclose(note);
+	return path;
+}
+
+/* A kill at any point leaves a file with the rows, and its name. */
+static void hand_over_losses(struct progress *p, const char *memory, bool again)
+{
+	char *before = again ? take_losses(p, memory) : NULL;
+
+	(void)fflush(p->losses.file);
+	note_losses(p, memory);
+	if (before)
+		(void)unlink(before);
+	free(before);
 }
 
 int progress_write(struct progress *p, const char *path, const char *memory, bool again,
@@ -193,10 +205,8 @@ int progress_write(struct progress *p, const char *path, const char *memory, boo
 	if (p->evaluates)
 		(void)fputs(",test_loss,test_accuracy", p->losses.file);
 	p->losses_failed = fputc('\n', p->losses.file) < 0 || p->losses_failed;
-	if (memory && again)
-		take_losses(p, memory);
 	if (memory)
-		note_losses(p, memory);
+		hand_over_losses(p, memory, again);
 	return 0;
 }
 
