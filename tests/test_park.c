@@ -277,6 +277,7 @@ START_TEST(a_plan_parks_as_it_was_written)
 	options.source = "chain:4";
 	options.park = "0=3,1";
 	options.prefetch = 1;
+	options.buckets = 3;
 	options.costs.stash_bytes = STASH;
 	options.machine.host.bytes_per_s = STASH / 3.0;
 	options.machine.bandwidth_bytes_per_s = STASH;
@@ -290,6 +291,7 @@ START_TEST(a_plan_parks_as_it_was_written)
 	open_all(&read, &options);
 	n = written.tried.jobs->n_jobs;
 	ck_assert_int_eq(read.tried.jobs->n_jobs, n);
+	ck_assert_int_eq(read.pipeline->buckets, 3);
 	for (int j = 0; j < n; j++)
 		ck_assert_int_eq(read.tried.timeline->start_ns[j],
 				 written.tried.timeline->start_ns[j]);
