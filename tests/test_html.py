@@ -194,6 +194,7 @@ try {
 		results.chosen = [across.value, up.value];
 		up.value = 'lower_bound';
 		up.dispatchEvent(new Event('change'));
+		results.address = location.hash;
 		const bounds = report.schedules.map(x => x.lower_bound), first = report.schedules[0];
 		const share = (x, all) => 0.04 + 0.92 * (x - Math.min(...all)) / (Math.max(...all) - Math.min(...all));
 		point(canvas, 'pointermove', 76 + width * share(first.makespan, report.schedules.map(x => x.makespan)),
@@ -214,7 +215,7 @@ document.body.append(pre);
 '''
 
 
-def look(browser, path, width, dark):
+def look(browser, path, width, dark, address=''):
     """What the harness found."""
     with open(path, encoding='utf-8') as file:
         text = file.read()
@@ -223,7 +224,7 @@ def look(browser, path, width, dark):
         file.write(text.replace('</body>', HARNESS + '</body>'))
     done = subprocess.run([browser, '--headless', '--no-sandbox', '--disable-gpu', '--user-data-dir=' + folder + '/profile',
                            *(['--blink-settings=preferredColorScheme=0'] if dark else []), f'--window-size={width},900',
-                           '--virtual-time-budget=5000', '--dump-dom', 'file://' + harnessed],
+                           '--virtual-time-budget=5000', '--dump-dom', 'file://' + harnessed + address],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     found = re.search(r'<pre id="results">([^<]*)</pre>', done.stdout.decode())
     if not found:
@@ -289,6 +290,9 @@ def check_browser(browser):
                           '--samples', '5')
     for width in 1400, 500:
         check_compared(look(browser, path, width, False), told)
+    results = look(browser, path, 1400, False, '#bubble,peak_stash')
+    check([results['chosen'], results['address']] == [['bubble', 'peak_stash'], '#bubble,lower_bound'],
+          f'an address that names columns: {results["chosen"]}, {results["address"]}')
     path, _, _ = write('plan', 'plan', os.path.join(source, 'graphs/studies/vision_language.dot'), '-w', '4')
     results = look(browser, path, 1400, False)
     check('Stages' in results['sections'] and 'operators: vision' in results['jobs'][0][0][1], f'plan: {results["jobs"][0][0]}')

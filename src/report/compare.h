@@ -143,19 +143,10 @@ void orr_compared_write(FILE *file, const struct orr_compared *c);
  * reference; NULL with err filled. */
 json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
 			  struct orr_error *err);
-/* Names of the CSV's columns, which orr_compared_svg() draws; axes, noise: a table's. New
- * reference; NULL: no memory. */
-json_t *orr_compared_columns(const json_t *axes, bool noise);
-/* Of a row of the report, or else of all of them, a column; NULL: it is not there. Borrowed. */
-const json_t *orr_compared_cell(const json_t *report, const json_t *row, const char *name);
 /* strict_median and the like, of a row's "noise". */
 void orr_csv_add_noise(json_t **columns);
 /* row NULL: the headings. */
 void orr_csv_write_line(FILE *file, const json_t *report, const json_t *row, const json_t *columns);
-/* Column x of the rows that fit, across, and y, up, as SVG: a line through the rows of a schedule
- * that differ in x alone. */
-int orr_compared_svg(FILE *file, const json_t *report, const struct orr_compared *table,
-		     const char *x, const char *y, struct orr_error *err);
 /* A heading and a line a row, those that do not fit with the reason: from that object, with the
  * rows of each table together. */
 int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared *tables, int n,

@@ -483,24 +483,25 @@ void orr_csv_add_noise(json_t **columns)
 		orr_json_append(columns, json_sprintf("%s_%s", orders[i / 3], spreads[i % 3]));
 }
 
-json_t *orr_compared_columns(const json_t *axes, bool noise)
+static json_t *columns_of(const struct orr_compared *table)
 {
 	json_t *names = json_array(), *value;
 	const char *name;
 
 	for (int i = 0; i < N_FIGURES; i++)
 		orr_json_append(&names, json_string(figures[i]));
-	json_object_foreach((json_t *)axes, name, value)
+	json_object_foreach((json_t *)table->axes, name, value)
 	{
 		if (orr_json_index(names, json_string(name)) < 0)
 			orr_json_keep(&names, -1);
 	}
-	if (noise)
+	if (table->noise)
 		orr_csv_add_noise(&names);
 	return names;
 }
 
-const json_t *orr_compared_cell(const json_t *report, const json_t *row, const char *name)
+/* Of a row, or else of all of them; NULL: it is not there. */
+static const json_t *find_cell(const json_t *report, const json_t *row, const char *name)
 {
 	const json_t *own = json_object_get(row, name), *noise = json_object_get(row, "noise");
 
@@ -522,7 +523,7 @@ void orr_csv_write_line(FILE *file, const json_t *report, const json_t *row, con
 		name = json_string_value(column);
 		fputs(i ? "," : "", file);
 		if (row)
-			write_cell(file, orr_compared_cell(report, row, name),
+			write_cell(file, find_cell(report, row, name),
 				   strstr(name, "bubble") ? 6 : 12);
 		else
 			fputs(name, file);
@@ -535,7 +536,7 @@ int orr_compared_csv(FILE *file, const json_t *report, const struct orr_compared
 {
 	const json_t *rows[] = {json_object_get(report, "refused"),
 				json_object_get(report, "schedules")};
-	json_t *columns = orr_compared_columns(tables->axes, tables->noise);
+	json_t *columns = columns_of(tables);
 	size_t at[] = {0, 0};
 
 	if (!columns)

@@ -1,6 +1,5 @@
-/* Memory against makespan, or any two columns, as SVG. Schedules at one point share a label; labels
- * are put where there is room, next to their points if possible, and joined to them by a line if
- * not. */
+/* Memory against makespan, as SVG. Schedules at one point share a label; labels are put where there
+ * is room, next to their points if possible, and joined to them by a line if not. */
 #include "compare.h"
 
 #include <math.h>
@@ -8,8 +7,6 @@
 #include <string.h>
 
 #include "layout.h"
-#include "base/arrays.h"
-#include "base/json.h"
 #include "base/quantity.h"
 
 #define WIDTH 940
@@ -32,10 +29,9 @@ struct svg_axis {
 	double low, high;
 	double step; /* of the ticks; 0: they stand at 1, 2 and 5 times powers of ten */
 	bool logarithmic;
-	enum { NUMBER, TIME, BYTES, RATE, SHARE, NAME } measure; /* TIME: nanoseconds */
-	bool units;                                              /* times are */
-	json_t *names; /* (of NAME) owned: values are its indices */
-	char title[80];
+	enum { NUMBER, TIME, BYTES } measure; /* TIME: nanoseconds */
+	bool units;                           /* times are */
+	const char *title;
 };
 
 struct box {
@@ -73,12 +69,6 @@ static void axis_span(struct svg_axis *axis, bool whole)
 	double low = axis->low, high = axis->high;
 	double room = high > low ? 0.08 * (high - low) : high > 0 ? 0.1 * high : 1, tenth;
 
-	if (axis->measure == NAME) {
-		axis->low = -0.5;
-		axis->high = high + 0.5;
-		axis->step = 1;
-		return;
-	}
 	axis->logarithmic = low > 0 && high > 5 * low;
 	axis->low = axis->logarithmic ? low / 1.2 : low - room < 0 ? 0 : low - room;
 	axis->high = axis->logarithmic ? high * 1.2 : high + room;
@@ -148,40 +138,20 @@ static void make_axes(struct scatter *scatter, const struct orr_comparison *c)
 	}
 	axis_span(&scatter->x, true);
 	axis_span(&scatter->y, c->bytes || !c->several_cuts);
-	(void)snprintf(scatter->x.title, sizeof(scatter->x.title), "makespan%s",
-		       c->units ? ", units" : "");
-	(void)snprintf(scatter->y.title, sizeof(scatter->y.title), "%s",
-		       c->bytes          ? "memory of the worker that needs most"
-		       : c->several_cuts ? "stage stashes / stages of the worker that holds most"
-					 : "stage stashes of the worker that holds most");
-}
-
-static const char *name_text(const json_t *name)
-{
-	if (json_is_string(name))
-		return orr_text("%s", json_string_value(name));
-	return json_is_number(name) ? orr_text("%g", json_number_value(name)) : "";
+	scatter->x.title = c->units ? "makespan, units" : "makespan";
+	scatter->y.title = c->bytes ? "memory of the worker that needs most"
+			   : c->several_cuts
+				   ? "stage stashes / stages of the worker that holds most"
+				   : "stage stashes of the worker that holds most";
 }
 
 static const char *tick_text(const struct svg_axis *axis, double at)
 {
 	int64_t whole = (int64_t)(at + 0.5);
 
-	switch (axis->measure) {
-	case TIME:
-		return orr_duration_text(whole, axis->units);
-	case BYTES:
-		return orr_size_text(whole);
-	case RATE:
-		return orr_text("%s/s", orr_size_text(whole));
-	case SHARE:
-		return orr_text("%g%%", 100 * at);
-	case NAME:
-		return name_text(json_array_get(axis->names, (size_t)whole));
-	case NUMBER:
-		break;
-	}
-	return orr_text("%.6g", at);
+	return axis->measure == TIME    ? orr_duration_text(whole, axis->units)
+	       : axis->measure == BYTES ? orr_size_text(whole)
+					: orr_text("%.6g", at);
 }
 
 static void write_axes(const struct scatter *scatter)
@@ -434,195 +404,5 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 	code = orr_layout_finish(file, "scatter", err);
 out:
 	free_labels(&scatter);
-	return code;
-}
-
-/* ---- any column against any other ---- */
-
-struct point {
-	double x, y;
-	int line; /* of those that share a label */
-};
-
-static int compare_points(const void *a, const void *b)
-{
-	const struct point *p = a, *q = b;
-
-	if (p->line != q->line)
-		return p->line < q->line ? -1 : 1;
-	if (p->x != q->x)
-		return p->x < q->x ? -1 : 1;
-	return (p->y > q->y) - (p->y < q->y);
-}
-
-/* As the page shows it, see cell() in page/sections.js. */
-static void axis_name(struct svg_axis *axis, const char *name, bool units)
-{
-	static const char *const times[] = {"makespan", "per_microbatch", "lower_bound", "latency"};
-	size_t length = strlen(name);
-
-	*axis = (struct svg_axis){NAN, NAN, .names = json_array(), .units = units};
-	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++)
-		if (!strcmp(name, times[i]))
-			axis->measure = TIME;
-	if (!strncmp(name, "strict_", 7) || !strncmp(name, "greedy_", 7))
-		axis->measure = TIME;
-	else if (!strcmp(name, "memory") || (length > 6 && !strcmp(name + length - 6, "_bytes")))
-		axis->measure = BYTES;
-	else if (strstr(name, "bubble"))
-		axis->measure = SHARE;
-	else if (!strcmp(name, "bandwidth"))
-		axis->measure = RATE;
-	(void)snprintf(axis->title, sizeof(axis->title), "%.60s%s", name,
-		       axis->measure == TIME && units ? ", units" : "");
-}
-
-/* NaN: it has no such figure. */
-static double value_of(struct svg_axis *axis, const json_t *cell)
-{
-	if (axis->measure == NAME)
-		return orr_json_index(axis->names, json_incref((json_t *)cell));
-	if (json_is_number(cell))
-		return json_number_value(cell) * (axis->measure == TIME ? 1e9 : 1);
-	return json_is_boolean(cell) ? json_is_true(cell) : NAN;
-}
-
-/* "1f1b, workers 8, stages 16": what a row has beside x and y. */
-static json_t *line_of(const json_t *report, const json_t *row, const struct orr_compared *table,
-		       const char *const columns[2])
-{
-	static const char *const lists[] = {"microbatches", "memory", "stages"};
-	bool listed[] = {json_array_size(json_object_get(report, lists[0])) > 1,
-			 json_array_size(json_object_get(report, lists[1])) > 1,
-			 table->rows->several_cuts};
-	json_t *names = json_pack("[s]", "schedule"), *value;
-	const char *name;
-	char text[256] = "";
-	size_t i;
-
-	json_object_foreach((json_t *)table->axes, name, value)
-	{
-		(void)orr_json_index(names, json_string(name));
-	}
-	for (int k = 0; k < 3; k++)
-		if (listed[k])
-			(void)orr_json_index(names, json_string(lists[k]));
-	json_array_foreach(names, i, value)
-	{
-		name = json_string_value(value);
-		if (strcmp(name, columns[0]) && strcmp(name, columns[1]))
-			(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s%s",
-				       *text ? ", " : "", i ? name : "", i ? " " : "",
-				       name_text(json_object_get(row, name)));
-	}
-	json_decref(names);
-	return json_string(text);
-}
-
-/* points: room for all rows. Returns their number; -1: no memory. */
-static int find_points(struct point *points, struct scatter *scatter, json_t *lines,
-		       const json_t *report, const struct orr_compared *table, const char *x,
-		       const char *y)
-{
-	const char *const names[] = {x, y};
-	struct svg_axis *const axes[] = {&scatter->x, &scatter->y};
-	const json_t *rows = json_object_get(report, "schedules"), *row;
-	double at[2];
-	size_t i;
-	int n = 0;
-
-	for (int k = 0; k < 2; k++) {
-		axis_name(axes[k], names[k], table->rows->units);
-		json_array_foreach(rows, i, row)
-		{
-			if (json_is_string(orr_compared_cell(report, row, names[k])))
-				axes[k]->measure = NAME;
-		}
-	}
-	json_array_foreach(rows, i, row)
-	{
-		for (int k = 0; k < 2; k++)
-			at[k] = value_of(axes[k], orr_compared_cell(report, row, names[k]));
-		if (isnan(at[0]) || isnan(at[1]))
-			continue;
-		points[n] = (struct point){
-			at[0], at[1], orr_json_index(lines, line_of(report, row, table, names))};
-		if (points[n++].line < 0 || at[0] < 0 || at[1] < 0)
-			return -1;
-		axis_take(&scatter->x, at[0]);
-		axis_take(&scatter->y, at[1]);
-	}
-	for (int k = 0; k < 2 && n; k++)
-		axis_span(axes[k], axes[k]->measure != SHARE);
-	qsort(points, (size_t)n, sizeof(*points), compare_points);
-	return n;
-}
-
-/* A line goes through its points, and has its label at the last. */
-static int write_lines(struct scatter *scatter, const struct point *points, int n,
-		       const json_t *lines, struct orr_error *err)
-{
-	struct label *label;
-	int code = 0;
-
-	for (int i = 0; i < n && !code; i++) {
-		bool first = !i || points[i - 1].line != points[i].line;
-		double x = x_of(scatter, points[i].x), y = y_of(scatter, points[i].y);
-
-		fprintf(scatter->file,
-			first ? "<path fill=\"none\" stroke=\"" OTHERS "\" d=\"M%.1f,%.1f"
-			      : "L%.1f,%.1f",
-			x, y);
-		if (i + 1 < n && points[i + 1].line == points[i].line)
-			continue;
-		fputs("\"/>\n", scatter->file);
-		label = &scatter->labels[scatter->n_labels++];
-		*label = (struct label){.x = x, .y = y};
-		code = add_name(label,
-				json_string_value(json_array_get(lines, (size_t)points[i].line)),
-				err);
-	}
-	for (int i = 0; i < n; i++)
-		fprintf(scatter->file,
-			"<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" fill=\"" OTHERS "\"/>\n",
-			x_of(scatter, points[i].x), y_of(scatter, points[i].y));
-	for (int i = 0; i < scatter->n_labels && !code; i++)
-		place_label(scatter, &scatter->labels[i]);
-	return code;
-}
-
-int orr_compared_svg(FILE *file, const json_t *report, const struct orr_compared *table,
-		     const char *x, const char *y, struct orr_error *err)
-{
-	size_t n_rows = json_array_size(json_object_get(report, "schedules"));
-	struct scatter scatter = {.file = file};
-	struct orr_arrays all = {0};
-	struct point *points = orr_arrays_add(&all, n_rows + 1, sizeof(*points));
-	json_t *lines = json_array();
-	int code = orr_arrays_check(&all, "scatter", err), n = 0;
-
-	scatter.labels = calloc(n_rows + 1, sizeof(*scatter.labels));
-	if (!code && (!lines || !scatter.labels ||
-		      (n = find_points(points, &scatter, lines, report, table, x, y)) < 0))
-		code = orr_fail(err, ORR_E_NOMEM, "scatter: no memory for %zu rows", n_rows);
-	if (!code) {
-		write_head(file, json_string_value(json_object_get(report, "graph")),
-			   n        ? orr_text("%s against %s", y, x)
-			   : n_rows ? "no row has both"
-				    : "no schedule fits");
-		if (n) {
-			write_axes(&scatter);
-			code = write_lines(&scatter, points, n, lines, err);
-			write_points(&scatter);
-		}
-		fputs("</svg>\n", file);
-	}
-	if (!code)
-		code = orr_layout_finish(file, "scatter", err);
-	json_decref(lines);
-	json_decref(scatter.x.names);
-	json_decref(scatter.y.names);
-	free_labels(&scatter);
-	orr_arrays_free(&all);
 	return code;
 }

@@ -231,24 +231,12 @@ static void give_title(struct contest *c)
 
 /* ---- the result ---- */
 
-static int draw(struct output_stream *s, const struct options *a, const json_t *report,
-		const struct orr_compared *tables, struct orr_error *err)
-{
-	const char *axes = a->compare.axes, *y = axes ? strchr(axes, ',') : NULL;
-	char x[80];
-
-	if (!y)
-		return orr_comparison_svg(s->file, tables->rows, tables->title, err);
-	(void)snprintf(x, sizeof(x), "%.*s", (int)(y - axes), axes);
-	return orr_compared_svg(s->file, report, tables, x, y + 1, err);
-}
-
 /* files: and what --svg, --csv and --html ask for. */
 static int print(const struct contest *contests, const struct orr_compared *tables, int n,
 		 bool files, struct orr_error *err)
 {
 	const struct options *a = &contests->a;
-	bool wanted = a->output.json || a->output.csv || a->output.html || a->compare.axes;
+	bool wanted = a->output.json || a->output.csv || a->output.html;
 	json_t *report =
 		wanted ? orr_compared_json(tables, n, contests->fields[0].x.graph->name, err)
 		       : NULL;
@@ -267,7 +255,8 @@ static int print(const struct contest *contests, const struct orr_compared *tabl
 	if (!code && fflush(stdout))
 		code = orr_fail(err, ORR_E_IO, "standard output could not be written");
 	if (!code && files && a->output.svg && !(code = output_begin(&s, a->output.svg, err)))
-		code = output_end(&s, draw(&s, a, report, tables, err), err);
+		code = output_end(&s, orr_comparison_svg(s.file, tables->rows, tables->title, err),
+				  err);
 	if (!code && files && a->output.csv && !(code = output_begin(&s, a->output.csv, err)))
 		code = output_end(&s, orr_compared_csv(s.file, report, tables, n, err), err);
 	if (!code && files)
@@ -481,41 +470,17 @@ static int compare(int n, struct orr_error *err)
 	return code;
 }
 
-/* Two columns that there will be. */
-static int check_axes(const struct options *a, struct orr_error *err)
-{
-	json_t *axes = options_axes(0), *columns = orr_compared_columns(axes, a->jitter.given);
-	const char *x = a->compare.axes, *y = x + strcspn(x, ",");
-	int n = (int)json_array_size(columns), code = 0;
-	char *text = json_dumps(columns, 0);
-
-	if (!*y)
-		code = orr_fail(
-			err, ORR_E_INPUT,
-			"--axes %.60s: two columns are wanted: --axes makespan,memory_bytes", x);
-	else if (orr_json_index(columns, json_stringn(x, (size_t)(y - x))) >= n)
-		code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.*s: %.190s", (int)(y - x), x,
-				text);
-	else if (orr_json_index(columns, json_string(y + 1)) >= n)
-		code = orr_fail(err, ORR_E_INPUT, "--axes: no column %.40s: %.190s", y + 1, text);
-	json_decref(axes);
-	json_decref(columns);
-	free(text);
-	return code;
-}
-
 static int check(const struct options *a, struct orr_error *err)
 {
 	if (a->compare.rank != ORR_RANK_MAKESPAN && !a->jitter.given)
 		return orr_fail(err, ORR_E_INPUT,
 				"--rank: by a figure of noise, and there is none: give --jitter "
 				"lognormal:0.2, or leave it out");
-	if (a->compare.axes)
-		return check_axes(a, err);
 	if (a->output.svg && options_n_combinations() > 1)
 		return orr_fail(err, ORR_E_INPUT,
 				"--svg draws one table: give one value of -m, of --memory, and of "
-				"each other option, or say what with --axes");
+				"each other option, or take --html, which draws any two columns "
+				"of all");
 	for (int i = options_n_combinations() - 1; i > 0; i--)
 		if (options_combination(i).open.costs.units != a->open.costs.units)
 			return orr_fail(err, ORR_E_INPUT,

@@ -384,9 +384,6 @@ const struct row option_rows[] = {
 	{"svg", "FILE", 0, SIMULATE | TRAIN, 0, TEXT(output.svg), 0,
 	 "the timeline as SVG; of a training, that of an ordinary step"},
 	{"svg", "FILE", 0, COMPARE, 0, TEXT(output.svg), 0, "memory against makespan as SVG"},
-	{"axes", "X,Y", 0, COMPARE, 0, TEXT(compare.axes), 0,
-	 "of --svg: column X of --csv across and column Y up, such as microbatches,bubble, with a "
-	 "line for each schedule and combination of the other options"},
 	{"csv", "FILE", 0, SIMULATE | TRAIN, 0, TEXT(output.csv), 0,
 	 "the schedule as PyTorch's CSV, which --schedule FILE.csv reads; beside FILE.csv, its "
 	 "stages as FILE.stages.json"},
@@ -402,7 +399,9 @@ const struct row option_rows[] = {
 	 "all of it as a page in one file: hover over a gap to see why the worker waits; of a "
 	 "training, with the prediction and the losses"},
 	{"html", "FILE", 0, COMPARE, 0, TEXT(output.html), 0,
-	 "all rows as a page to look at, sorted by any column"},
+	 "all rows as a page to look at, sorted by any column, with a drawing of any column "
+	 "against "
+	 "any other"},
 	{"html", "FILE", 0, PLAN, 0, TEXT(output.html), 0,
 	 "the plan and its simulated step as a page to look at"},
 	{"output", "FILE.json", 'o', SIMULATE, 0, TEXT(out), 0,
@@ -436,7 +435,6 @@ const struct rule option_rules[] = {
 	{"front", "memory", true, "--front goes through the memories itself: leave --memory out"},
 	{"within", "front", false,
 	 "--within: the least memory is looked for along the front: give --front too"},
-	{"axes", "svg", false, "--axes: of a drawing, and there is none: give --svg FILE"},
 	{"init-partly", "init", false, "--init-partly: with what? give --init FILE"},
 	{"keep-best", "evaluate-every", false,
 	 "--keep-best: nothing says when the model is evaluated: give --evaluate-every N"},

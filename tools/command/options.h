@@ -51,7 +51,6 @@ struct compare_options {
 	struct texts schedules;
 	enum orr_rank rank;
 	bool plan, front;
-	const char *axes;  /* "x,y", columns of the drawing; NULL: memory against makespan */
 	int64_t within_ns; /* 0: not asked for */
 	bool within_units;
 };

@@ -114,14 +114,16 @@ function workers_section() {
 		...Object.entries(worker).filter(([name]) => !skipped.includes(name))]));
 	section('Workers', objects_table(rows, ['worker']));
 }
-/* Any column of these rows against any other; a line joins those of a schedule that differ in the one across alone. */
+/* Any column of these rows against any other; a line joins those of a schedule that differ in the one across alone.
+ * The address names both: page.html#microbatches,bubble. */
 function columns_section(rows) {
 	const own = report.axes || [], distinct = name => [...new Set(rows.map(row => row[name]).filter(x => x !== null && x !== undefined))];
 	const names = [...new Set(rows.flatMap(Object.keys))].filter(name => name !== 'cut' && distinct(name).length > 1 &&
 		(own.includes(name) || distinct(name).every(x => typeof x === 'number')));
 	if (names.length < 2) return;
-	const chosen = [names.includes('makespan') ? 'makespan' : names[0]], height = 320;
-	chosen.push(['memory_bytes', 'peak_stash', ...names].find(name => names.includes(name) && name !== chosen[0]));
+	const first = names.includes('makespan') ? 'makespan' : names[0], height = 320;
+	const usual = [first, ['memory_bytes', 'peak_stash', ...names].find(name => names.includes(name) && name !== first)];
+	const asked = location.hash.slice(1).split(','), chosen = asked.length === 2 && asked.every(name => names.includes(name)) ? asked : usual;
 	const shown = (name, x) => [].concat(cell(name, x))[0];
 	const scale = name => {
 		const values = distinct(name), named = values.some(x => typeof x !== 'number'), of = x => named ? values.indexOf(x) : x;
@@ -178,7 +180,7 @@ function columns_section(rows) {
 	const canvas = chart({height, gutter: 76, draw, hover, label: 'one column against another'});
 	const choices = ['across', 'up'].map((text, i) => {
 		const select = el('select', {}, ...names.map(name => el('option', {value: name, ...(name === chosen[i] ? {selected: ''} : {})}, words(name))));
-		select.addEventListener('change', () => { chosen[i] = select.value; redraw(); });
+		select.addEventListener('change', () => { chosen[i] = select.value; location.hash = chosen; redraw(); });
 		return el('label', {class: 'key'}, text + ' ', select);
 	});
 	section('One column against another', el('div', {class: 'tools'}, ...choices), canvas);
