@@ -261,14 +261,11 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 	fprintf(file, "%-7s  replicas  microbatches  staleness  versions  memory\n", "stage");
 	fprintf(file, "%-7s              an update                 held\n", "");
 	for (int s = 0; s < p->n_stages; s++) {
-		int least, most;
-
 		if (v->every[s] == ORR_NEVER)
 			continue;
-		orr_versions_steady(v, s, &least, &most);
 		fprintf(file, "s%-6d  %8d  %12d  %9s  %8d  %s\n", s,
 			t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
-			range_text(least, most), v->peak[s],
+			range_text(v->least[s], v->most[s]), v->peak[s],
 			orr_size_text(v->peak[s] * p->stages[s].parameter_bytes));
 	}
 }
@@ -310,13 +307,11 @@ static json_t *worker_json(const struct orr_figures *f, const struct orr_machine
 static json_t *stage_json(const struct orr_jobs *jobs, int s)
 {
 	const struct orr_versions *v = jobs->versions;
-	int least, most;
 
-	orr_versions_steady(v, s, &least, &most);
 	return json_pack("{s:i, s:o, s:[i, i], s:I, s:i, s:I}", "replicas",
 			 jobs->first_owner[s + 1] - jobs->first_owner[s], "update_of",
 			 v->every[s] == ORR_NEVER ? json_null() : json_integer(v->every[s]),
-			 "staleness", least, most, "steady_from",
+			 "staleness", v->least[s], v->most[s], "steady_from",
 			 (json_int_t)orr_versions_full(v, s), "versions", v->peak[s],
 			 "version_bytes",
 			 v->peak[s] * (json_int_t)jobs->pipeline->stages[s].parameter_bytes);

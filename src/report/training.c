@@ -79,15 +79,14 @@ static void write_versions(FILE *file, const struct orr_training *r)
 		      "stage      staleness  versions held\n");
 	for (int s = 0; s < r->jobs->pipeline->n_stages; s++) {
 		const struct orr_run_versions *v = &r->versions[s];
-		int least, most;
 
 		n_read += v->n_read;
 		n_wrong += v->n_wrong;
 		if (!v->n_read)
 			continue;
-		orr_versions_steady(expected, s, &least, &most);
 		fprintf(file, "s%-6d %7s (%s)  %9d (%d)\n", s, range_text(v->least, v->most),
-			range_text(least, most), v->held, expected->peak[s]);
+			range_text(expected->least[s], expected->most[s]), v->held,
+			expected->peak[s]);
 	}
 	fprintf(file, "passes that read another version than they must: %lld of %lld\n",
 		(long long)n_wrong, (long long)n_read);

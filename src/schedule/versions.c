@@ -211,12 +211,6 @@ int64_t orr_versions_last_reader(const struct orr_versions *v, const struct orr_
 	return -1;
 }
 
-void orr_versions_steady(const struct orr_versions *v, int s, int *least, int *most)
-{
-	*least = v->least[s];
-	*most = v->most[s];
-}
-
 int64_t orr_versions_full(const struct orr_versions *v, int s)
 {
 	return first_reader(v, s, 0);

@@ -38,7 +38,8 @@ struct orr_versions {
 	/* [n_jobs] updates between the version read and b / u, the version that the update of b
 	 * starts from, once the pipeline is full */
 	int *behind;
-	int *least, *most; /* [n_stages] of a round's F in behind */
+	int *least,
+		*most; /* [n_stages] of a round's F in behind: the staleness of a full pipeline */
 	int *peak; /* [n_stages] most versions that an owner holds at once; 1: updates are in place
 		    */
 	struct orr_arrays all; /* these */
@@ -64,9 +65,7 @@ static inline int64_t orr_versions_read(const struct orr_versions *v, int s, int
  * follows. Versions are read in their order. */
 int64_t orr_versions_last_reader(const struct orr_versions *v, const struct orr_jobs *jobs, int s,
 				 int w, int64_t version);
-/* Staleness of stage s once the pipeline is full: the minimum and the maximum in a round. */
-void orr_versions_steady(const struct orr_versions *v, int s, int *least, int *most);
-/* The microbatch from which the staleness is that; before, it grows from 0. */
+/* The microbatch from which the staleness of stage s is least to most; before, it grows from 0. */
 int64_t orr_versions_full(const struct orr_versions *v, int s);
 
 /* Microbatches in a step of training: the smallest number in which every stage makes whole updates.

@@ -175,9 +175,8 @@ static int check_version(const struct orr_timeline *t, const struct orr_update *
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_versions *v = jobs->versions;
-	int every = v->every[u->s], least, most;
+	int every = v->every[u->s];
 
-	orr_versions_steady(v, u->s, &least, &most);
 	for (int b = (u->version - 1) * every; b < u->version * every; b++) {
 		int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs, u->s));
 
@@ -185,7 +184,7 @@ static int check_version(const struct orr_timeline *t, const struct orr_update *
 			return refuse_update(t, u, j, false, err);
 	}
 	for (int b = u->version * every;
-	     b < (u->version + most + 1) * every && b < v->n_microbatches; b++)
+	     b < (u->version + v->most[u->s] + 1) * every && b < v->n_microbatches; b++)
 		for (int d = 0; d < jobs->n_passes; d++) {
 			int j = orr_jobs_index(jobs, u->s, b, (enum orr_pass)d);
 
