@@ -43,7 +43,6 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	orr_arrays_make(all, t->start, n);
 	orr_arrays_make(all, t->waits, n);
 	orr_arrays_make(all, t->queue, n);
-	orr_arrays_make(all, t->head, n_workers);
 	orr_arrays_make(all, t->left, n_stages);
 	return orr_arrays_check(all, "order: take fewer microbatches ([microbatches])", err);
 }
@@ -236,59 +235,8 @@ static int64_t end_on_worker(struct orr_timed *t, int j, int64_t end)
 			    : end + orr_pipeline_update_ns(jobs->pipeline, s, jobs->compute[j]);
 }
 
+/* A job waits for its predecessors and, on each of its workers, for the one before it. */
 static int begin(struct orr_timed *t)
-{
-	const struct orr_jobs *jobs = &t->jobs;
-	int n_ready = 0;
-
-	for (int s = 0; s < jobs->pipeline->n_stages; s++)
-		t->left[s] = jobs->pipeline->n_microbatches;
-	for (int j = 0; j < jobs->n_jobs; j++) {
-		t->start[j] = 0;
-		t->waits[j] = t->first_before[j + 1] - t->first_before[j];
-		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
-			t->waits[j] += orr_jobs_position(jobs, j, i) > 0;
-		if (!t->waits[j])
-			t->queue[n_ready++] = j;
-	}
-	return n_ready;
-}
-
-static int arrive(struct orr_timed *t, int j, int64_t time, int n_ready)
-{
-	t->start[j] = larger(t->start[j], time);
-	if (--t->waits[j] == 0)
-		t->queue[n_ready++] = j;
-	return n_ready;
-}
-
-/* As far as jobs wait for each other. */
-static bool run_all(struct orr_timed *t)
-{
-	const struct orr_jobs *jobs = &t->jobs;
-	int n_ready = begin(t);
-
-	for (int i = 0; i < n_ready; i++) {
-		int j = t->queue[i], n_at = orr_jobs_n_at(jobs, j);
-		int64_t end = t->start[j] + t->duration[j], free = end_on_worker(t, j, end);
-
-		for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
-			n_ready =
-				arrive(t, t->after[k], end + (t->exact ? t->delay[k] : 0), n_ready);
-		for (int k = 0; k < n_at; k++) {
-			int next = orr_jobs_beside(jobs, j, k, 1);
-
-			if (next >= 0)
-				n_ready = arrive(t, next, k ? end : free, n_ready);
-		}
-	}
-	return n_ready == jobs->n_jobs;
-}
-
-/* ---- where every job has one worker: the queue is of workers whose next job need not wait ----
- * run_all() would time it as well, and a search would take a tenth longer. */
-
-static int begin_workers(struct orr_timed *t)
 {
 	const struct orr_jobs *jobs = &t->jobs;
 	int n_ready = 0;
@@ -297,61 +245,55 @@ static int begin_workers(struct orr_timed *t)
 		t->left[s] = jobs->pipeline->n_microbatches;
 	memset(t->start, 0, (size_t)jobs->n_jobs * sizeof(*t->start));
 	for (int j = 0; j < jobs->n_jobs; j++)
-		t->waits[j] = t->first_before[j + 1] - t->first_before[j];
-	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
-		t->head[w] = jobs->first[w];
-		if (jobs->first[w] < jobs->first[w + 1] &&
-		    !t->waits[jobs->by_worker[jobs->first[w]]])
-			t->queue[n_ready++] = w;
-	}
+		t->waits[j] = t->first_before[j + 1] - t->first_before[j] + orr_jobs_n_at(jobs, j);
+	for (int w = 0; w < jobs->pipeline->n_workers; w++)
+		if (jobs->first[w] < jobs->first[w + 1])
+			t->waits[jobs->by_worker[jobs->first[w]]]--;
+	for (int j = 0; j < jobs->n_jobs; j++)
+		if (!t->waits[j])
+			t->queue[n_ready++] = j;
 	return n_ready;
 }
 
-static int tell(struct orr_timed *t, int j, int w, int64_t end, int n_ready)
+/* One thing less that j waits for, which ends at this time. Is it the last? */
+static bool arrive(struct orr_timed *t, int j, int64_t time)
 {
-	const struct orr_jobs *jobs = &t->jobs;
-
-	for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++) {
-		int next = t->after[k], v;
-
-		t->start[next] = larger(t->start[next], end + (t->exact ? t->delay[k] : 0));
-		if (--t->waits[next])
-			continue;
-		v = jobs->compute[next];
-		if (v != w && jobs->by_worker[t->head[v]] == next)
-			t->queue[n_ready++] = v;
-	}
-	return n_ready;
+	t->start[j] = larger(t->start[j], time);
+	return --t->waits[j] == 0;
 }
 
-/* A worker runs its jobs up to one that waits; who ends what that waits for calls it again. */
-static bool run_workers(struct orr_timed *t)
+/* As far as jobs wait for each other. A job whose end lets the next one of its worker start is
+ * followed by that one at once, which is quicker; with gangs the queue is to have all jobs. */
+static bool run_all(struct orr_timed *t)
 {
 	const struct orr_jobs *jobs = &t->jobs;
-	int n_ready = begin_workers(t), n_run = 0;
+	int n_ready = begin(t), n_run = 0;
 
-	for (int i = 0; i < n_ready; i++) {
-		int w = t->queue[i], last = jobs->first[w + 1], at = t->head[w],
-		    j = jobs->by_worker[at];
-
-		for (bool runs = true; runs; n_run++) {
+	for (int i = 0; i < n_ready; i++)
+		for (int j = t->queue[i], follows; j >= 0; j = follows, n_run++) {
 			int64_t end = t->start[j] + t->duration[j], free = end_on_worker(t, j, end);
 
-			n_ready = tell(t, j, w, end, n_ready);
-			if ((runs = ++at < last)) {
-				j = jobs->by_worker[at];
-				t->start[j] = larger(t->start[j], free);
-				runs = !t->waits[j];
+			follows = -1;
+			for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
+				if (arrive(t, t->after[k], end + (t->exact ? t->delay[k] : 0)))
+					t->queue[n_ready++] = t->after[k];
+			for (int k = 0; k < orr_jobs_n_at(jobs, j); k++) {
+				int next = orr_jobs_beside(jobs, j, k, 1);
+
+				if (next < 0 || !arrive(t, next, k ? end : free))
+					continue;
+				if (jobs->most_at == 1)
+					follows = next;
+				else
+					t->queue[n_ready++] = next;
 			}
 		}
-		t->head[w] = at;
-	}
 	return n_run == jobs->n_jobs;
 }
 
 bool orr_timed_time(struct orr_timed *t)
 {
-	bool whole = t->jobs.most_at > 1 ? run_all(t) : run_workers(t);
+	bool whole = run_all(t);
 
 	t->n_timed += t->jobs.n_jobs;
 	orr_timed_measure(t);

@@ -51,7 +51,7 @@ struct orr_timed {
 	int64_t ends_ns;              /* sum over workers of their last ends, or spans */
 	int64_t n_timed;              /* jobs timed so far */
 	int *waits, *queue;           /* [n_jobs] room to work in */
-	int *left, *head;             /* [n_stages], [n_workers] the same */
+	int *left;                    /* [n_stages] the same */
 	struct orr_arrays all;
 };
 
