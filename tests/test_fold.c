@@ -34,10 +34,7 @@ static void chain_fini(struct way *way, struct orr_pipeline *p)
 static const int64_t ones[] = {1, 1, 1};
 static const int64_t measured[] = {1296, 1322, 976}; /* [Qi24] table 5, the first column */
 
-static const struct {
-	const char *name;
-	void (*cells)(int64_t P, int64_t i, int64_t *cell);
-} folds[] = {{"v-min", orr_fold_v_min}, {"v-half", orr_fold_v_half}, {"v-zb", orr_fold_v_zb}};
+static const char *const folds[ORR_N_FOLDS] = {"v-min", "v-half", "v-zb"};
 
 /* Stage stashes are halves of whole-stage ones. */
 static int64_t fold_peak(int which, int64_t P)
@@ -61,12 +58,7 @@ START_TEST(published_blocks_never_collide)
 
 		FAIL_IF(orr_pipeline_set_step(p, n_workers, 1, &err), err);
 		FAIL_IF(orr_fold_create(&block, p, true, &err), err);
-		for (int i = 0; i < n_workers; i++) {
-			int64_t cell[4];
-
-			folds[_i].cells(n_workers, i, cell);
-			orr_fold_set(block, i, cell);
-		}
+		orr_fold_publish(block, (enum orr_fold)_i);
 		FAIL_IF(orr_block_fill(block, &err), err);
 		for (int w = 0; w < n_workers; w++) /* rounded up for each of the two stages */
 			ck_assert_int_le(block_peak(block, w), fold_peak(_i, n_workers) + 1);
@@ -120,17 +112,17 @@ START_TEST(peaks_and_bubbles_of_table_1)
 			int64_t makespan, span,
 				expected = expected_units(m, d, fold_peak(which, d));
 
-			chain_way(&way, &p, folds[which].name, 2 * d, d, m, ones);
+			chain_way(&way, &p, folds[which], 2 * d, d, m, ones);
 			makespan = units(way.tried.figures->makespan_ns);
 			span = units(way.tried.figures->span_ns);
 			ck_assert_int_eq(peak_of(way.tried.figures), fold_peak(which, d));
 			ck_assert_msg(span - 6 * m <= lead[which] * d, "%s d=%d: bubble %lld",
-				      folds[which].name, d, (long long)(span - 6 * m));
+				      folds[which], d, (long long)(span - 6 * m));
 			if (which < 2)
 				ck_assert_msg(makespan <= expected + (which == 0 ? 4 : 0) &&
 						      makespan >= expected,
-					      "%s d=%d: %lld, E.2 expects %lld", folds[which].name,
-					      d, (long long)makespan, (long long)expected);
+					      "%s d=%d: %lld, E.2 expects %lld", folds[which], d,
+					      (long long)makespan, (long long)expected);
 			else
 				ck_assert_int_eq(span, 6 * m);
 			chain_fini(&way, p);
@@ -274,7 +266,7 @@ START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 	struct way way;
 
 	for (int which = 0; which < 3; which++) {
-		chain_way(&way, &p, folds[which].name, 2 * d, d, m, searched[_i].us);
+		chain_way(&way, &p, folds[which], 2 * d, d, m, searched[_i].us);
 		makespan[which] = way.tried.figures->makespan_ns;
 		peak[which] = peak_of(way.tried.figures);
 		chain_fini(&way, p);
@@ -289,7 +281,7 @@ START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 			ck_assert_msg(peak[which] > memory ||
 					      way.tried.figures->makespan_ns <= makespan[which],
 				      "d=%d memory=%d: %lld, %s %lld", d, memory,
-				      (long long)way.tried.figures->makespan_ns, folds[which].name,
+				      (long long)way.tried.figures->makespan_ns, folds[which],
 				      (long long)makespan[which]);
 		if (searched[_i].us == ones && m >= 2 * d && memory <= 3 * d / 2) /* close to E.2 */
 			ck_assert_int_le(units(way.tried.figures->makespan_ns),
@@ -374,7 +366,7 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		EACH(published_blocks_never_collide, N_OF(folds)),
+		EACH(published_blocks_never_collide, ORR_N_FOLDS),
 		EACH(unit_schedules_are_the_published_ones, N_OF(cells)),
 		ONCE(peaks_and_bubbles_of_table_1),
 		ONCE(v_zb_takes_six_units_a_microbatch_from_2p_on),

@@ -34,33 +34,23 @@ static inline void orr_fold_set(struct orr_block *block, int i, const int64_t *c
 			ORR_BLOCK_FREE;
 }
 
-/* d0 = d1 = 1 */
-static inline void orr_fold_v_min(int64_t P, int64_t i, int64_t *cell)
+enum orr_fold { ORR_FOLD_V_MIN, ORR_FOLD_V_HALF, ORR_FOLD_V_ZB };
+#define ORR_N_FOLDS 3
+
+/* Set the starts of all workers to those of a published block: F down and up the fold, B down and
+ * up again, each part of it one cell after the one before, or later where passes would meet. */
+static inline void orr_fold_publish(struct orr_block *block, enum orr_fold which)
 {
-	int64_t k = P % 3 ? 0 : 2;
+	static const struct {
+		int64_t d0, d1;
+		int every, k; /* B waits k cells where P is a multiple of `every` */
+		int late;     /* and B of the first half as many more */
+	} folds[ORR_N_FOLDS] = {{1, 1, 3, 2, 0}, {2, 1, 2, 3, 1}, {4, 2, 1, 0, 0}};
+	int P = block->pipeline->n_workers, k = P % folds[which].every ? 0 : folds[which].k;
+	int64_t d0 = folds[which].d0, d1 = folds[which].d1, turn = (P - 1) * (d0 + d1) + 1;
 
-	cell[0] = i;
-	cell[1] = 2 * P - 1 - i;
-	cell[2] = 2 * P + k + i;
-	cell[3] = 4 * P + k - 1 - i;
-}
-
-/* d0 = 2, d1 = 1 */
-static inline void orr_fold_v_half(int64_t P, int64_t i, int64_t *cell)
-{
-	int64_t k = P % 2 ? 0 : 3;
-
-	cell[0] = 2 * i;
-	cell[1] = 3 * P - 2 - i;
-	cell[2] = 3 * P + k + 2 * i - 1;
-	cell[3] = 6 * P + k - 2 - i;
-}
-
-/* d0 = 4, d1 = 2 */
-static inline void orr_fold_v_zb(int64_t P, int64_t i, int64_t *cell)
-{
-	cell[0] = 4 * i;
-	cell[1] = 6 * P - 5 - 2 * i;
-	cell[2] = 6 * P - 4 + 4 * i;
-	cell[3] = 12 * P - 9 - 2 * i;
+	for (int i = 0; i < P; i++)
+		orr_fold_set(block, i,
+			     (const int64_t[]){d0 * i, turn - d1 * i, turn + 1 + k + d0 * i,
+					       2 * turn + 1 + k + folds[which].late - d1 * i});
 }

@@ -202,19 +202,16 @@ static int reorder(struct search *search, bool own)
 	return orr_timed_number(timed, search->n, search->err);
 }
 
-static int try_published(struct search *search, void (*cells)(int64_t P, int64_t i, int64_t *cell))
+static int try_published(struct search *search)
 {
 	bool fits = false;
 	int code = 0;
 
-	for (int i = 0; i < search->p->n_workers; i++) {
-		int64_t cell[4];
-
-		cells(search->p->n_workers, i, cell);
-		orr_fold_set(search->block, i, cell);
+	for (int which = 0; which < ORR_N_FOLDS && !code; which++) {
+		orr_fold_publish(search->block, (enum orr_fold)which);
+		if (!(code = squeeze(search, &fits)) && fits)
+			code = reorder(search, true);
 	}
-	if (!(code = squeeze(search, &fits)) && fits)
-		code = reorder(search, true);
 	return code;
 }
 
@@ -282,10 +279,7 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 		}
 	if ((code = orr_fold_create(&search->block, p, true, err)) ||
 	    (code = orr_block_time(&search->timed, search->block, err)) ||
-	    (code = try_published(search, orr_fold_v_min)) ||
-	    (code = try_published(search, orr_fold_v_half)) ||
-	    (code = try_published(search, orr_fold_v_zb)) || (code = rank(search)) ||
-	    (code = try_found(search)))
+	    (code = try_published(search)) || (code = rank(search)) || (code = try_found(search)))
 		goto out;
 	if (!search->span)
 		code = orr_fail(err, ORR_E_INPUT,

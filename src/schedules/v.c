@@ -2,25 +2,17 @@
 #include "direct.h"
 #include "v_fold.h"
 
-/* A published block: the starts of a worker. */
-struct published {
-	void (*cells)(int64_t P, int64_t i, int64_t *cell);
-};
-
+/* data: the published block. */
 static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		 struct orr_error *err)
 {
-	const struct published *published = data;
 	struct orr_block *block = NULL;
-	int64_t cell[4];
 	int code = orr_fold_create(&block, p, true, err);
 
-	for (int i = 0; !code && i < p->n_workers; i++) {
-		published->cells(p->n_workers, i, cell);
-		orr_fold_set(block, i, cell);
-	}
-	if (!code)
+	if (!code) {
+		orr_fold_publish(block, *(const enum orr_fold *)data);
 		code = orr_block_lay_out(block, 0, out->n, NULL, err);
+	}
 	orr_block_destroy(block);
 	return code;
 }
@@ -36,7 +28,7 @@ const struct orr_schedule orr_schedule_v_min = {
 	.check = v_fold_check,
 	.compute = orr_compute_folded,
 	.place = place,
-	.data = &(const struct published){orr_fold_v_min},
+	.data = &(const enum orr_fold){ORR_FOLD_V_MIN},
 };
 
 /* V-Half: half of 1F1B's memory. No bubble grows with the microbatches while tW + 2tB >= 2tF and
@@ -50,7 +42,7 @@ const struct orr_schedule orr_schedule_v_half = {
 	.check = v_fold_check,
 	.compute = orr_compute_folded,
 	.place = place,
-	.data = &(const struct published){orr_fold_v_half},
+	.data = &(const enum orr_fold){ORR_FOLD_V_HALF},
 };
 
 /* V-ZB: no bubble but the staggered start, in 1F1B's memory. */
@@ -63,7 +55,7 @@ const struct orr_schedule orr_schedule_v_zb = {
 	.check = v_fold_check,
 	.compute = orr_compute_folded,
 	.place = place,
-	.data = &(const struct published){orr_fold_v_zb},
+	.data = &(const enum orr_fold){ORR_FOLD_V_ZB},
 };
 
 /* The shortest order of the V fold that a search over building blocks finds in a given memory. */
