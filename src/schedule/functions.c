@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,11 +214,7 @@ static int evaluate_caps(struct orr_jobs *jobs, const struct orr_schedule *sched
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	if (!schedule->in_flight)
-		return 0;
-	if (!(jobs->cap = calloc((size_t)p->n_stages, sizeof(*jobs->cap))))
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
-	for (int s = 0; s < p->n_stages; s++) {
+	for (int s = 0; s < p->n_stages && jobs->cap; s++) {
 		jobs->cap[s] = schedule->in_flight(p, s, schedule->data);
 		if (jobs->cap[s] < 0)
 			return orr_fail(err, ORR_E_INPUT,
@@ -232,72 +227,16 @@ static int evaluate_caps(struct orr_jobs *jobs, const struct orr_schedule *sched
 	return 0;
 }
 
-static int evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *schedule,
-			      struct orr_error *err)
+static void evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule *schedule)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	if (!(jobs->recompute = calloc((size_t)p->n_stages, sizeof(*jobs->recompute))))
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d stages", p->n_stages);
 	for (int s = 0; s < p->n_stages; s++)
 		/* one that gathers would read the whole minibatch again: it keeps less */
 		jobs->recompute[s] =
 			orr_jobs_last_pass(jobs, s) != ORR_PASS_F && !p->stages[s].gather &&
 			(p->stages[s].recompute ||
 			 (schedule->recompute && schedule->recompute(p, s, schedule->data)));
-	return 0;
-}
-
-/* Where worker and reader of F j's stash are says whether it can be parked. */
-static int check_park(const struct orr_jobs *jobs, const struct orr_schedule *schedule, int j,
-		      struct orr_error *err)
-{
-	struct orr_job job = orr_jobs_at(jobs, j);
-	int place = jobs->park[j / jobs->n_passes] - 1, reader = orr_jobs_next_pass(jobs, j);
-	const char *why = schedule->asynchronous ? "never flushes"
-			  : schedule->order != ORR_ORDER_STRICT
-				  ? "takes what is ready, and stashes leave by a strict order"
-			  : jobs->most_at > 1                  ? "has jobs on several workers"
-			  : place == jobs->compute[j]          ? "computes it there"
-			  : place >= jobs->pipeline->n_workers ? "has no such worker"
-			  : reader >= 0 && jobs->compute[reader] != jobs->compute[j]
-				  ? "moves it to another worker, where its backward is"
-				  : NULL;
-	char where[32] = "with the host";
-
-	if (!why)
-		return 0;
-	if (place >= 0)
-		(void)snprintf(where, sizeof(where), "with worker %d", place);
-	return orr_fail(err, ORR_E_INPUT,
-			"the stash of stage %d cannot be parked %s: schedule %s %s: change [park]",
-			job.s, where, schedule->name, why);
-}
-
-static int evaluate_park(struct orr_jobs *jobs, const struct orr_schedule *schedule,
-			 struct orr_error *err)
-{
-	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n = (size_t)p->n_stages * (size_t)p->n_microbatches;
-	bool any = false;
-	int code = 0;
-
-	if (!(jobs->park = calloc(n, sizeof(*jobs->park))))
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %zu stashes", n);
-	for (int j = 0; j < jobs->n_jobs && !code; j += jobs->n_passes) {
-		struct orr_job job = orr_jobs_at(jobs, j);
-		int *park = &jobs->park[j / jobs->n_passes];
-
-		*park = schedule->park ? schedule->park(p, job.s, job.b, schedule->data) : 0;
-		*park = *park ? *park : p->stages[job.s].park;
-		any = any || *park;
-		code = *park ? check_park(jobs, schedule, j, err) : 0;
-	}
-	if (any)
-		return code;
-	free(jobs->park);
-	jobs->park = NULL;
-	return 0;
 }
 
 /* Of a gang the slowest worker decides. */
@@ -539,21 +478,25 @@ static int check_total(const struct orr_pipeline *p, const struct orr_schedule *
 		p->n_microbatches, p->n_stages, longest, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
 }
 
-static int allocate(struct orr_jobs *jobs, bool own_weights, struct orr_error *err)
+static int allocate(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+		    struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n = (size_t)jobs->n_jobs;
+	size_t n = (size_t)jobs->n_jobs, n_stages = (size_t)p->n_stages;
 
 	jobs->compute = calloc(n, sizeof(*jobs->compute));
-	jobs->weights = own_weights ? calloc(n, sizeof(*jobs->weights)) : jobs->compute;
+	jobs->weights = schedule->weights ? calloc(n, sizeof(*jobs->weights)) : jobs->compute;
 	jobs->priority = calloc(n, sizeof(*jobs->priority));
 	jobs->by_worker = calloc(n, sizeof(*jobs->by_worker));
 	jobs->position = calloc(n, sizeof(*jobs->position));
 	jobs->duration_ns = calloc(n, sizeof(*jobs->duration_ns));
 	jobs->first = calloc((size_t)p->n_workers + 1, sizeof(*jobs->first));
 	jobs->first_owner = calloc((size_t)orr_pipeline_n_sets(p) + 1, sizeof(*jobs->first_owner));
-	if (!jobs->compute || !jobs->weights || !jobs->priority || !jobs->by_worker ||
-	    !jobs->position || !jobs->duration_ns || !jobs->first || !jobs->first_owner)
+	jobs->recompute = calloc(n_stages, sizeof(*jobs->recompute));
+	jobs->cap = schedule->in_flight ? calloc(n_stages, sizeof(*jobs->cap)) : NULL;
+	if (!jobs->recompute || (schedule->in_flight && !jobs->cap) || !jobs->compute ||
+	    !jobs->weights || !jobs->priority || !jobs->by_worker || !jobs->position ||
+	    !jobs->duration_ns || !jobs->first || !jobs->first_owner)
 		return orr_fail(
 			err, ORR_E_NOMEM,
 			"jobs: no memory for %d jobs; take fewer microbatches ([microbatches])",
@@ -581,9 +524,10 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	jobs->n_passes = schedule->split_backward ? 3 : 2;
 	jobs->most_at = 1;
 	jobs->n_jobs = p->n_stages * p->n_microbatches * jobs->n_passes;
-	if ((code = evaluate_recompute(jobs, schedule, err)) ||
-	    (code = allocate(jobs, schedule->weights != NULL, err)) ||
-	    (code = evaluate_jobs(jobs, schedule, &stays, err)) ||
+	if ((code = allocate(jobs, schedule, err)))
+		goto out;
+	evaluate_recompute(jobs, schedule);
+	if ((code = evaluate_jobs(jobs, schedule, &stays, err)) ||
 	    (home && (code = take_homes(jobs, home, err))) ||
 	    (code = evaluate_order(jobs, schedule, NULL, err)) ||
 	    (code = evaluate_caps(jobs, schedule, err)) ||
@@ -593,7 +537,7 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	orr_jobs_renew(jobs);
 	if (orr_pipeline_has_gangs(p) && (code = take_gangs(jobs, schedule, err)))
 		goto out;
-	if ((!stays && (code = evaluate_park(jobs, schedule, err))) ||
+	if ((!stays && (code = orr_jobs_evaluate_park(jobs, schedule, err))) ||
 	    (code = find_owners(jobs, err)) || (code = orr_jobs_sequence(jobs, NULL, err)))
 		goto out;
 	if (schedule->asynchronous &&

@@ -14,6 +14,19 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
  * repeated on the others. */
 int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, const int *home, struct orr_error *err);
+/* Jobs of p that take the places of others: where these are, in their order, with their parameters.
+ */
+struct orr_stand_in {
+	const struct orr_jobs *jobs;     /* of one of p's replicas, or of stages before a split */
+	const struct orr_groups *groups; /* of these; NULL: of a replica */
+};
+/* schedule: that of x's jobs. */
+int orr_jobs_stand_in(struct orr_jobs **out, const struct orr_pipeline *p,
+		      const struct orr_schedule *schedule, const struct orr_stand_in *x,
+		      struct orr_error *err);
+/* Where stashes are parked. */
+int orr_jobs_evaluate_park(struct orr_jobs *jobs, const struct orr_schedule *schedule,
+			   struct orr_error *err);
 /* Can the pipeline be divided into its replicas, each under this schedule? */
 int orr_replicas_check(const struct orr_pipeline *p, const struct orr_schedule *schedule,
 		       struct orr_error *err);

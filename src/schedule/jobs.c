@@ -28,26 +28,6 @@ int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j)
 	return orr_pipeline_share(p, job.s, stash);
 }
 
-int orr_jobs_parked(const struct orr_jobs *jobs, int j)
-{
-	int reader = orr_jobs_next_pass(jobs, j), ahead = orr_jobs_park_ahead(jobs);
-
-	if (!jobs->park || orr_jobs_at(jobs, j).d != ORR_PASS_F || reader < 0 ||
-	    orr_jobs_position(jobs, reader, 0) - orr_jobs_position(jobs, j, 0) < 2 * ahead + 2)
-		return 0;
-	return jobs->park[j / jobs->n_passes];
-}
-
-int orr_jobs_parked_beside(const struct orr_jobs *jobs, int j, bool back)
-{
-	int ahead = orr_jobs_park_ahead(jobs),
-	    k = jobs->park ? orr_jobs_beside(jobs, j, 0, back ? ahead : -ahead - 1) : -1;
-
-	if (back && k >= 0)
-		k = orr_jobs_pass_before(jobs, k);
-	return k >= 0 && orr_jobs_parked(jobs, k) ? k : -1;
-}
-
 int64_t orr_jobs_moved_bytes(const struct orr_jobs *jobs, int j)
 {
 	const struct orr_pipeline *p = jobs->pipeline;

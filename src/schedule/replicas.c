@@ -6,72 +6,6 @@
 #include "orrery/jobs.h"
 #include "orrery/schedule.h"
 
-/* The job of the one replica whose place job (s,b,d) takes in its own. */
-static int job_of(const struct orr_pipeline *p, const struct orr_jobs *one, int s, int b,
-		  enum orr_pass d)
-{
-	return orr_jobs_index(one, s, b / p->replicas, d);
-}
-
-/* Replicas are blocks of workers one behind the other, so that the innermost groups of a machine,
- * whose links are the fastest, hold the transfers of every microbatch, and the rings, which go once
- * a step, cross over. */
-static int worker_of(const struct orr_pipeline *p, int b, int worker)
-{
-	return b % p->replicas * (p->n_workers / p->replicas) + worker;
-}
-
-static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
-		 struct orr_error *err)
-{
-	const struct orr_jobs *one = data;
-	int n_jobs = one->n_jobs * p->replicas;
-
-	(void)err;
-	for (int j = 0; j < n_jobs; j++) {
-		int s = j / one->n_passes % p->n_stages, b = j / one->n_passes / p->n_stages;
-		int k = job_of(p, one, s, b, (enum orr_pass)(j % one->n_passes));
-
-		out->worker[j] = worker_of(p, b, one->compute[k]);
-		out->n[j] = one->priority[k];
-	}
-	out->stays = !one->park;
-	/* no replica is faster than one alone; but it was proved for equal microbatches */
-	out->bound_ns = p->microbatches ? 0 : one->bound_ns;
-	out->span_bound_ns = p->microbatches ? 0 : one->span_bound_ns;
-	return 0;
-}
-
-static int weights(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	const struct orr_jobs *one = data;
-
-	return worker_of(p, b, one->weights[job_of(p, one, s, b, d)]);
-}
-
-/* Microbatch b waits for the one that is as many before it in its replica. */
-static int in_flight(const struct orr_pipeline *p, int s, const void *data)
-{
-	int64_t most = p->n_microbatches / p->replicas;
-
-	return (int)smaller(orr_jobs_cap(data, s), most) * p->replicas;
-}
-
-static bool recompute(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)p;
-	return ((const struct orr_jobs *)data)->recompute[s];
-}
-
-/* With the worker of its own replica. */
-static int park(const struct orr_pipeline *p, int s, int b, const void *data)
-{
-	const struct orr_jobs *one = data;
-	int place = one->park ? one->park[b / p->replicas * p->n_stages + s] : 0;
-
-	return place > 0 ? worker_of(p, b, place - 1) + 1 : place;
-}
-
 /* As its schedule sees it: the first workers, microbatches that are alike, and no rings. */
 static struct orr_pipeline first_of(const struct orr_pipeline *p)
 {
@@ -94,7 +28,7 @@ static struct orr_pipeline first_of(const struct orr_pipeline *p)
 int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 		    const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
-	struct orr_schedule strict = *schedule, all;
+	struct orr_schedule strict = *schedule;
 	struct orr_error why = {""};
 	struct orr_pipeline pipeline;
 	struct orr_jobs *one;
@@ -110,18 +44,7 @@ int orr_jobs_repeat(struct orr_jobs **out, const struct orr_pipeline *p,
 				"%s (in each of %d replicas, of %d worker%s: %d times that in all)",
 				why.msg, p->replicas * p->alike, pipeline.n_workers,
 				pipeline.n_workers == 1 ? "" : "s", p->replicas * p->alike);
-	all = (struct orr_schedule){
-		.name = schedule->name,
-		.order = schedule->order,
-		.split_backward = schedule->split_backward,
-		.place = place,
-		.weights = schedule->weights ? weights : NULL,
-		.in_flight = schedule->in_flight ? in_flight : NULL,
-		.recompute = recompute,
-		.park = park,
-		.data = one,
-	};
-	code = orr_jobs_evaluate(out, p, &all, NULL, err);
+	code = orr_jobs_stand_in(out, p, schedule, &(struct orr_stand_in){one, NULL}, err);
 	orr_jobs_destroy(one);
 	return code;
 }

@@ -189,90 +189,6 @@ static int find_groups(struct orr_groups *x, const struct orr_pipeline *p,
 
 /* ---- the jobs of the parts ---- */
 
-/* The job of the stage before that job (s,b,d) takes the place of: its own pass, or that in which
- * the whole stage does the same. */
-static int whole_job(const struct orr_groups *x, const struct orr_pipeline *p, int s, int b,
-		     enum orr_pass d)
-{
-	static const enum orr_pass instead[ORR_N_PASSES][ORR_N_PASSES] = {
-		{ORR_PASS_F, ORR_PASS_F, ORR_PASS_F},
-		{ORR_PASS_B, ORR_PASS_W, ORR_PASS_F},
-		{ORR_PASS_W, ORR_PASS_B, ORR_PASS_F}};
-	int S = p->split->stage[s];
-
-	for (int i = 0; i < ORR_N_PASSES; i++) {
-		int j = orr_jobs_index(x->jobs, S, b, instead[d][i]);
-
-		if ((int)instead[d][i] < x->jobs->n_passes && orr_jobs_has(x->jobs, j))
-			return j;
-	}
-	return orr_jobs_index(x->jobs, S, b, ORR_PASS_F);
-}
-
-/* Within the place of a whole job: F by level; B against it, and then W. */
-static int64_t place_within(const struct orr_split *split, int s, enum orr_pass d)
-{
-	int back = split->n_levels - 1 - split->level[s];
-
-	return d == ORR_PASS_F ? split->level[s] : d == ORR_PASS_B ? back : split->n_levels + back;
-}
-
-static int place_parts(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
-		       struct orr_error *err)
-{
-	const struct orr_groups *x = data;
-	const struct orr_split *split = p->split;
-	int n_passes = x->jobs->n_passes, n_jobs = p->n_stages * p->n_microbatches * n_passes;
-
-	(void)err;
-	out->stays = !x->jobs->park;
-	for (int j = 0; j < n_jobs; j++) {
-		int s = j / n_passes % p->n_stages, b = j / n_passes / p->n_stages;
-		enum orr_pass d = (enum orr_pass)(j % n_passes);
-		int whole = whole_job(x, p, s, b, d);
-
-		out->worker[j] = x->first[x->jobs->compute[whole]] + split->shard[s];
-		out->n[j] = (int64_t)orr_jobs_position(x->jobs, whole, 0) * 2 * split->n_levels +
-			    place_within(split, s, d);
-	}
-	return 0;
-}
-
-static int weights_of_part(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			   const void *data)
-{
-	const struct orr_groups *x = data;
-
-	return x->first[x->jobs->weights[whole_job(x, p, s, b, d)]] + p->split->shard[s];
-}
-
-static int in_flight_of_part(const struct orr_pipeline *p, int s, const void *data)
-{
-	const struct orr_groups *x = data;
-
-	return orr_jobs_cap(x->jobs, p->split->stage[s]);
-}
-
-static bool recompute_of_part(const struct orr_pipeline *p, int s, const void *data)
-{
-	const struct orr_groups *x = data;
-
-	return x->jobs->recompute[p->split->stage[s]];
-}
-
-/* With the worker of the same number in the other group, or a lower one where that is smaller. */
-static int park_of_part(const struct orr_pipeline *p, int s, int b, const void *data)
-{
-	const struct orr_groups *x = data;
-	int n_stages = p->split->whole->n_stages,
-	    place = x->jobs->park ? x->jobs->park[b * n_stages + p->split->stage[s]] : 0;
-
-	if (place <= 0)
-		return place;
-	return x->first[place - 1] + p->split->shard[s] % (x->first[place] - x->first[place - 1]) +
-	       1;
-}
-
 static int check(const struct orr_schedule *schedule, struct orr_error *err)
 {
 	if (!schedule->asynchronous)
@@ -283,12 +199,11 @@ static int check(const struct orr_schedule *schedule, struct orr_error *err)
 			schedule->name);
 }
 
-/* The schedule is evaluated on the stages before the
- * split, whose workers are groups, one behind the other: as many as there is room for. A group has
- * as many workers as the widest stage that the schedule puts there. A job of worker i of a stage is
- * on number i of its group, and takes the place of the job of the whole stage, forward passes level
- * by level and backward passes the other way round. home is of the stages before the split, and of
- * groups.
+/* The schedule is evaluated on the stages before the split, whose workers are groups, one behind
+ * the other: as many as there is room for. A group has as many workers as the widest stage that the
+ * schedule puts there. A job of worker i of a stage is on number i of its group, and takes the
+ * place of the job of the whole stage, forward passes level by level and backward passes the other
+ * way round. home is of the stages before the split, and of groups.
  *
  * A strict order of them cannot deadlock where that of the schedule cannot: take an order of all
  * jobs of the stages before which extends their dependencies and the order on every group, and put
@@ -300,23 +215,13 @@ static int create(struct orr_jobs **out, const struct orr_pipeline *p,
 		  const struct orr_schedule *schedule, const int *home, struct orr_error *err)
 {
 	struct orr_groups *x = calloc(1, sizeof(*x));
-	const struct orr_schedule parts = {
-		.name = schedule->name,
-		.order = schedule->order,
-		.split_backward = schedule->split_backward,
-		.place = place_parts,
-		.weights = schedule->weights ? weights_of_part : NULL,
-		.in_flight = schedule->in_flight ? in_flight_of_part : NULL,
-		.recompute = recompute_of_part,
-		.park = park_of_part,
-		.data = x,
-	};
 	int code;
 
 	if (!x)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
 	if (!(code = check(schedule, err)) && !(code = find_groups(x, p, schedule, home, err)) &&
-	    !(code = orr_jobs_evaluate(out, p, &parts, NULL, err))) {
+	    !(code = orr_jobs_stand_in(out, p, schedule, &(struct orr_stand_in){x->jobs, x},
+				       err))) {
 		(*out)->groups = x;
 		x = NULL;
 	}
