@@ -9,9 +9,8 @@
 ORR_BEGIN
 
 /* What the launcher gives its processes, in the environment. */
-#define ORR_KEEP_FOLDER "ORRERY_KEEP"       /* the folder */
-#define ORR_KEEP_STARTS "ORRERY_STARTS"     /* how often it has started them before */
-#define ORR_KEEP_LISTENS "ORRERY_SUPERVISE" /* PORT:SECRET, on the loopback device */
+#define ORR_KEEP_FOLDER "ORRERY_KEEP"   /* the folder */
+#define ORR_KEEP_STARTS "ORRERY_STARTS" /* how often it has started them before */
 
 /* A new folder in `root`, which must be in memory (tmpfs); the caller's to remove. Those of
  * launchers that were killed are removed first. *fd locks it: closed last. */
@@ -29,9 +28,7 @@ enum orr_beat_kind {
 	ORR_BEAT_OVER   /* the training ends, of its own accord */
 };
 struct orr_beat {
-	char secret[33];
-	int32_t kind, rank, pid;
-	int64_t step, patience_ns;
+	int64_t kind, rank, pid, step, patience_ns;
 };
 
 /* The clock of all this, which only goes forward. */
@@ -41,10 +38,9 @@ int orr_beat_connect(void);
 /* Never waits; what does not get through is dropped. */
 void orr_beat_send(int fd, enum orr_beat_kind kind, int rank, int64_t step, int64_t patience_ns);
 
-/* The launcher's end: listen on the loopback device, with a secret drawn anew. *text, for
- * ORR_KEEP_LISTENS, is the caller's. */
-int orr_beat_listen(int *fd, char **text, struct orr_error *err);
+/* The launcher's end: a socket in the folder. */
+int orr_beat_listen(int *fd, const char *folder, struct orr_error *err);
 /* A beat from a connection, none of which is waited for: 1, or 0: none has come; -1: its end. */
-int orr_beat_receive(int fd, const char *text, struct orr_beat *beat);
+int orr_beat_receive(int fd, struct orr_beat *beat);
 
 ORR_END

@@ -32,7 +32,7 @@ static struct {
 	const char *root;
 	int64_t most_restarts, silence_ns;
 	char **command;
-	char *folder, *text;
+	char *folder;
 	int lock, listener;
 	pid_t child;
 	struct peer peers[MOST_RANKS];
@@ -170,8 +170,8 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 	int64_t patience = beat->patience_ns;
 
 	job.ever = true;
-	peer->rank = beat->rank;
-	peer->pid = beat->pid;
+	peer->rank = (int)beat->rank;
+	peer->pid = (pid_t)beat->pid;
 	if (job.silence_ns && beat->kind == ORR_BEAT_STEP)
 		patience = job.silence_ns;
 	peer->until_ns = orr_beat_now_ns() + patience;
@@ -190,7 +190,7 @@ static bool listen_to(struct peer *peer)
 	struct orr_beat beat;
 	int got;
 
-	while ((got = orr_beat_receive(peer->fd, job.text, &beat)) > 0)
+	while ((got = orr_beat_receive(peer->fd, &beat)) > 0)
 		take_beat(peer, &beat);
 	return !got;
 }
@@ -239,7 +239,6 @@ static _Noreturn void become(void)
 	(void)snprintf(starts, sizeof(starts), "%d", job.n_starts);
 	setenv(ORR_KEEP_FOLDER, job.folder, 1);
 	setenv(ORR_KEEP_STARTS, starts, 1);
-	setenv(ORR_KEEP_LISTENS, job.text, 1);
 	setenv("OMPI_MCA_btl_vader_backing_directory", job.folder, 0);
 	/* a terminal's Ctrl-C comes to the launcher, which passes it on to one rank */
 	setpgid(0, 0);
@@ -374,7 +373,8 @@ static void read_options(int argc, char **argv)
 		parse,
 		"-- COMMAND...",
 		"Start a training, and start it again when one of its processes dies or hangs: "
-		"from the newest copy in memory (orrery train --copies 1), else from the newest "
+		"from the newest copy in memory (orrery train --copy-every 1), else from the "
+		"newest "
 		"checkpoint, to the same bits.",
 		NULL,
 		NULL,
@@ -405,7 +405,7 @@ int cmd_supervise(int argc, char **argv)
 	alarm(0); /* the training tells its time by itself */
 	job.lock = job.listener = -1;
 	if ((code = orr_keep_make(&job.folder, &job.lock, job.root, &err)) ||
-	    (code = orr_beat_listen(&job.listener, &job.text, &err)))
+	    (code = orr_beat_listen(&job.listener, job.folder, &err)))
 		goto out;
 	sigaction(SIGINT, &mine, NULL);
 	sigaction(SIGTERM, &mine, NULL);
@@ -415,7 +415,6 @@ int cmd_supervise(int argc, char **argv)
 out:
 	if (job.listener >= 0)
 		close(job.listener);
-	free(job.text);
 	orr_keep_remove(job.folder, job.lock);
 	return code ? command_end(code, &err) : job.status;
 }
