@@ -120,7 +120,7 @@ int orr_keep_check(const char *folder, int64_t n_bytes, struct orr_error *err)
 		return 0;
 	return orr_fail(
 		err, ORR_E_INPUT,
-		"two sets of the training's state ([copies]) take %s, and %s has %s free: make "
+		"two sets of the training's state ([copy-every]) take %s, and %s has %s free: make "
 		"room there, or name another folder in memory ([memory])",
 		orr_size_text(n_bytes), folder, orr_size_text(free_bytes));
 }

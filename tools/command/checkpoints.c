@@ -39,7 +39,7 @@ static int check_best(const struct checkpoints_options *o, struct orr_error *err
 
 const char *checkpoints_memory(const struct checkpoints_options *o)
 {
-	return o->copies ? getenv(ORR_KEEP_FOLDER) : NULL;
+	return o->copy_every ? getenv(ORR_KEEP_FOLDER) : NULL;
 }
 
 int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floats,
@@ -48,12 +48,13 @@ int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floa
 	const char *memory = checkpoints_memory(o);
 	int64_t n_bytes;
 
-	if (!o->copies)
+	if (!o->copy_every)
 		return 0;
 	if (!memory)
-		return orr_fail(err, ORR_E_INPUT,
-				"--copies: nothing keeps them: put `orrery supervise --` before "
-				"this command, or leave the option out");
+		return orr_fail(
+			err, ORR_E_INPUT,
+			"--copy-every: nothing keeps copies: put `orrery supervise --` before "
+			"this command, or leave the option out");
 	if (__builtin_mul_overflow(n_floats, 2 * (int64_t)sizeof(float), &n_bytes))
 		n_bytes = INT64_MAX;
 	return orr_keep_check(memory, n_bytes, err);
@@ -160,7 +161,7 @@ int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 	int64_t copied = 0;
 	int code;
 
-	if (!o->folder && !o->copies)
+	if (!o->folder && !o->copy_every)
 		return 0;
 	/* a limit on the size of files is to be an error of write() as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
@@ -359,25 +360,12 @@ static void explain_divergence(const struct checkpoints_options *o, const struct
 		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
 }
 
-/* Who sees a step that has ended. */
-struct watching {
-	struct progress *progress;
-	struct session *session;
-};
-
-static void watch_step(void *user, const struct orr_step *step)
+/* The first step after this one, and up to `end`, that is a multiple of `every`; 0: none is. */
+static int64_t next_multiple(int64_t step, int64_t every, int64_t end)
 {
-	struct watching *w = user;
+	int64_t next = every ? step + every - step % every : end;
 
-	session_beat(w->session, step->step + 1);
-	if (!w->progress->silent)
-		progress_visit(w->progress, step);
-}
-
-/* The first multiple of `every` after this step. */
-static int64_t next_multiple(int64_t step, int64_t every)
-{
-	return step + every - step % every;
+	return next < end ? next : end;
 }
 
 /* Train to where a checkpoint, a copy or an evaluation is due. */
@@ -385,17 +373,13 @@ static int train_to_stop(struct checkpoints_end *r, const struct checkpoints_opt
 			 struct orr_run *run, int64_t end, struct progress *progress,
 			 struct evaluations *e, struct session *s)
 {
-	struct watching watching = {progress, s};
-	int64_t step = orr_run_step(run), checkpoint = next_multiple(step, o->every),
-		stop = next_evaluation(e, step, end), copy = next_multiple(step, o->copy_every);
+	int64_t step = orr_run_step(run),
+		checkpoint = next_multiple(step, o->folder ? o->every : 0, end), stop;
 	int n_skipped, code;
 
-	if (!o->folder || checkpoint > end)
-		checkpoint = end;
-	stop = r->due ? step + 1 : checkpoint < stop ? checkpoint : stop;
-	if (o->copies && copy < stop)
-		stop = copy;
-	code = orr_run_train(run, stop - step, watch_step, &watching, &s->err);
+	stop = next_multiple(step, o->copy_every, next_evaluation(e, step, checkpoint));
+	stop = r->due ? step + 1 : stop;
+	code = orr_run_train(run, stop - step, progress_visit, progress, &s->err);
 	n_skipped = orr_run_skipped_last(run);
 	step = orr_run_step(run);
 	r->due = o->folder && (r->due || step == checkpoint || orr_run_stopped(run));

@@ -16,8 +16,7 @@ struct checkpoints_options {
 	int keep;           /* the number of them; 0: all */
 	bool best;          /* the best of all evaluations is kept, too */
 	bool resume;
-	int copies;         /* in memory, of the newest state; 0: none */
-	int64_t copy_every; /* steps */
+	int64_t copy_every; /* steps from one in memory to the next; 0: none */
 };
 
 /* The folder of the best; valid until the next call. */

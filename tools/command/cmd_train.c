@@ -341,8 +341,7 @@ static int train(struct training *t, struct orr_error *err)
 
 	if (first >= end) /* the checkpoint has them all */
 		return 0;
-	if ((code = progress_init(&t->progress, t->run, t->opened.graph, end, t->session.rank > 0,
-				  err)))
+	if ((code = progress_init(&t->progress, t->run, t->opened.graph, end, &t->session, err)))
 		return code;
 	if (t->old_rate != o->run.learning_rate)
 		session_say(&t->session,

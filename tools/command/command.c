@@ -8,7 +8,7 @@
 
 /* What the library calls quantities: each is the option of that name, but for two. */
 static const char *const quantities[] = {
-	"accumulate", "bandwidth",     "batch",    "buckets",      "contiguous",  "copies",
+	"accumulate", "bandwidth",     "batch",    "buckets",      "contiguous",  "copy-every",
 	"costs",      "data",          "flops",    "host",         "init-partly", "latency",
 	"lengths",    "machine",       "memory",   "microbatches", "operators",   "order",
 	"park",       "ranks-workers", "rate",     "recompute",    "replicas",    "resume",

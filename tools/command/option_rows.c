@@ -372,11 +372,9 @@ const struct row option_rows[] = {
 	{"resume", NULL, 0, TRAIN, 0, FLAG(keep.resume), 0,
 	 "go on from the newest one that is whole; --steps and --epochs count from the start of "
 	 "training, and --lr may be another"},
-	{"copies", "N", 0, TRAIN, 0, INT(keep.copies, 0, 1), 0,
-	 "under `orrery supervise`: copies of the newest state in main memory, from which a "
-	 "training goes on that has lost a process (0)"},
 	{"copy-every", "N", 0, TRAIN, 0, COUNT(keep.copy_every, 1, TRILLION), 0,
-	 "steps from one copy to the next (1)"},
+	 "under `orrery supervise`: steps from one copy of the state in main memory to the next; a "
+	 "training goes on from the newest that has lost a process (no copies)"},
 	{.help = "Output (FILE may be -, standard output; the report then goes to standard "
 		 "error):"},
 	{"json", NULL, 0, ALL, 0, FLAG(output.json), 0,
@@ -438,7 +436,6 @@ const struct rule option_rules[] = {
 	{"init-partly", "init", false, "--init-partly: with what? give --init FILE"},
 	{"keep-best", "evaluate-every", false,
 	 "--keep-best: nothing says when the model is evaluated: give --evaluate-every N"},
-	{"copy-every", "copies", false, "--copy-every: of which copies? give --copies 1"},
 	{"every", "checkpoint", false, CHECKPOINT},
 	{"keep", "checkpoint", false, CHECKPOINT},
 	{"keep-best", "checkpoint", false, CHECKPOINT},

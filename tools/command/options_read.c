@@ -272,7 +272,7 @@ static struct options defaults(void)
 	struct options o = {.open = orr_open_options_default(),
 			    .timeout_s = PLUGIN_TIMEOUT_S,
 			    .run = orr_run_options_default(),
-			    .keep = {.every = 100, .keep = 3, .copy_every = 1},
+			    .keep = {.every = 100, .keep = 3},
 			    .jitter.noise = {.n_samples = 1000, .seed = 1},
 			    .train.steps = -1};
 

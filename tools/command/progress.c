@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "orrery/run.h"
 #include "orrery/timeline.h"
+#include "session.h"
 
 #define BAR 40
 #define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
@@ -111,11 +112,13 @@ static void history_add_test(struct history *h, int64_t step, double loss)
 /* ---- steps ---- */
 
 int progress_init(struct progress *p, const struct orr_run *run, const struct orr_graph *graph,
-		  int64_t n_steps, bool silent, struct orr_error *err)
+		  int64_t n_steps, struct session *session, struct orr_error *err)
 {
 	int64_t room = n_steps < MOST_STEPS ? n_steps : MOST_STEPS, first = orr_run_step(run);
+	bool silent = session->rank > 0;
 
 	*p = (struct progress){.run = run,
+			       .session = session,
 			       .graph = orr_graph_whole(graph),
 			       .n_steps = n_steps - first,
 			       .first = first,
@@ -288,6 +291,9 @@ void progress_visit(void *progress, const struct orr_step *step)
 	struct progress *p = progress;
 	int64_t tenth = p->n_steps / 10;
 
+	session_beat(p->session, step->step + 1);
+	if (p->silent)
+		return;
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)
 		keep(p, step);
 	if (p->losses.file && !step->skipped && step->step >= p->written)

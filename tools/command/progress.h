@@ -11,6 +11,7 @@ struct orr_run;
 struct orr_scores;
 struct orr_step;
 struct orr_timeline;
+struct session;
 
 /* Timelines that are kept: of the last steps. */
 #define PROGRESS_KEPT 15
@@ -25,6 +26,7 @@ struct history {
 
 struct progress {
 	const struct orr_run *run;     /* borrowed */
+	struct session *session;       /* borrowed; the launcher hears of every step */
 	const struct orr_graph *graph; /* borrowed */
 	struct orr_timeline *kept[PROGRESS_KEPT];
 	double kept_seconds[PROGRESS_KEPT];
@@ -32,7 +34,7 @@ struct progress {
 		n_done;  /* first: steps that a checkpoint brought; not counted in the others */
 	double *seconds; /* of every step */
 	bool terminal;
-	bool silent;                 /* not rank 0: nothing is shown, and no step is seen */
+	bool silent;                 /* not rank 0: nothing is shown or kept */
 	double loss;                 /* running mean of those that were not left out */
 	int64_t n_seen;              /* steps that were not left out */
 	struct output_stream losses; /* where every step's loss goes, if anywhere */
@@ -46,7 +48,7 @@ struct progress {
 
 /* n_steps: from the start of training. */
 int progress_init(struct progress *p, const struct orr_run *run, const struct orr_graph *graph,
-		  int64_t n_steps, bool silent, struct orr_error *err);
+		  int64_t n_steps, struct session *session, struct orr_error *err);
 /* Also write every step's loss to the file at path, as CSV: step and samples, both from the start
  * of training and this step included, and the loss; of several losses, their sum and then each,
  * without its weight; where gradients are clipped, their norm before; where there are evaluations,
