@@ -119,42 +119,52 @@ static inline void larger(int64_t count, float number, const float *restrict x, 
 	}
 }
 
-ORR_VECTOR static void max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
-					const float *restrict x, float *restrict y,
-					float *restrict at)
+/* Of what the window sees at v. */
+static inline void find_largest(const struct orr_window *w, const struct orr_view *v,
+				const float *restrict x, float *restrict y, float *restrict at)
+{
+	int64_t m = w->channels;
+
+	for (int64_t i = 0; i < m; i++)
+		y[i] = -INFINITY, at[i] = (float)((v->row - v->y) * w->side + v->column - v->x);
+	for (int64_t i = v->row; i < v->row_end; i++)
+		for (int64_t j = v->column; j < v->column_end; j++)
+			larger(m, (float)((i - v->y) * w->side + j - v->x),
+			       x + (i * w->width + j) * m, y, at);
+}
+
+static inline float share_of(const struct orr_window *w)
+{
+	return 1.0f / (float)(w->side * w->side);
+}
+
+static inline void find_mean(const struct orr_window *w, const struct orr_view *v,
+			     const float *restrict x, float *restrict y)
+{
+	int64_t m = w->channels;
+
+	for (int64_t i = 0; i < m; i++)
+		y[i] = 0;
+	for (int64_t i = v->row; i < v->row_end; i++)
+		for (int64_t j = v->column; j < v->column_end; j++)
+			add_run(m, x + (i * w->width + j) * m, y);
+	for (int64_t i = 0; i < m; i++)
+		y[i] *= share_of(w);
+}
+
+ORR_VECTOR static void pool_forward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				    const float *restrict x, float *restrict y, float *restrict at)
 {
 	int64_t places = orr_window_places(w), m = w->channels;
 
 	for (int64_t s = 0; s < n; s++, x += orr_window_image(w))
-		for (int64_t p = 0; p < places; p++, y += m, at += m) {
+		for (int64_t p = 0; p < places; p++, y += m) {
 			struct orr_view v = orr_window_view(w, p);
 
-			for (int64_t i = 0; i < m; i++)
-				y[i] = -INFINITY,
-				at[i] = (float)((v.row - v.y) * w->side + v.column - v.x);
-			for (int64_t i = v.row; i < v.row_end; i++)
-				for (int64_t j = v.column; j < v.column_end; j++)
-					larger(m, (float)((i - v.y) * w->side + j - v.x),
-					       x + (i * w->width + j) * m, y, at);
-		}
-}
-
-static void max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
-			      const float *at, const float *dy, float *dx)
-{
-	int64_t places = orr_window_places(w), m = w->channels;
-
-	memset(dx, 0, (size_t)(n * orr_window_image(w)) * sizeof(*dx));
-	for (int64_t s = 0; s < n; s++, dx += orr_window_image(w))
-		for (int64_t p = 0; p < places; p++, at += m, dy += m) {
-			struct orr_view v = orr_window_view(w, p);
-
-			for (int64_t i = 0; i < m; i++) {
-				int64_t k = (int64_t)at[i];
-				int64_t row = v.y + k / w->side, column = v.x + k % w->side;
-
-				dx[(row * w->width + column) * m + i] += dy[i];
-			}
+			if (at)
+				find_largest(w, &v, x, y, at + (s * places + p) * m);
+			else
+				find_mean(w, &v, x, y);
 		}
 }
 
@@ -165,47 +175,36 @@ static inline void add_share(int64_t count, float share, const float *restrict f
 		to[i] += share * from[i];
 }
 
-static inline float share_of(const struct orr_window *w)
+/* To the pixels that the window sees at v: each channel's dy to the one that `at` says, or a share
+ * of it to all. */
+static inline void spread(const struct orr_window *w, const struct orr_view *v,
+			  const float *restrict at, const float *restrict dy, float *restrict dx)
 {
-	return 1.0f / (float)(w->side * w->side);
+	int64_t m = w->channels;
+
+	for (int64_t i = 0; i < m && at; i++) {
+		int64_t row = v->y + (int64_t)at[i] / w->side;
+		int64_t column = v->x + (int64_t)at[i] % w->side;
+
+		dx[(row * w->width + column) * m + i] += dy[i];
+	}
+	for (int64_t i = v->row; i < v->row_end && !at; i++)
+		for (int64_t j = v->column; j < v->column_end; j++)
+			add_share(m, share_of(w), dy, dx + (i * w->width + j) * m);
 }
 
-ORR_VECTOR static void mean_pool_forward(struct orr_device *d, int64_t n,
-					 const struct orr_window *w, const float *restrict x,
-					 float *restrict y)
+ORR_VECTOR static void pool_backward(struct orr_device *d, int64_t n, const struct orr_window *w,
+				     const float *restrict at, const float *restrict dy,
+				     float *restrict dx)
 {
 	int64_t places = orr_window_places(w), m = w->channels;
-	float share = share_of(w);
-
-	for (int64_t s = 0; s < n; s++, x += orr_window_image(w))
-		for (int64_t p = 0; p < places; p++, y += m) {
-			struct orr_view v = orr_window_view(w, p);
-
-			for (int64_t i = 0; i < m; i++)
-				y[i] = 0;
-			for (int64_t i = v.row; i < v.row_end; i++)
-				for (int64_t j = v.column; j < v.column_end; j++)
-					add_run(m, x + (i * w->width + j) * m, y);
-			for (int64_t i = 0; i < m; i++)
-				y[i] *= share;
-		}
-}
-
-ORR_VECTOR static void mean_pool_backward(struct orr_device *d, int64_t n,
-					  const struct orr_window *w, const float *restrict dy,
-					  float *restrict dx)
-{
-	int64_t places = orr_window_places(w), m = w->channels;
-	float share = share_of(w);
 
 	memset(dx, 0, (size_t)(n * orr_window_image(w)) * sizeof(*dx));
 	for (int64_t s = 0; s < n; s++, dx += orr_window_image(w))
 		for (int64_t p = 0; p < places; p++, dy += m) {
 			struct orr_view v = orr_window_view(w, p);
 
-			for (int64_t i = v.row; i < v.row_end; i++)
-				for (int64_t j = v.column; j < v.column_end; j++)
-					add_share(m, share, dy, dx + (i * w->width + j) * m);
+			spread(w, &v, at ? at + (s * places + p) * m : NULL, dy, dx);
 		}
 }
 

@@ -144,22 +144,15 @@ struct orr_image_kernels {
 	/* y = x transposed, n matrices of rows x columns one after the other */
 	void (*turn)(struct orr_device *d, int64_t n, int64_t rows, int64_t columns, const float *x,
 		     float *y);
-	/* Of all channels. at: for the backward, which pixel of the window is the largest, NaN
-	 * being larger than all and the first of equal ones; outside of the image there is none. */
-	void (*max_pool_forward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				 const float *x, float *y, float *at);
-	void (*max_pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				  const float *at, const float *dy, float *dx);
-	/* Over side * side pixels everywhere, those outside of the image being 0. */
-	void (*mean_pool_forward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				  const float *x, float *y);
-	void (*mean_pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
-				   const float *dy, float *dx);
+	/* Of all channels the largest, and at, for the backward: which pixel of the window that
+	 * is, NaN being larger than all and the first of equal ones; outside of the image there is
+	 * none. at NULL: the mean over side * side pixels everywhere, those outside being 0. */
+	void (*pool_forward)(struct orr_device *d, int64_t n, const struct orr_window *w,
+			     const float *x, float *y, float *at);
+	void (*pool_backward)(struct orr_device *d, int64_t n, const struct orr_window *w,
+			      const float *at, const float *dy, float *dx);
 };
-#define ORR_IMAGE_KERNELS(X) \
-	X(unfold) \
-	X(fold) \
-	X(turn) X(max_pool_forward) X(max_pool_backward) X(mean_pool_forward) X(mean_pool_backward)
+#define ORR_IMAGE_KERNELS(X) X(unfold) X(fold) X(turn) X(pool_forward) X(pool_backward)
 extern const struct orr_image_kernels orr_images_cpu, orr_images_cuda;
 
 /* What a loss saw of a block. */

@@ -46,14 +46,14 @@ START_TEST(windows_and_pools_agree)
 	check_close(sum, 0, "fold");
 	y = empty(out, 0), at = empty(out, 0), dy = filled(out, 0, 3), dx = empty(image, 0);
 	if (w.padding <= w.side / 2) {
-		BOTH_DEVICES(images->max_pool_forward(d, n, &w, AT(x), AT(y), AT(at)));
+		BOTH_DEVICES(images->pool_forward(d, n, &w, AT(x), AT(y), AT(at)));
 		check_close(y, 0, "max_pool");
 		check_close(at, 0, "where it is");
-		BOTH_DEVICES(images->max_pool_backward(d, n, &w, AT(at), AT(dy), AT(dx)));
+		BOTH_DEVICES(images->pool_backward(d, n, &w, AT(at), AT(dy), AT(dx)));
 		check_close(dx, 0, "max_pool backward");
-		BOTH_DEVICES(images->mean_pool_forward(d, n, &w, AT(x), AT(y)));
+		BOTH_DEVICES(images->pool_forward(d, n, &w, AT(x), AT(y), NULL));
 		check_close(y, 1e-6, "mean_pool");
-		BOTH_DEVICES(images->mean_pool_backward(d, n, &w, AT(dy), AT(dx)));
+		BOTH_DEVICES(images->pool_backward(d, n, &w, NULL, AT(dy), AT(dx)));
 		check_close(dx, 1e-6, "mean_pool backward");
 	}
 	y = empty(image, 0);

@@ -210,14 +210,14 @@ START_TEST(pools_are_the_mean_and_the_largest)
 
 	t.n_y = n_y;
 	t.f = mean_pooled;
-	orr_images_cpu.mean_pool_forward(&cpu, t.n, &t.window, x, y);
+	orr_images_cpu.pool_forward(&cpu, t.n, &t.window, x, y, NULL);
 	check_value(&t, x, y, "mean");
-	orr_images_cpu.mean_pool_backward(&cpu, t.n, &t.window, dy, dx);
+	orr_images_cpu.pool_backward(&cpu, t.n, &t.window, NULL, dy, dx);
 	check_slope(&t, x, dy, dx, "slope of the mean");
 	t.f = max_pooled;
-	orr_images_cpu.max_pool_forward(&cpu, t.n, &t.window, x, y, at);
+	orr_images_cpu.pool_forward(&cpu, t.n, &t.window, x, y, at);
 	check_value(&t, x, y, "largest");
-	orr_images_cpu.max_pool_backward(&cpu, t.n, &t.window, at, dy, dx);
+	orr_images_cpu.pool_backward(&cpu, t.n, &t.window, at, dy, dx);
 	check_slope(&t, x, dy, dx, "slope of the largest");
 	free(x), free(y), free(dy), free(at), free(dx);
 }
@@ -228,15 +228,15 @@ START_TEST(of_equal_pixels_the_first_has_the_gradient_and_nan_shows)
 	struct orr_window w = {2, 2, 1, 2, 2, 0, 0, 1};
 	float x[4] = {3, 5, 5, 1}, y, at, dy = 7, dx[4];
 
-	orr_images_cpu.max_pool_forward(&cpu, 1, &w, x, &y, &at);
-	orr_images_cpu.max_pool_backward(&cpu, 1, &w, &at, &dy, dx);
+	orr_images_cpu.pool_forward(&cpu, 1, &w, x, &y, &at);
+	orr_images_cpu.pool_backward(&cpu, 1, &w, &at, &dy, dx);
 	ck_assert(dx[1] > 6 && fabsf(dx[2]) <= 0 && fabsf(dx[0]) <= 0 && y > 4);
 	x[3] = NAN;
-	orr_images_cpu.max_pool_forward(&cpu, 1, &w, x, &y, &at);
+	orr_images_cpu.pool_forward(&cpu, 1, &w, x, &y, &at);
 	ck_assert(isnan(y));
 	for (int i = 0; i < 4; i++)
 		x[i] = -INFINITY;
-	orr_images_cpu.max_pool_forward(&cpu, 1, &w, x, &y, &at);
+	orr_images_cpu.pool_forward(&cpu, 1, &w, x, &y, &at);
 	ck_assert(isinf(y) && at >= 0 && at < 4);
 }
 END_TEST

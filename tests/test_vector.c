@@ -168,12 +168,12 @@ static void images(void)
 	memset(y, 0, sizeof(y));
 	orr_images_cpu.fold(&cpu, 1, &few, rows, y), print("fold", y, 17 * 14 * 13);
 	orr_images_cpu.fold(&cpu, 1, &w, rows, y), print("fold all", y, 17 * 14 * 13);
-	orr_images_cpu.max_pool_forward(&cpu, 1, &w, a, y, at), print("max pool", y, (int)n),
+	orr_images_cpu.pool_forward(&cpu, 1, &w, a, y, at), print("max pool", y, (int)n),
 		print("at", at, (int)n);
-	orr_images_cpu.max_pool_backward(&cpu, 1, &w, at, b, y),
+	orr_images_cpu.pool_backward(&cpu, 1, &w, at, b, y),
 		print("max pool backward", y, 17 * 14 * 13);
-	orr_images_cpu.mean_pool_forward(&cpu, 1, &w, a, y), print("mean pool", y, (int)n);
-	orr_images_cpu.mean_pool_backward(&cpu, 1, &w, b, y),
+	orr_images_cpu.pool_forward(&cpu, 1, &w, a, y, NULL), print("mean pool", y, (int)n);
+	orr_images_cpu.pool_backward(&cpu, 1, &w, NULL, b, y),
 		print("mean pool backward", y, 17 * 14 * 13);
 	orr_column_norms_cpu.groupnorm_forward(&cpu, 1, &groups, a, gain, bias, y, z),
 		print("groupnorm", y, 2 * WIDTH);

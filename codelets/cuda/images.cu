@@ -122,74 +122,46 @@ static void turn(struct orr_device *d, int64_t n, int64_t rows, int64_t columns,
 		  });
 }
 
-static void max_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *of,
-			     const float *x, float *y, float *at)
+static void pool_forward(struct orr_device *d, int64_t n, const struct orr_window *of,
+			 const float *x, float *y, float *at)
 {
-	each_cell(d, "max_pool", n * orr_window_places(of) * of->channels, n * orr_window_image(of),
-		  of, [=] __device__(const auto &w, auto i) {
+	each_cell(d, at ? "max_pool" : "mean_pool", n * orr_window_places(of) * of->channels,
+		  n * orr_window_image(of), of, [=] __device__(const auto &w, auto i) {
 			  cell to(i, w.rows, w.columns, w.channels);
 			  const float *image = x + to.s * w.height * w.width * w.channels + to.c;
-			  float most = -INFINITY;
+			  float most = -INFINITY, sum = 0;
 			  decltype(i) best = -1;
 
 			  each_seen(w, to.y, to.x, [&](auto k, auto pixel) {
 				  float v = image[pixel * w.channels];
 
+				  sum += v;
 				  if (best < 0 || v > most || v != v)
 					  most = v, best = k;
 			  });
-			  y[i] = most;
-			  at[i] = (float)best;
+			  y[i] = at ? most : sum * (1.0f / (float)(w.side * w.side));
+			  if (at)
+				  at[i] = (float)best;
 		  });
 }
 
-static void max_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *of,
-			      const float *at, const float *dy, float *dx)
+static void pool_backward(struct orr_device *d, int64_t n, const struct orr_window *of,
+			  const float *at, const float *dy, float *dx)
 {
-	each_cell(d, "max_pool backward", n * orr_window_image(of),
-		  n * orr_window_places(of) * of->channels, of,
-		  [=] __device__(const auto &w, auto i) {
-			  cell to(i, w.height, w.width, w.channels);
-			  auto first = to.s * w.rows * w.columns;
-			  float sum = 0;
-
-			  each_seer(w, to.y, to.x, [&](auto place, auto k) {
-				  auto j = (first + place) * w.channels + to.c;
-
-				  if ((decltype(k))at[j] == k)
-					  sum += dy[j];
-			  });
-			  dx[i] = sum;
-		  });
-}
-
-static void mean_pool_forward(struct orr_device *d, int64_t n, const struct orr_window *of,
-			      const float *x, float *y)
-{
-	each_cell(d, "mean_pool", n * orr_window_places(of) * of->channels,
-		  n * orr_window_image(of), of, [=] __device__(const auto &w, auto i) {
-			  cell to(i, w.rows, w.columns, w.channels);
-			  const float *image = x + to.s * w.height * w.width * w.channels + to.c;
-			  float sum = 0;
-
-			  each_seen(w, to.y, to.x,
-				    [&](auto, auto pixel) { sum += image[pixel * w.channels]; });
-			  y[i] = sum * (1.0f / (float)(w.side * w.side));
-		  });
-}
-
-static void mean_pool_backward(struct orr_device *d, int64_t n, const struct orr_window *of,
-			       const float *dy, float *dx)
-{
-	each_cell(d, "mean_pool backward", n * orr_window_image(of),
+	each_cell(d, at ? "max_pool backward" : "mean_pool backward", n * orr_window_image(of),
 		  n * orr_window_places(of) * of->channels, of,
 		  [=] __device__(const auto &w, auto i) {
 			  cell to(i, w.height, w.width, w.channels);
 			  auto first = to.s * w.rows * w.columns;
 			  float sum = 0, share = 1.0f / (float)(w.side * w.side);
 
-			  each_seer(w, to.y, to.x, [&](auto place, auto) {
-				  sum += share * dy[(first + place) * w.channels + to.c];
+			  each_seer(w, to.y, to.x, [&](auto place, auto k) {
+				  auto j = (first + place) * w.channels + to.c;
+
+				  if (!at)
+					  sum += share * dy[j];
+				  else if ((decltype(k))at[j] == k)
+					  sum += dy[j];
 			  });
 			  dx[i] = sum;
 		  });

@@ -42,64 +42,35 @@ static bool infer(struct orr_instance *is, struct orr_refusal *why)
 	is->output = (struct orr_shape){orr_window_places(&w), w.channels};
 	is->forward_flops = orr_window_places(&w) * orr_window_seen(&w);
 	is->backward_flops = is->forward_flops;
+	if (is->op == &orr_op_max_pool)
+		is->backward_flops = is->saved = orr_shape_floats(is->output);
 	return true;
 }
 
-static bool max_infer(struct orr_instance *is, struct orr_refusal *why)
-{
-	if (!infer(is, why))
-		return false;
-	is->saved = orr_shape_floats(is->output);
-	is->backward_flops = is->saved;
-	return true;
-}
-
-static void max_forward(const struct orr_call *c)
+static void forward(const struct orr_call *c)
 {
 	struct orr_window w = window(c->is);
 
-	c->kernels->images->max_pool_forward(c->device, c->n, &w, orr_call_input(c, 0),
-					     orr_call_output(c), orr_call_saved(c));
+	c->kernels->images->pool_forward(c->device, c->n, &w, orr_call_input(c, 0),
+					 orr_call_output(c), orr_call_saved(c));
 }
 
-static void max_backward(const struct orr_call *c)
+static void backward(const struct orr_call *c)
 {
 	struct orr_window w = window(c->is);
 
-	c->kernels->images->max_pool_backward(c->device, c->n, &w, orr_call_saved(c),
-					      orr_call_gradient(c), orr_call_input_gradient(c, 0));
+	c->kernels->images->pool_backward(c->device, c->n, &w, orr_call_saved(c),
+					  orr_call_gradient(c), orr_call_input_gradient(c, 0));
 }
 
-const struct orr_op orr_op_max_pool = {
-	.name = "max_pool",
-	ORR_READS(1, 1),
-	.attributes = attributes,
-	.infer = max_infer,
-	.forward = max_forward,
-	.backward = max_backward,
-};
-
-static void mean_forward(const struct orr_call *c)
-{
-	struct orr_window w = window(c->is);
-
-	c->kernels->images->mean_pool_forward(c->device, c->n, &w, orr_call_input(c, 0),
-					      orr_call_output(c));
-}
-
-static void mean_backward(const struct orr_call *c)
-{
-	struct orr_window w = window(c->is);
-
-	c->kernels->images->mean_pool_backward(c->device, c->n, &w, orr_call_gradient(c),
-					       orr_call_input_gradient(c, 0));
-}
-
-const struct orr_op orr_op_mean_pool = {
-	.name = "mean_pool",
-	ORR_READS(1, 1),
-	.attributes = attributes,
-	.infer = infer,
-	.forward = mean_forward,
-	.backward = mean_backward,
-};
+#define ORR_POOL(NAME) \
+	const struct orr_op orr_op_##NAME = { \
+		.name = #NAME, \
+		ORR_READS(1, 1), \
+		.attributes = attributes, \
+		.infer = infer, \
+		.forward = forward, \
+		.backward = backward, \
+	};
+ORR_POOL(max_pool)
+ORR_POOL(mean_pool)
