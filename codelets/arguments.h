@@ -16,18 +16,18 @@ struct orr_nccl;
  * workspace.h. */
 struct orr_workspace {
 	struct orr_device device;
-	unsigned node;                     /* where its memory is */
-	bool borrows;                      /* its device and the next are another's */
-	bool lent_scratch, lent_workspace; /* and so are scratch and stash, and the device's own */
-	struct orr_kept *kept;             /* rounded weights of the stages that it computes */
+	unsigned node;         /* where its memory is */
+	bool borrows;          /* its device and the next are another's */
+	struct orr_kept *kept; /* rounded weights of the stages that it computes */
 	int n_kept;
 	int n_own;        /* of them, each of one stage; the others of whichever was last */
 	int64_t n_rounds; /* tasks that have asked for any of them */
+	void *memory;     /* of its own, for what follows and the device's; NULL: that of another */
+	size_t bytes;
 	float *scratch;
 	/* a whole stash, for recomputation and where it is not read; outputs of F run again */
 	float *stash, *again;
-	float *gathered; /* what is read of a whole minibatch */
-	size_t n_scratch, n_stash, n_again, n_gathered, n_workspace; /* bytes */
+	float *gathered;  /* what is read of a whole minibatch */
 	const float **in; /* one per edge on one side of a stage */
 	float **out;
 };

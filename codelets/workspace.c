@@ -16,6 +16,11 @@ struct orr_kept {
 	size_t bytes;
 };
 
+static size_t aligned(size_t bytes)
+{
+	return bytes / 256 * 256 + 256;
+}
+
 /* Memory of a worker's node, aligned to 256. StarPU makes room for data alone: what is borrowed may
  * go beyond a limit, after which data goes. */
 static void *allocate(unsigned node, size_t bytes, bool borrows)
@@ -25,18 +30,16 @@ static void *allocate(unsigned node, size_t bytes, bool borrows)
 	if (borrows)
 		flags |= STARPU_MEMORY_OVERFLOW;
 	if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
-		return aligned_alloc(256, (bytes / 256 + 1) * 256);
-	return (void *)starpu_malloc_on_node_flags(node, bytes / 256 * 256 + 256, flags);
+		return aligned_alloc(256, aligned(bytes));
+	return (void *)starpu_malloc_on_node_flags(node, aligned(bytes), flags);
 }
 
 static void release(unsigned node, void *at, size_t bytes)
 {
-	if (!at)
-		return;
-	if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
+	if (at && starpu_node_get_kind(node) == STARPU_CPU_RAM)
 		free(at);
-	else
-		starpu_free_on_node(node, (uintptr_t)at, bytes / 256 * 256 + 256);
+	else if (at)
+		starpu_free_on_node(node, (uintptr_t)at, aligned(bytes));
 }
 
 /* That an operator's passes see. */
@@ -85,7 +88,6 @@ static int make_device(struct making *m)
 	if (m->of) {
 		own->borrows = true;
 		own->device = m->of->device;
-		own->device.workspace = NULL; /* that is the other's */
 		own->kept = m->of->kept;
 		own->n_kept = m->of->n_kept;
 		own->n_own = m->of->n_own;
@@ -98,20 +100,31 @@ static int make_device(struct making *m)
 	return m->code;
 }
 
-/* What a backward works in is idle meanwhile, and mostly larger than a forward's scratch and stash
- * together. */
-static void lend(struct orr_workspace *own, const struct orr_workspace *of)
+/* Its parts lie one behind the other in memory of its own, or in that of another, which is idle
+ * meanwhile: a backward works in more, mostly, than a forward and its stash take. */
+static bool make_memory(struct orr_workspace *own, const struct orr_workspace *of,
+			const struct orr_workspace_sizes *sizes)
 {
-	size_t behind = (own->n_scratch + 255) / 256 * 256;
+	float **const parts[] = {&own->scratch, &own->stash, &own->again, &own->gathered};
+	const int64_t floats[] = {sizes->scratch, sizes->stash, sizes->again, sizes->gathered};
+	size_t first = aligned(workspace_bytes(sizes, &own->device));
+	bool lent;
+	char *at;
 
-	own->lent_scratch = behind + own->n_stash <= of->n_scratch;
-	own->lent_workspace = own->n_workspace <= of->n_workspace;
-	if (own->lent_scratch) {
-		own->scratch = of->scratch;
-		own->stash = of->scratch + behind / sizeof(float);
+	own->bytes = first;
+	for (int i = 0; i < 4; i++)
+		own->bytes += aligned((size_t)floats[i] * sizeof(float));
+	lent = of && own->bytes <= of->bytes;
+	own->memory = lent ? NULL : allocate(own->node, own->bytes, of);
+	if (!(at = lent ? of->memory : own->memory))
+		return false;
+	own->device.workspace = at;
+	at += first;
+	for (int i = 0; i < 4; i++) {
+		*parts[i] = (float *)(void *)at;
+		at += aligned((size_t)floats[i] * sizeof(float));
 	}
-	if (own->lent_workspace)
-		own->device.workspace = of->device.workspace;
+	return true;
 }
 
 static void make(void *argument)
@@ -122,30 +135,13 @@ static void make(void *argument)
 
 	if (make_device(m))
 		return;
-	own->n_scratch = (size_t)sizes->scratch * sizeof(float);
-	own->n_stash = (size_t)sizes->stash * sizeof(float);
-	own->n_again = (size_t)sizes->again * sizeof(float);
-	own->n_gathered = (size_t)sizes->gathered * sizeof(float);
-	own->n_workspace = workspace_bytes(sizes, &own->device);
-	if (m->of)
-		lend(own, m->of);
-	if (!own->scratch) {
-		own->scratch = allocate(own->node, own->n_scratch, own->borrows);
-		own->stash = allocate(own->node, own->n_stash, own->borrows);
-	}
-	own->again = allocate(own->node, own->n_again, own->borrows);
-	own->gathered = allocate(own->node, own->n_gathered, own->borrows);
-	if (!own->device.workspace)
-		own->device.workspace = allocate(own->node, own->n_workspace, own->borrows);
-	own->in = calloc((size_t)sizes->n_pointers + 1, sizeof(const float *));
-	own->out = calloc((size_t)sizes->n_pointers + 1, sizeof(float *));
-	if (!own->scratch || !own->stash || !own->again || !own->gathered ||
-	    !own->device.workspace || !own->in || !own->out) {
+	/* what a pass has, and behind it what F has that B runs again */
+	own->in = calloc(2 * (size_t)sizes->n_pointers + 1, sizeof(const float *));
+	own->out = calloc(2 * (size_t)sizes->n_pointers + 1, sizeof(float *));
+	if (!make_memory(own, m->of, sizes) || !own->in || !own->out) {
 		m->code = -1;
 		snprintf(m->why, m->size, "no memory for %.1f MiB of scratch",
-			 (double)(own->n_scratch + own->n_stash + own->n_again + own->n_gathered +
-				  own->n_workspace) /
-				 (1 << 20));
+			 (double)own->bytes / (1 << 20));
 		return;
 	}
 	/* what is borrowed is used for forward passes, and takes what is known */
@@ -181,14 +177,7 @@ static void unmake(void *argument)
 		forget_rounded(own);
 	for (int i = 0; i < own->n_kept && !own->borrows; i++)
 		release(own->node, own->kept[i].at, own->kept[i].bytes);
-	if (!own->lent_scratch) {
-		release(own->node, own->scratch, own->n_scratch);
-		release(own->node, own->stash, own->n_stash);
-	}
-	release(own->node, own->again, own->n_again);
-	release(own->node, own->gathered, own->n_gathered);
-	if (!own->lent_workspace)
-		release(own->node, own->device.workspace, own->n_workspace);
+	release(own->node, own->memory, own->bytes);
 	free(own->in);
 	free(own->out);
 	if (!own->borrows) {

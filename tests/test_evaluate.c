@@ -189,8 +189,8 @@ START_TEST(a_small_block_lies_in_the_memory_of_training)
 	own->device.kernels = &watching;
 	(void)evaluate(&t);
 	ck_assert_ptr_nonnull(written_to);
-	ck_assert(written_to >= own->scratch &&
-		  written_to < own->scratch + own->n_scratch / sizeof(float));
+	ck_assert(written_to >= (const float *)own->memory &&
+		  written_to < (const float *)own->memory + own->bytes / sizeof(float));
 	training_fini(&t);
 }
 END_TEST
