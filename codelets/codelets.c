@@ -64,26 +64,21 @@ static bool begin(const struct orr_codelet_arg *arg)
 	return !atomic_load_explicit(&common->cancelled, memory_order_relaxed);
 }
 
-/* own->in has every microbatch of each in-edge; then that of the task. */
-static void gather(struct orr_workspace *own, const struct orr_codelet_arg *arg)
-{
-	int n = arg->n_microbatches;
-
-	own->device.microbatch.first = arg->first;
-	own->device.microbatch.n_minibatch = arg->n_minibatch;
-	own->device.microbatch.gathered = own->gathered;
-	orr_program_gather(arg->program, &own->device, n, own->in);
-	for (int e = 0; e < arg->program->n_in; e++)
-		own->in[e] = own->in[e * n + arg->microbatch];
-}
-
-/* A pass, to be started, perhaps more than once. */
+/* A pass, to be started, perhaps more than once. What lies on the edges is in own->in and out. */
 struct pass {
 	const struct orr_codelet_arg *arg;
 	struct orr_workspace *own;
 	void **buffers;
-	int n_buffers; /* with floats */
+	int n_taken; /* of them */
+	const float *parameters, *data;
+	float *stash, *left, *gradient;
 };
+
+/* The next of its buffers, if it has this one. */
+static float *take(struct pass *pass, bool has)
+{
+	return has ? floats(pass->buffers[pass->n_taken++]) : NULL;
+}
 
 /* Everything that what it starts depends on, beside what all passes of the device share. */
 static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codelet)
@@ -117,29 +112,28 @@ static void key_of(struct orr_key *key, const struct pass *pass, uint64_t codele
 	key->n = 0;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		orr_key_add(key, words[i]);
-	for (int i = 0; i < pass->n_buffers; i++)
+	for (int i = 0; i < pass->n_taken; i++)
 		orr_key_add(key, (uintptr_t)floats(pass->buffers[i]));
 }
 
 /* Computes it, or has the device do again what it has noted of one like it. */
-static void run(void *buffers[], int n_buffers, const struct orr_codelet_arg *arg, uint64_t codelet,
+static void run(struct pass *pass, uint64_t codelet,
 		void (*start)(struct orr_device *device, void *pass))
 {
-	struct orr_workspace *own = own_of(arg);
-	struct pass pass = {arg, own, buffers, n_buffers};
-	struct orr_device *device = &own->device;
+	const struct orr_codelet_arg *arg = pass->arg;
+	struct orr_device *device = &pass->own->device;
 	struct orr_key key;
 
 	if (!begin(arg))
 		return;
 	device->microbatch.seed = arg->common->seed;
 	device->microbatch.sample = arg->sample;
-	orr_workspace_round(own, arg, arg->has_parameters ? floats(buffers[0]) : NULL);
+	orr_workspace_round(pass->own, arg, pass->parameters);
 	if (!device->kernels->replay || orr_program_draws(arg->program)) {
-		start(device, &pass);
+		start(device, pass);
 	} else {
-		key_of(&key, &pass, codelet);
-		device->kernels->replay(device, &key, start, &pass);
+		key_of(&key, pass, codelet);
+		device->kernels->replay(device, &key, start, pass);
 	}
 	end(arg, device);
 }
@@ -149,26 +143,21 @@ static void start_forward(struct orr_device *device, void *pass_)
 	const struct pass *pass = pass_;
 	const struct orr_codelet_arg *arg = pass->arg;
 	struct orr_workspace *own = pass->own;
-	int n_in = arg->program->n_in, n_out = arg->program->n_out, i = 0;
-	const float *parameters = arg->has_parameters ? floats(pass->buffers[i++]) : NULL;
-	const float *data = arg->has_data ? floats(pass->buffers[i++]) : NULL;
-	float *stash;
+	const float *const *in = own->in + arg->microbatch * arg->program->n_in;
+	float *stash = pass->stash ? pass->stash : own->stash;
 
-	for (int e = 0; e < n_in * arg->n_microbatches; e++)
-		if (arg->program->in[e / arg->n_microbatches].columns)
-			own->in[e] = floats(pass->buffers[i++]);
-	for (int e = 0; e < n_out; e++)
-		if (arg->program->out[e].columns)
-			own->out[e] = floats(pass->buffers[i++]);
-	stash = arg->has_stash ? floats(pass->buffers[i]) : own->stash;
-	if (arg->n_microbatches > 1)
-		gather(own, arg);
+	if (arg->n_microbatches > 1) {
+		device->microbatch.first = arg->first;
+		device->microbatch.n_minibatch = arg->n_minibatch;
+		device->microbatch.gathered = own->gathered;
+		orr_program_gather(arg->program, device, arg->n_microbatches, own->in);
+	}
 	if (arg->recompute) {
-		orr_program_keep_inputs(arg->program, device, arg->n, data, own->in, stash);
+		orr_program_keep_inputs(arg->program, device, arg->n, pass->data, in, stash);
 		stash = own->stash;
 	}
-	orr_program_forward(arg->program, device, arg->n, parameters, data, own->in, own->out,
-			    stash, own->scratch, arg->metrics);
+	orr_program_forward(arg->program, device, arg->n, pass->parameters, pass->data, in,
+			    own->out, stash, own->scratch, arg->metrics);
 	device->microbatch.gathered = NULL;
 }
 
@@ -176,70 +165,55 @@ static void forward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	const struct orr_program *p = arg->program;
-	int n_buffers = arg->has_parameters + arg->has_data + arg->has_stash;
+	struct pass pass = {.arg = arg, .own = own_of(arg), .buffers = buffers};
 
+	pass.parameters = take(&pass, arg->has_parameters);
+	pass.data = take(&pass, arg->has_data);
 	for (int e = 0; e < p->n_in; e++)
-		n_buffers += p->in[e].columns ? arg->n_microbatches : 0;
+		for (int k = 0; k < arg->n_microbatches; k++)
+			pass.own->in[k * p->n_in + e] = take(&pass, p->in[e].columns > 0);
 	for (int e = 0; e < p->n_out; e++)
-		n_buffers += p->out[e].columns > 0;
-	run(buffers, n_buffers, arg, ORR_CODELET_FORWARD, start_forward);
-}
-
-/* Has this pass of the backward the stash, beside what B leaves for W? */
-static bool has_stash(const struct orr_codelet_arg *arg)
-{
-	return arg->part != ORR_PART_WEIGHT || !arg->packed;
+		pass.own->out[e] = take(&pass, p->out[e].columns > 0);
+	pass.stash = take(&pass, arg->has_stash);
+	run(&pass, ORR_CODELET_FORWARD, start_forward);
 }
 
 static void start_backward(struct orr_device *device, void *pass_)
 {
 	const struct pass *pass = pass_;
 	const struct orr_codelet_arg *arg = pass->arg;
+	const struct orr_program *p = arg->program;
 	struct orr_workspace *own = pass->own;
-	int n_in = arg->part & ORR_PART_INPUT ? arg->program->n_in : 0;
-	int n_out = arg->part & ORR_PART_INPUT ? arg->program->n_out : 0, i = 0;
-	const float *parameters = arg->has_parameters ? floats(pass->buffers[i++]) : NULL;
-	float *stash = has_stash(arg) ? floats(pass->buffers[i++]) : NULL, *gradient;
-	float *left = arg->part == ORR_PART_BOTH ? NULL : floats(pass->buffers[i++]);
+	float *stash = pass->stash;
 
 	if (arg->recompute) {
-		const float *inputs = stash;
-
 		stash = own->stash;
-		orr_program_forward_again(arg->program, device, arg->n, parameters, inputs, own->in,
-					  own->out, own->again, stash, own->scratch);
+		orr_program_forward_again(p, device, arg->n, pass->parameters, pass->stash,
+					  own->in + p->n_out, own->out + p->n_in, own->again, stash,
+					  own->scratch);
 	}
-	for (int e = 0; e < n_out; e++)
-		if (arg->program->out[e].gradients)
-			own->in[e] = floats(pass->buffers[i++]);
-	for (int e = 0; e < n_in; e++)
-		if (arg->program->in[e].gradients)
-			own->out[e] = floats(pass->buffers[i++]);
-	gradient = arg->has_gradient ? floats(pass->buffers[i]) : NULL;
-	orr_program_backward(arg->program, device, arg->part, arg->n, arg->loss_scale, parameters,
-			     stash, left, arg->packed, own->in, own->out, gradient, arg->overwrite,
-			     own->scratch);
+	orr_program_backward(p, device, arg->part, arg->n, arg->loss_scale, pass->parameters, stash,
+			     pass->left, arg->packed, own->in, own->out, pass->gradient,
+			     arg->overwrite, own->scratch);
 }
 
-static int n_gradients_of(const struct orr_program *p)
-{
-	int n = 0;
-
-	for (int e = 0; e < p->n_out; e++)
-		n += p->out[e].gradients > 0;
-	for (int e = 0; e < p->n_in; e++)
-		n += p->in[e].gradients > 0;
-	return n;
-}
-
+/* W reads no edges and, where B leaves it all that it reads, no stash. */
 static void backward(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
-	int n_buffers = arg->has_parameters + has_stash(arg) + (arg->part != ORR_PART_BOTH) +
-			(arg->part & ORR_PART_INPUT ? n_gradients_of(arg->program) : 0) +
-			arg->has_gradient;
+	const struct orr_program *p = arg->program;
+	struct pass pass = {.arg = arg, .own = own_of(arg), .buffers = buffers};
+	bool input = arg->part & ORR_PART_INPUT;
 
-	run(buffers, n_buffers, arg, ORR_CODELET_BACKWARD, start_backward);
+	pass.parameters = take(&pass, arg->has_parameters);
+	pass.stash = take(&pass, input || !arg->packed);
+	pass.left = take(&pass, arg->part != ORR_PART_BOTH);
+	for (int e = 0; e < p->n_out; e++)
+		pass.own->in[e] = take(&pass, input && p->out[e].gradients);
+	for (int e = 0; e < p->n_in; e++)
+		pass.own->out[e] = take(&pass, input && p->in[e].gradients);
+	pass.gradient = take(&pass, arg->has_gradient);
+	run(&pass, ORR_CODELET_BACKWARD, start_backward);
 }
 
 static void add(void *buffers[], void *cl_arg)

@@ -226,7 +226,7 @@ bool orr_program_gathers(const struct orr_program *p)
 
 /* One tensor of the minibatch. */
 static void gather_port(const struct orr_port *port, struct orr_device *device, int n_parts,
-			const float *const *parts)
+			const float *const *parts, int n_in)
 {
 	const struct orr_tensor *t = &port->value;
 	int64_t all = device->microbatch.n_minibatch;
@@ -234,7 +234,7 @@ static void gather_port(const struct orr_port *port, struct orr_device *device, 
 
 	for (int k = 0; k < n_parts; k++) {
 		int64_t n = all / n_parts + (k < all % n_parts);
-		const float *from = parts[t->edge * n_parts + k] + n * t->column;
+		const float *from = parts[k * n_in + t->edge] + n * t->column;
 
 		if (t->half)
 			device->kernels->elements->widen(device, n * t->width, from, to);
@@ -250,7 +250,8 @@ void orr_program_gather(const struct orr_program *p, struct orr_device *device, 
 	for (int k = 0; k < p->n_layers; k++)
 		for (int i = 0; i < p->layers[k].is.n_inputs; i++)
 			if (p->layers[k].is.op->whole_minibatch)
-				gather_port(&p->layers[k].ports[i], device, n_parts, parts);
+				gather_port(&p->layers[k].ports[i], device, n_parts, parts,
+					    p->n_in);
 }
 
 int64_t orr_program_data_columns(const struct orr_program *p)

@@ -92,9 +92,9 @@ void orr_program_forward(const struct orr_program *p, struct orr_device *device,
 			 struct orr_metrics *metrics);
 
 /* Does an operator read a whole minibatch? Then F needs all of its in-edges, of n_parts
- * microbatches, edge by edge; their samples are even, the first ones taking one more where they do
- * not divide. They are gathered, sample by sample, to device->microbatch.gathered, gathered_columns
- * a sample, for block.n_minibatch samples. The workspace must do for as many. */
+ * microbatches, one after the other; their samples are even, the first ones taking one more where
+ * they do not divide. They are gathered, sample by sample, to device->microbatch.gathered,
+ * gathered_columns a sample, for block.n_minibatch samples. The workspace must do for as many. */
 bool orr_program_gathers(const struct orr_program *p);
 void orr_program_gather(const struct orr_program *p, struct orr_device *device, int n_parts,
 			const float *const *parts);

@@ -92,7 +92,7 @@ static float *gather(const struct orr_program *program, int64_t n, const float *
 	return data;
 }
 
-/* What the stage reads of the whole minibatch, edge by edge; NULL where the microbatch is all. */
+/* What the stage reads of the whole minibatch; NULL where the microbatch is all. */
 static float *gather_minibatch(struct staged *t, int s)
 {
 	const struct orr_stage *stage = &t->p->stages[s];
@@ -104,7 +104,8 @@ static float *gather_minibatch(struct staged *t, int s)
 		return NULL;
 	ck_assert_int_le(program->n_in * m, 32);
 	for (int i = 0; i < program->n_in * m; i++)
-		parts[i] = t->edges[i % m * n_sent(t) + orr_stage_received(stage, i / m)];
+		parts[i] = t->edges[i / program->n_in * n_sent(t) +
+				    orr_stage_received(stage, i % program->n_in)];
 	t->device.microbatch.first = t->b * t->n;
 	t->device.microbatch.n_minibatch = t->options->n;
 	t->device.microbatch.gathered = poison(t->options->n * program->gathered_columns);
