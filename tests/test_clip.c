@@ -129,10 +129,10 @@ static double exact_norm(struct training *t)
 		if (at < 0 || g->operators[k].frozen ||
 		    (g->operators[k].tied >= 0 && g->operators[k].tied != k))
 			continue;
-		ck_assert(!orr_data_acquire(o->gradient.handle, STARPU_R, &gradient, &t->err));
+		ck_assert(!orr_data_acquire(o->gradient, STARPU_R, &gradient, &t->err));
 		for (int64_t i = at; i < at + g->operators[k].n_parameters; i++)
 			sum += (double)gradient[i] * (double)gradient[i];
-		orr_data_release(o->gradient.handle);
+		orr_data_release(o->gradient);
 	}
 	return sqrt(sum);
 }

@@ -29,9 +29,9 @@ static int count_copies(const struct orr_run *run, int w)
 		const struct orr_owned *o = &run->data.owned[i];
 		int allocated = 0, valid, requested;
 
-		if (o->parameters.handle && o->node != node)
-			starpu_data_query_status(o->parameters.handle, (int)node, &allocated,
-						 &valid, &requested);
+		if (o->parameters && o->node != node)
+			starpu_data_query_status(o->parameters, (int)node, &allocated, &valid,
+						 &requested);
 		n += allocated != 0;
 	}
 	return n;
@@ -85,7 +85,7 @@ static float *train(const char *schedule, int n_workers, int prefetch, int *most
 	watch.run = t.run;
 	*n_foreign = 0;
 	for (int i = 0; i < t.run->data.n_owned; i++)
-		*n_foreign += t.run->data.owned[i].parameters.handle != NULL;
+		*n_foreign += t.run->data.owned[i].parameters != NULL;
 	if (t.run->prefetch.next)
 		orr_policy_on_end(t.run->session.policy, look, &watch);
 	ck_assert_msg(!orr_run_train(t.run, N_STEPS, NULL, NULL, &t.err), "%s", t.err.msg);
@@ -145,7 +145,7 @@ START_TEST(a_worker_keeps_weights_rounded_for_its_next_jobs_alone)
 			const struct orr_workspace *own = &t.run->session.common.workspaces[id];
 
 			for (int i = 0; i < t.run->data.n_owned; i++)
-				n_foreign += t.run->data.owned[i].parameters.handle &&
+				n_foreign += t.run->data.owned[i].parameters &&
 					     t.run->data.owned[i].w != w;
 			ck_assert_int_eq(own->n_own + n_foreign, 5);
 			ck_assert_int_eq(own->n_kept - own->n_own,

@@ -141,10 +141,25 @@ static void check_traffic(const struct training *t, const char *name)
 		  counted.received[ORR_TRANSFER_STASH] > 0);
 }
 
+static int count_places(const starpu_data_handle_t *of, int n_jobs)
+{
+	int n = 0;
+
+	for (int j = 0; j < n_jobs; j++) {
+		int k = 0;
+
+		while (of[k] != of[j])
+			k++;
+		n += of[j] && k == j;
+	}
+	return n;
+}
+
 /* Places for parameters of other ranks, as many as the simulator counts. */
 static void check_places(const struct training *t, const char *name)
 {
-	int n_workers = N_WORKERS / orr_ranks_count(), n = t->run->cross.arriving.n_handles;
+	int n_workers = N_WORKERS / orr_ranks_count();
+	int n = count_places(t->run->cross.arriving, t->jobs->n_jobs);
 
 	ck_assert_msg(n <= n_workers * (t->options.prefetch + 1) &&
 			      (n > 0) == (orr_ranks_count() > 1),

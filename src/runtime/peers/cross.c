@@ -1,6 +1,5 @@
 #include "cross.h"
 
-#include <stdlib.h>
 #include "base/max.h"
 #include "codelets/codelets.h"
 
@@ -76,45 +75,38 @@ static void number_tags(struct orr_cross *cross)
  * Nothing can deadlock: there is one order of all jobs, with every gradient added right after the
  * last job that it waits for, and a job that waits for a credit comes in it after the job that
  * holds it. */
-static int make_credits(struct orr_credits *credits, const struct orr_work *work, int prefetch,
-			enum orr_place place, struct orr_error *err)
+static starpu_data_handle_t *make_credits(struct orr_data *data, int prefetch, enum orr_place place)
 {
-	const struct orr_jobs *jobs = work->jobs;
-	int *before = malloc((size_t)jobs->n_jobs * sizeof(*before)), code = 0;
+	const struct orr_work *work = data->work;
+	struct orr_fault *fault = work->fault;
+	starpu_data_handle_t *credits;
+	int *before;
 
-	orr_arrays_make(work->arrays, credits->handles, jobs->n_jobs);
-	orr_arrays_make(work->arrays, credits->of, jobs->n_jobs);
-	if (!before || work->arrays->failed)
-		code = orr_no_memory(err, "run");
-	if (!code)
-		code = orr_places_find(before, jobs, prefetch + 1, place, work->rank_of, err);
-	for (int i = 0; i < work->n_sequence && !code; i++) {
+	orr_arrays_make(work->arrays, credits, work->jobs->n_jobs);
+	orr_arrays_make(work->arrays, before, work->jobs->n_jobs);
+	if (!orr_work_fails(work))
+		fault->code = orr_places_find(before, work->jobs, prefetch + 1, place,
+					      work->rank_of, &fault->err);
+	for (int i = 0; i < work->n_sequence && !fault->code; i++) {
 		int j = work->sequence[i];
 
 		if (!orr_work_computes(work, j) || before[j] < 0)
 			continue;
 		if (before[j] == j)
-			starpu_void_data_register(&credits->handles[credits->n_handles++]);
-		credits->of[j] = before[j] == j ? credits->handles[credits->n_handles - 1]
-						: credits->of[before[j]];
+			orr_handles_void(&data->handles, &credits[j]);
+		else
+			credits[j] = credits[before[j]];
 	}
-	free(before);
-	return code;
-}
-
-static void drop_credits(struct orr_credits *credits)
-{
-	for (int i = 0; i < credits->n_handles; i++)
-		starpu_data_unregister(credits->handles[i]);
+	return credits;
 }
 
 /* Uses of block from here on, in this mode, wait for job j's credit; and the credit waits for uses
  * of block before. */
-static void take_credit(const struct orr_cross *cross, const struct orr_credits *credits, int j,
+static void take_credit(const struct orr_cross *cross, const starpu_data_handle_t *credits, int j,
 			starpu_data_handle_t block, enum starpu_data_access_mode mode)
 {
 	struct orr_fault *fault = cross->work->fault;
-	starpu_data_handle_t credit = credits->of[j];
+	starpu_data_handle_t credit = credits[j];
 
 	if (credit && !fault->code &&
 	    starpu_task_insert(&orr_codelets[ORR_CODELET_JOIN], (int)mode, block, STARPU_RW, credit,
@@ -123,27 +115,20 @@ static void take_credit(const struct orr_cross *cross, const struct orr_credits 
 			orr_fail(&fault->err, ORR_E_RUNTIME, "run: StarPU refuses an empty task");
 }
 
-static int make_incoming(struct orr_cross *cross, struct orr_error *err)
+static void make_incoming(struct orr_cross *cross)
 {
-	int code = 0;
-
 	orr_arrays_make(cross->work->arrays, cross->incoming, cross->data->n_owned);
-	if (!cross->incoming)
-		return orr_no_memory(err, "run");
-	for (int i = 0; i < cross->data->n_owned; i++) {
+	for (int i = 0; i < cross->data->n_owned && !orr_work_fails(cross->work); i++) {
 		const struct orr_owned *o = &cross->data->owned[i];
 		int64_t n = orr_work_n_trained(cross->work, o->s);
 		bool comes = false;
 
 		for (int k = 0; k < o->n_contributors; k++)
 			comes |= !orr_work_computes(cross->work, o->contributors[k]);
-		for (int k = 0;
-		     k < ORR_N_COMING && n && comes && orr_work_has(cross->work, o->w) && !code;
+		for (int k = 0; k < ORR_N_COMING && n && comes && orr_work_has(cross->work, o->w);
 		     k++)
-			code = orr_data_make_temporary(cross->data, &cross->incoming[i].handles[k],
-						       n, err);
+			orr_data_make_temporary(cross->data, &cross->incoming[i].handles[k], n);
 	}
-	return code;
 }
 
 /* ---- what crosses between jobs ---- */
@@ -252,7 +237,7 @@ static int note(void *user, const struct orr_handover *h)
 	return 0;
 }
 
-static int find_crossings(struct orr_cross *cross, struct orr_error *err)
+static void find_crossings(struct orr_cross *cross)
 {
 	const struct orr_work *work = cross->work;
 	const struct orr_pipeline *p = work->pipeline;
@@ -265,40 +250,27 @@ static int find_crossings(struct orr_cross *cross, struct orr_error *err)
 	orr_arrays_make(work->arrays, cross->crossings, n);
 	orr_arrays_make(work->arrays, cross->takes, n_jobs);
 	orr_arrays_make(work->arrays, cross->sends, n_jobs);
-	if (work->arrays->failed)
-		return orr_no_memory(err, "run");
+	if (orr_work_fails(work))
+		return;
 	for (size_t j = 0; j < n_jobs; j++)
 		cross->takes[j] = cross->sends[j] = -1;
 	for (int s = 0; s < p->n_stages && work->n_ranks > 1; s++)
 		for (int b = 0; b < p->n_microbatches; b++)
 			(void)orr_cross_visit(work, s, b, note, cross);
-	return 0;
 }
 
-int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
-		   struct orr_error *err)
+void orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch)
 {
 	const struct orr_work *work = data->work;
-	int code;
 
 	*cross = (struct orr_cross){.work = work, .data = data};
 	for (int s = 0; s < work->pipeline->n_stages; s++)
 		cross->most_owners = (int)larger(cross->most_owners, orr_work_replicas(work, s));
 	number_tags(cross);
-	if ((code = make_credits(&cross->arriving, work, prefetch, ORR_PLACE_PARAMETERS, err)) ||
-	    (code = make_credits(&cross->leaving, work, prefetch, ORR_PLACE_GRADIENT, err)) ||
-	    (code = find_crossings(cross, err)))
-		return code;
-	return make_incoming(cross, err);
-}
-
-void orr_cross_fini(struct orr_cross *cross)
-{
-	for (int i = 0; cross->incoming && i < cross->data->n_owned; i++)
-		for (int k = 0; k < ORR_N_COMING; k++)
-			orr_data_forget(cross->incoming[i].handles[k]);
-	drop_credits(&cross->arriving);
-	drop_credits(&cross->leaving);
+	cross->arriving = make_credits(data, prefetch, ORR_PLACE_PARAMETERS);
+	cross->leaving = make_credits(data, prefetch, ORR_PLACE_GRADIENT);
+	find_crossings(cross);
+	make_incoming(cross);
 }
 
 /* ---- one job's messages ---- */
@@ -326,7 +298,7 @@ static void send_partial(const struct orr_cross *cross, int slot, int j)
 	if (to == work->rank)
 		return;
 	pass(cross, slot, &c, -1, partial, true);
-	take_credit(cross, &cross->leaving, j, partial, STARPU_RW);
+	take_credit(cross, cross->leaving, j, partial, STARPU_RW);
 	orr_data_drop(cross->data, partial);
 }
 
@@ -346,7 +318,7 @@ void orr_cross_receive(struct orr_cross *cross, int slot, int j)
 	const struct orr_crossing parameters = {ORR_TRANSFER_PARAMETER, owner, j, j, -1}, *c;
 
 	if (data->fetched[j]) {
-		take_credit(cross, &cross->arriving, j, data->fetched[j], STARPU_W);
+		take_credit(cross, cross->arriving, j, data->fetched[j], STARPU_W);
 		pass(cross, slot, &parameters, j, data->fetched[j], false);
 	}
 	for (int i = cross->takes[j]; i >= 0; i = c->next) {
@@ -389,7 +361,7 @@ void orr_cross_serve(struct orr_cross *cross, int slot, int j)
 	const struct orr_crossing c = {ORR_TRANSFER_PARAMETER, orr_work_rank(cross->work, j), j, j,
 				       -1};
 
-	pass(cross, slot, &c, j, data->owned[data->owned_of[j]].parameters.handle, true);
+	pass(cross, slot, &c, j, data->owned[data->owned_of[j]].parameters, true);
 }
 
 starpu_data_handle_t orr_cross_partial(struct orr_cross *cross, int slot, int j)

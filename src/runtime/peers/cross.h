@@ -27,14 +27,6 @@ struct orr_handover {
 int orr_cross_visit(const struct orr_work *work, int s, int b,
 		    int (*visit)(void *user, const struct orr_handover *h), void *user);
 
-/* How many blocks of memory the jobs of a worker may hold at once for other ranks: `prefetch` and
- * one more. */
-struct orr_credits {
-	int n_handles;
-	starpu_data_handle_t *handles; /* [n_handles] */
-	starpu_data_handle_t *of;      /* [n_jobs] which one the job takes; NULL: none */
-};
-
 /* A message of a job to one on another rank, or from one. */
 struct orr_crossing {
 	int tag, other, reader; /* the other's rank; the job that takes it */
@@ -49,11 +41,13 @@ struct orr_incoming {
 };
 
 struct orr_cross {
-	const struct orr_work *work;          /* borrowed */
-	struct orr_data *data;                /* borrowed */
-	struct orr_credits arriving, leaving; /* parameters, and weight gradients for others */
-	struct orr_incoming *incoming;        /* [n_owned] */
-	int most_owners;                      /* of a stage */
+	const struct orr_work *work; /* borrowed */
+	struct orr_data *data;       /* borrowed */
+	/* [n_jobs] the credit that a job takes for parameters, and for a weight gradient for
+	 * others; NULL: none. A worker has `prefetch` + 1 of each. */
+	starpu_data_handle_t *arriving, *leaving;
+	struct orr_incoming *incoming; /* [n_owned] */
+	int most_owners;               /* of a stage */
 	/* [n_microbatches * (2 * n_edges + 3 * n_stages and the readers of outputs)] of those, and
 	 * the first that a job takes and sends, [n_jobs], or -1 */
 	struct orr_crossing *crossings;
@@ -62,9 +56,7 @@ struct orr_cross {
 	int64_t first_tag[ORR_TAGS], n_tags; /* of a slot */
 };
 
-int orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch,
-		   struct orr_error *err);
-void orr_cross_fini(struct orr_cross *cross);
+void orr_cross_init(struct orr_cross *cross, struct orr_data *data, int prefetch);
 
 /* What job j, computed here, takes from other ranks; before it is submitted. slot: the number of
  * its slot. */

@@ -1,7 +1,5 @@
 #include "reduce.h"
 
-#include <stdlib.h>
-
 #include "codelets/cuda/collective.h"
 #include "device_groups.h"
 #include "runtime/tasks/stall.h"
@@ -43,23 +41,22 @@ static bool speaks(const struct orr_work *work, int i, int s)
 static starpu_data_handle_t chain_of(struct orr_reduce *r, int device)
 {
 	if (!r->chain[device])
-		starpu_void_data_register(&r->chain[device]);
+		orr_handles_void(&r->slots->data->handles, &r->chain[device]);
 	return r->chain[device];
 }
 
-static int join(struct orr_reduce *r, int s, const int *devices, int n, const int *member_of,
-		struct orr_error *err)
+static void join(struct orr_reduce *r, int s, const int *devices, int n, const int *member_of)
 {
 	const struct orr_work *work = r->cross->work;
+	struct orr_handles *handles = &r->slots->data->handles;
 	struct orr_nccl *group = NULL;
-	int first = work->jobs->first_owner[s], n_owners = orr_work_replicas(work, s);
-	int n_own = 0, code = 0;
+	int first = work->jobs->first_owner[s], n_owners = orr_work_replicas(work, s), n_own = 0;
 
 	/* of one core there is no group */
 	if ((n > 1 || starpu_cuda_worker_get_count()) &&
-	    (code = orr_device_groups_find(r->slots, r->policy, s, devices, n, member_of, &group,
-					   err)))
-		return code;
+	    (work->fault->code = orr_device_groups_find(r->slots, r->policy, s, devices, n,
+							member_of, &group, &work->fault->err)))
+		return;
 	for (int i = 0; i < n_owners; i++) {
 		struct orr_member *m = &r->members[first + i];
 		int k = 0;
@@ -76,48 +73,34 @@ static int join(struct orr_reduce *r, int s, const int *devices, int n, const in
 		m->chain = chain_of(r, devices[member_of[i]]);
 	}
 	if (n_own)
-		starpu_void_data_register(&r->members[first].gate);
+		orr_handles_void(handles, &r->members[first].gate);
 	/* a message without any data is none */
 	for (int i = first; i < first + n_owners && n_own && orr_work_is_spread(work, s); i++)
 		if (speaks(work, i, s))
-			starpu_vector_data_register(&r->members[i].ready, -1, 0, 1, sizeof(float));
-	return code;
+			orr_handles_floats(handles, &r->members[i].ready, 1);
 }
 
-static int allocate(struct orr_reduce *r, struct orr_error *err)
-{
-	const struct orr_work *work = r->cross->work;
-	size_t n_owned = (size_t)r->slots->data->n_owned;
-
-	orr_arrays_make(work->arrays, r->slots->groups, work->pipeline->n_stages);
-	r->chain = orr_arrays_add(work->arrays, (size_t)work->pipeline->n_workers,
-				  sizeof(starpu_data_handle_t));
-	orr_arrays_make(work->arrays, r->members, n_owned);
-	if (!work->arrays->failed)
-		return 0;
-	return orr_no_memory(err, "run");
-}
-
-int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct orr_cross *cross,
-		    const struct orr_policy *policy, bool alone, struct orr_error *err)
+void orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct orr_cross *cross,
+		     const struct orr_policy *policy, bool alone)
 {
 	const struct orr_work *work = cross->work;
-	int n_stages = work->pipeline->n_stages, code;
-	int *device_of = calloc((size_t)work->pipeline->n_workers, sizeof(int));
-	int *devices = calloc(2 * (size_t)slots->data->n_owned + 1, sizeof(int));
-	int *member_of = devices + slots->data->n_owned;
+	const int n_workers = work->pipeline->n_workers, n_owned = slots->data->n_owned;
+	struct orr_fault *fault = work->fault;
+	int *device_of, *devices, *member_of;
 
 	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy};
 	r->n_alone = alone ? 1 : 2; /* cores record no graphs */
 	orr_reduce_starts_anew(r);
-	if ((code = allocate(r, err)) || !policy)
-		goto out;
-	if (!device_of || !devices) {
-		code = orr_no_memory(err, "run");
-		goto out;
-	}
-	code = orr_device_groups_locate(work, policy, alone, device_of, err);
-	for (int s = 0; s < n_stages && !code; s++) {
+	orr_arrays_make(work->arrays, slots->groups, work->pipeline->n_stages);
+	orr_arrays_make(work->arrays, r->chain, n_workers);
+	orr_arrays_make(work->arrays, r->members, n_owned);
+	orr_arrays_make(work->arrays, device_of, n_workers);
+	orr_arrays_make(work->arrays, devices, n_owned);
+	orr_arrays_make(work->arrays, member_of, n_owned);
+	if (orr_work_fails(work) || !policy)
+		return;
+	fault->code = orr_device_groups_locate(work, policy, alone, device_of, &fault->err);
+	for (int s = 0; s < work->pipeline->n_stages && !fault->code; s++) {
 		int n = orr_work_n_trained(work, s)
 				? orr_device_groups_choose(work->jobs, s, device_of, work->rank_of,
 							   alone, devices, member_of)
@@ -127,31 +110,8 @@ int orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct 
 		for (int i = work->jobs->first_owner[s]; i < work->jobs->first_owner[s + 1]; i++)
 			n = slots->data->owned[i].n_contributors ? n : 0;
 		if (n)
-			code = join(r, s, devices, n, member_of, err);
+			join(r, s, devices, n, member_of);
 	}
-out:
-	free(device_of);
-	free(devices);
-	return code;
-}
-
-void orr_reduce_fini(struct orr_reduce *r)
-{
-	for (int i = 0; r->members && i < r->slots->data->n_owned; i++) {
-		orr_data_forget(r->members[i].ready);
-		if (r->members[i].gate)
-			starpu_data_unregister(r->members[i].gate);
-	}
-	for (int w = 0; r->chain && w < r->cross->work->pipeline->n_workers; w++)
-		if (r->chain[w])
-			starpu_data_unregister(r->chain[w]);
-	if (r->slots)
-		orr_device_groups_fini(r->slots);
-}
-
-void orr_reduce_hold(struct orr_reduce *r)
-{
-	r->holds = true;
 }
 
 /* Steps of each slot: one that allocates, and one that records graphs of what it starts. */
@@ -174,7 +134,7 @@ static starpu_data_handle_t brought(const struct orr_reduce *r, int i, bool gath
 {
 	const struct orr_owned *o = &r->slots->data->owned[i];
 
-	return gathers ? o->parameters.handle : o->gradient.handle;
+	return gathers ? o->parameters : o->gradient;
 }
 
 /* The gate of s opens when all gradients are there, or all updates have been made: those of this

@@ -24,7 +24,7 @@ struct orr_reduce {
 	starpu_data_handle_t *chain; /* [n_workers] at the first worker of a device */
 	struct orr_member *members;  /* [n_owned] */
 	/* Nothing else may run while members wait for one another, since tasks take or free memory
-	 * of a device: in the first steps, or in all of them (orr_reduce_hold). */
+	 * of a device: in the first steps, or, where this is set, in all of them. */
 	bool holds;
 	int64_t alone_until; /* steps or rounds */
 	int n_alone;         /* so many of each slot */
@@ -32,10 +32,8 @@ struct orr_reduce {
 
 /* policy NULL: StarPU places tasks as it likes, and no stage takes part. alone (tests): a stage
  * with one owner does, and cores count as devices. Collective. */
-int orr_reduce_init(struct orr_reduce *reduce, struct orr_slots *slots,
-		    const struct orr_cross *cross, const struct orr_policy *policy, bool alone,
-		    struct orr_error *err);
-void orr_reduce_fini(struct orr_reduce *reduce);
+void orr_reduce_init(struct orr_reduce *reduce, struct orr_slots *slots,
+		     const struct orr_cross *cross, const struct orr_policy *policy, bool alone);
 
 /* The gradients of the owners of s, for update q, with those of them that are here; after what has
  * been submitted of them. part: each gets the sum of its part alone. gathers: the parameters after
@@ -43,8 +41,6 @@ void orr_reduce_fini(struct orr_reduce *reduce);
 void orr_reduce_submit(struct orr_reduce *reduce, struct orr_slot *slot, int s, int q, bool part,
 		       bool gathers);
 
-/* In every step, not in the first ones alone. */
-void orr_reduce_hold(struct orr_reduce *reduce);
 /* The next steps are like the first ones: memory was given away. */
 void orr_reduce_starts_anew(struct orr_reduce *reduce);
 

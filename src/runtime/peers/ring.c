@@ -16,52 +16,37 @@ static int64_t chunk_floats(const struct orr_work *work, int s, int c)
 	return orr_rule_chunk(n, r, c + 1) - orr_rule_chunk(n, r, c);
 }
 
-static int make_chunks(struct orr_ring *ring, int i, struct orr_error *err)
+static void make_chunks(struct orr_ring *ring, int i)
 {
 	struct orr_data *data = ring->slots->data;
-	int s = data->owned[i].s, r = orr_work_replicas(data->work, s), code = 0;
+	struct orr_fault *fault = data->work->fault;
+	int s = data->owned[i].s, r = orr_work_replicas(data->work, s);
 
-	ring->chunks[i] =
-		orr_arrays_add(data->work->arrays, (size_t)r, sizeof(starpu_data_handle_t));
-	if (!ring->chunks[i])
-		return orr_no_memory(err, "run");
-	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !code; c++) {
+	orr_arrays_make(data->work->arrays, ring->chunks[i], r);
+	for (int c = 0; c < r && chunk_floats(data->work, s, c) && !orr_work_fails(data->work);
+	     c++) {
 		int64_t n = chunk_floats(data->work, s, c);
 
-		if (!(code = orr_fits(n, "a part of the gradient of", s,
-				      "cut the graph into more stages", err)))
-			code = orr_data_make_temporary(data, &ring->chunks[i][c], n, err);
+		fault->code = orr_fits(n, "a part of the gradient of", s,
+				       "cut the graph into more stages", &fault->err);
+		orr_data_make_temporary(data, &ring->chunks[i][c], n);
 	}
-	return code;
 }
 
-int orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct orr_cross *cross,
-		  struct orr_error *err)
+void orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct orr_cross *cross)
 {
 	*ring = (struct orr_ring){.slots = slots, .cross = cross};
 	orr_arrays_make(cross->work->arrays, ring->chunks, slots->data->n_owned);
-	return ring->chunks ? 0 : orr_no_memory(err, "run");
 }
 
-int orr_ring_join(struct orr_ring *ring, int s, struct orr_error *err)
+void orr_ring_join(struct orr_ring *ring, int s)
 {
 	const struct orr_work *work = ring->cross->work;
-	int code = 0;
 
-	for (int i = work->jobs->first_owner[s]; i < work->jobs->first_owner[s + 1] && !code; i++)
+	for (int i = work->jobs->first_owner[s];
+	     i < work->jobs->first_owner[s + 1] && !orr_work_fails(work); i++)
 		if (orr_work_has(work, ring->slots->data->owned[i].w))
-			code = make_chunks(ring, i, err);
-	return code;
-}
-
-void orr_ring_fini(struct orr_ring *ring)
-{
-	for (int i = 0; ring->chunks && i < ring->slots->data->n_owned; i++) {
-		int r = orr_work_replicas(ring->cross->work, ring->slots->data->owned[i].s);
-
-		for (int c = 0; ring->chunks[i] && c < r; c++)
-			orr_data_forget(ring->chunks[i][c]);
-	}
+			make_chunks(ring, i);
 }
 
 /* ---- a step ---- */
@@ -132,7 +117,7 @@ static void submit_chunk(const struct at *x, int s, int c)
 		if (k > 1)
 			take(x, i, c, SUM);
 		orr_slots_add(x->ring->slots, x->slot, owned[i].w,
-			      k == 1 ? ORR_ADD_ALL : ORR_ADD_TO, owned[i].gradient.handle, begin,
+			      k == 1 ? ORR_ADD_ALL : ORR_ADD_TO, owned[i].gradient, begin,
 			      x->ring->chunks[i][c], 0, chunk_of(x, i, c));
 		if (k < r)
 			give(x, i, c, SUM);
@@ -166,11 +151,11 @@ static void exchange(const struct at *x, int i, int c, bool comes)
 	starpu_data_handle_t chunk = x->ring->chunks[i][c];
 
 	if (comes)
-		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_OVER, chunk, 0,
-			      o->parameters.handle, begin, chunk_of(x, i, c));
+		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_OVER, chunk, 0, o->parameters,
+			      begin, chunk_of(x, i, c));
 	else
-		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_ALL, o->parameters.handle,
-			      begin, chunk, 0, chunk_of(x, i, c));
+		orr_slots_add(x->ring->slots, x->slot, o->w, ORR_ADD_ALL, o->parameters, begin,
+			      chunk, 0, chunk_of(x, i, c));
 }
 
 void orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q, bool part)

@@ -12,12 +12,10 @@ struct orr_ring {
 					  NULL unless it has joined and is here */
 };
 
-int orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct orr_cross *cross,
-		  struct orr_error *err);
-void orr_ring_fini(struct orr_ring *ring);
+void orr_ring_init(struct orr_ring *ring, struct orr_slots *slots, const struct orr_cross *cross);
 
 /* The owners of s, on several ranks, add up their gradients so. */
-int orr_ring_join(struct orr_ring *ring, int s, struct orr_error *err);
+void orr_ring_join(struct orr_ring *ring, int s);
 
 /* All-reduce the gradients of the owners of s that are here with the others, for update q; part:
  * each owner gets the sum of its part alone. */

@@ -1,34 +1,22 @@
 #include "sum.h"
 
-int orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr_cross *cross,
-		 const struct orr_policy *policy, bool whole, bool alone, struct orr_error *err)
+void orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr_cross *cross,
+		  const struct orr_policy *policy, bool whole, bool alone)
 {
 	const struct orr_work *work = cross->work;
-	int n_stages = work->pipeline->n_stages, code;
 
 	*sum = (struct orr_sum){.slots = slots, .whole = whole};
-	orr_arrays_make(work->arrays, sum->ways, n_stages);
-	if (!sum->ways)
-		return orr_no_memory(err, "run");
-	if ((code = orr_reduce_init(&sum->reduce, slots, cross, policy, alone, err)) ||
-	    (code = orr_ring_init(&sum->ring, slots, cross, err)) ||
-	    (code = orr_ties_init(&sum->ties, slots, cross, err)))
-		return code;
-	for (int s = 0; s < n_stages && !code; s++)
+	orr_arrays_make(work->arrays, sum->ways, work->pipeline->n_stages);
+	orr_reduce_init(&sum->reduce, slots, cross, policy, alone);
+	orr_ring_init(&sum->ring, slots, cross);
+	orr_ties_init(&sum->ties, slots, cross);
+	for (int s = 0; s < work->pipeline->n_stages && !orr_work_fails(work); s++)
 		if (sum->reduce.members[work->jobs->first_owner[s]].joins) {
 			sum->ways[s] = ORR_SUM_NCCL;
 		} else if (orr_work_n_trained(work, s) && orr_work_is_spread(work, s)) {
 			sum->ways[s] = ORR_SUM_RING;
-			code = orr_ring_join(&sum->ring, s, err);
+			orr_ring_join(&sum->ring, s);
 		}
-	return code;
-}
-
-void orr_sum_fini(struct orr_sum *sum)
-{
-	orr_ties_fini(&sum->ties);
-	orr_ring_fini(&sum->ring);
-	orr_reduce_fini(&sum->reduce);
 }
 
 bool orr_sum_is_late(const struct orr_sum *sum, int s)
@@ -68,11 +56,10 @@ void orr_sum_read(const struct orr_sum *sum, int i, bool part, struct orr_codele
 	bool in_place = sum->ways[s] == ORR_SUM_NCCL && part && is_part(sum, s);
 
 	if (sum->ways[s] == ORR_SUM_NCCL)
-		orr_task_add(submitter, owned[sum->reduce.members[i].speaker].gradient.handle,
-			     STARPU_R);
+		orr_task_add(submitter, owned[sum->reduce.members[i].speaker].gradient, STARPU_R);
 	/* Every replica sums the same gradients in the same order, so that they stay the same. */
 	for (int k = 0; k < r && sum->ways[s] == ORR_SUM_IN_UPDATE; k++)
-		orr_task_add(submitter, owned[first + k].gradient.handle, STARPU_R);
+		orr_task_add(submitter, owned[first + k].gradient, STARPU_R);
 	for (int k = 0; k < r && sum->ways[s] == ORR_SUM_RING; k++)
 		if (!part || first + k == i)
 			orr_task_add(submitter, sum->ring.chunks[i][k], STARPU_R);
@@ -103,8 +90,7 @@ static void copy_parts(const struct orr_sum *sum, struct orr_slot *slot, int s)
 
 			if (c != i && n > 0)
 				orr_slots_add(sum->slots, slot, to->w, ORR_ADD_OVER,
-					      from->parameters.handle, at, to->parameters.handle,
-					      at, n);
+					      from->parameters, at, to->parameters, at, n);
 		}
 }
 

@@ -19,9 +19,8 @@ struct orr_sum {
 };
 
 /* policy and alone as in orr_reduce_init. Collective. */
-int orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr_cross *cross,
-		 const struct orr_policy *policy, bool whole, bool alone, struct orr_error *err);
-void orr_sum_fini(struct orr_sum *sum);
+void orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr_cross *cross,
+		  const struct orr_policy *policy, bool whole, bool alone);
 
 /* Does the sum of stage s wait for the gradients of the whole step? Sums by NCCL come in one order
  * on all ranks, whichever job is a rank's last; and operators that share parameters may be in

@@ -9,21 +9,17 @@ static bool is_set(const struct orr_graph *g, int k)
 	return g->operators[k].tied == k && !g->operators[k].frozen;
 }
 
-static int allocate(struct orr_ties *ties, struct orr_error *err)
+static void allocate(struct orr_ties *ties)
 {
 	const struct orr_work *work = ties->cross->work;
 	const struct orr_graph *g = work->pipeline->graph;
-	struct orr_arrays *all = work->arrays;
 
 	for (int k = 0; k < g->n_operators; k++)
 		ties->n_sets += is_set(g, k);
 	ties->n_parts = orr_work_n_ties(work);
-	orr_arrays_make(all, ties->sets, (size_t)ties->n_sets + 1);
-	orr_arrays_make(all, ties->parts, (size_t)ties->n_parts + 1);
-	orr_arrays_make(all, ties->spans, work->pipeline->n_stages);
-	if (!all->failed)
-		return 0;
-	return orr_no_memory(err, "run");
+	orr_arrays_make(work->arrays, ties->sets, ties->n_sets);
+	orr_arrays_make(work->arrays, ties->parts, ties->n_parts);
+	orr_arrays_make(work->arrays, ties->spans, work->pipeline->n_stages);
 }
 
 static bool has(const struct orr_ties *ties, int owned)
@@ -47,15 +43,15 @@ static void add_parts(struct orr_ties *ties, struct orr_tie *set, int k)
 
 /* The workers of the set each add up a chunk, as far as there are floats; those of one rank need
  * none. */
-static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_error *err)
+static void find_chunks(struct orr_ties *ties, struct orr_tie *set)
 {
 	const struct orr_owned *owned = ties->slots->data->owned;
 	const int *rank_of = ties->cross->work->rank_of;
 	bool spread = false;
 
 	orr_arrays_make(ties->cross->work->arrays, set->chunks, set->n);
-	if (!set->chunks)
-		return orr_no_memory(err, "run");
+	if (orr_work_fails(ties->cross->work))
+		return;
 	for (int i = set->first; i < set->first + set->n; i++) {
 		int w = owned[ties->parts[i].owned].w, c = 0;
 
@@ -73,29 +69,27 @@ static int find_chunks(struct orr_ties *ties, struct orr_tie *set, struct orr_er
 		set->chunks[c].n_floats =
 			orr_rule_chunk(set->n_floats, set->n_chunks, c + 1) - set->chunks[c].first;
 	}
-	return 0;
 }
 
-static int make_chunk(struct orr_ties *ties, const struct orr_tie *set, struct orr_tie_chunk *chunk,
-		      struct orr_error *err)
+static void make_chunk(struct orr_ties *ties, const struct orr_tie *set,
+		       struct orr_tie_chunk *chunk)
 {
 	struct orr_data *data = ties->slots->data;
-	int code = set->n_chunks > 1
-			   ? orr_fits(chunk->n_floats, "a part of a shared gradient of",
-				      data->owned[chunk->adder].s,
-				      "have more workers share the stages that have it", err)
-			   : 0;
+	struct orr_fault *fault = data->work->fault;
 
 	if (set->in_place) {
-		chunk->sum = data->owned[ties->parts[set->first].owned].gradient.handle;
+		chunk->sum = data->owned[ties->parts[set->first].owned].gradient;
 		chunk->at = ties->parts[set->first].at;
-		return 0;
+		return;
 	}
-	if (!code)
-		code = orr_data_make_temporary(data, &chunk->sum, chunk->n_floats, err);
-	if (!code && set->n_chunks > 1 && has(ties, chunk->adder))
-		code = orr_data_make_temporary(data, &chunk->incoming, chunk->n_floats, err);
-	return code;
+	if (set->n_chunks > 1 && !fault->code)
+		fault->code =
+			orr_fits(chunk->n_floats, "a part of a shared gradient of",
+				 data->owned[chunk->adder].s,
+				 "have more workers share the stages that have it", &fault->err);
+	orr_data_make_temporary(data, &chunk->sum, chunk->n_floats);
+	if (set->n_chunks > 1 && has(ties, chunk->adder))
+		orr_data_make_temporary(data, &chunk->incoming, chunk->n_floats);
 }
 
 /* Where all parts are on this rank, and no other lies in the first one's block, from which a task
@@ -112,11 +106,10 @@ static bool adds_in_place(const struct orr_ties *ties, const struct orr_tie *set
 	return in_place;
 }
 
-static int make_set(struct orr_ties *ties, struct orr_tie *set, int k, struct orr_error *err)
+static void make_set(struct orr_ties *ties, struct orr_tie *set, int k)
 {
 	const struct orr_graph *g = ties->cross->work->pipeline->graph;
 	const struct orr_owned *owned = ties->slots->data->owned;
-	int code;
 
 	set->n_floats = g->operators[k].n_parameters;
 	set->s = ties->cross->work->pipeline->stage_of[k];
@@ -126,52 +119,35 @@ static int make_set(struct orr_ties *ties, struct orr_tie *set, int k, struct or
 	for (int i = set->first; i < set->first + set->n && set->s < 0; i++)
 		ties->spans[owned[ties->parts[i].owned].s] = true;
 	if (!set->here)
-		return 0;
-	code = find_chunks(ties, set, err);
-	set->in_place = !code && adds_in_place(ties, set);
-	for (int c = 0; c < set->n_chunks && !code; c++)
-		code = make_chunk(ties, set, &set->chunks[c], err);
-	return code;
+		return;
+	find_chunks(ties, set);
+	set->in_place = adds_in_place(ties, set);
+	for (int c = 0; c < set->n_chunks; c++)
+		make_chunk(ties, set, &set->chunks[c]);
 }
 
-int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross,
-		  struct orr_error *err)
+void orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross)
 {
 	const struct orr_graph *g = cross->work->pipeline->graph;
+	struct orr_data *data = slots->data;
 	int64_t most = 0;
-	int n = 0, at = 0, code;
+	int n = 0, at = 0;
 
 	*ties = (struct orr_ties){.slots = slots, .cross = cross};
-	if ((code = allocate(ties, err)))
-		return code;
-	for (int k = 0; k < g->n_operators && !code; k++) {
+	allocate(ties);
+	for (int k = 0; k < g->n_operators && !orr_work_fails(cross->work); k++) {
 		struct orr_tie *set = &ties->sets[n];
 
 		if (!is_set(g, k))
 			continue;
 		set->first = at;
-		code = make_set(ties, set, k, err);
+		make_set(ties, set, k);
 		at += set->n;
 		most = larger(most, set->n_floats);
 		n++;
 	}
-	if (code || !n)
-		return code;
-	orr_arrays_make(cross->work->arrays, ties->zeros, most);
-	if (!ties->zeros)
-		return orr_no_memory(err, "run");
-	return orr_data_register(&ties->zero, ties->zeros, most, err);
-}
-
-void orr_ties_fini(struct orr_ties *ties)
-{
-	for (int i = 0; ties->sets && i < ties->n_sets; i++)
-		for (int c = 0; c < ties->sets[i].n_chunks && !ties->sets[i].in_place; c++) {
-			orr_data_forget(ties->sets[i].chunks[c].sum);
-			orr_data_forget(ties->sets[i].chunks[c].incoming);
-		}
-	if (ties->zero)
-		starpu_data_unregister(ties->zero);
+	if (n)
+		orr_data_make_zeros(data, &ties->zero, most);
 }
 
 /* ---- a step ---- */
@@ -228,7 +204,7 @@ static void add(const struct at *x, int i, int c, bool first)
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
 	const struct orr_data *data = x->ties->slots->data;
 	bool here = has(x->ties, part->owned);
-	starpu_data_handle_t from = here    ? data->owned[part->owned].gradient.handle
+	starpu_data_handle_t from = here    ? data->owned[part->owned].gradient
 				    : first ? chunk->sum
 					    : chunk->incoming;
 
@@ -250,7 +226,7 @@ static void give(const struct at *x, int i, int c)
 	const struct orr_tie_chunk *chunk = &x->set->chunks[c];
 	const struct orr_owned *o = &x->ties->slots->data->owned[part->owned];
 
-	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_ADD_ALL, o->gradient.handle,
+	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_ADD_ALL, o->gradient,
 		      part->at + chunk->first, chunk->sum, 0, chunk->n_floats);
 	pass_part(x, i, c, chunk->sum, rank_at(x, chunk->adder), true);
 }
@@ -297,7 +273,7 @@ static void put_back(const struct at *x, int i, int c)
 	bool first = part->owned == data->work->jobs->first_owner[o->s];
 
 	orr_slots_add(x->ties->slots, x->slot, o->w, ORR_ADD_OVER,
-		      first ? chunk->sum : x->ties->zero, first ? chunk->at : 0, o->gradient.handle,
+		      first ? chunk->sum : x->ties->zero, first ? chunk->at : 0, o->gradient,
 		      part->at + chunk->first, chunk->n_floats);
 }
 

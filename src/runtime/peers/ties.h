@@ -45,15 +45,12 @@ struct orr_ties {
 	int n_sets;
 	struct orr_tie_part *parts; /* [n_parts] */
 	int n_parts;
-	bool *spans;  /* [n_stages] it has one of several stages: updates wait for the end
-			 of the step */
-	float *zeros; /* the length of the largest set, in the next */
-	starpu_data_handle_t zero;
+	bool *spans; /* [n_stages] it has one of several stages: updates wait for the end
+			of the step */
+	starpu_data_handle_t zero; /* as long as the largest set */
 };
 
-int orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross,
-		  struct orr_error *err);
-void orr_ties_fini(struct orr_ties *ties);
+void orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross);
 
 /* Add up the sets that stage s alone has, for update q, or with s -1 those of several stages, after
  * all their gradients have been submitted. */

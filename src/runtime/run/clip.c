@@ -5,7 +5,6 @@
 
 #include "orrery/graph.h"
 #include "orrery/run.h"
-#include "runtime/tasks/data.h"
 
 /* As PyTorch's clip_grad_norm_ has it. */
 #define EPSILON 1e-6
@@ -41,30 +40,24 @@ static void find_tensors(struct orr_clip *clip)
 	}
 }
 
-int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double limit,
-		  struct orr_error *err)
+void orr_clip_init(struct orr_clip *clip, struct orr_data *data, double limit)
 {
+	const struct orr_work *work = data->work;
 	struct orr_arrays *all = work->arrays;
 	size_t most = (size_t)work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS + 1;
 
 	*clip = (struct orr_clip){.work = work, .limit = limit};
 	if (!(limit > 0))
-		return 0;
+		return;
 	orr_arrays_make(all, clip->first, (size_t)work->pipeline->n_stages + 1);
 	orr_arrays_make(all, clip->tensors, most);
 	orr_arrays_make(all, clip->place, most);
 	orr_arrays_make(all, clip->all, most);
-	if (!all->failed)
-		find_tensors(clip);
-	clip->squares = orr_data_pin(((size_t)clip->n + 1) * sizeof(*clip->squares));
-	if (all->failed || !clip->squares)
-		return orr_no_memory(err, "run");
-	return 0;
-}
-
-void orr_clip_fini(struct orr_clip *clip)
-{
-	orr_data_unpin(clip->squares, ((size_t)clip->n + 1) * sizeof(*clip->squares));
+	if (orr_work_fails(work))
+		return;
+	find_tensors(clip);
+	clip->squares =
+		orr_handles_pinned(&data->handles, (size_t)clip->n + 1, sizeof(*clip->squares));
 }
 
 bool orr_clip_counts(const struct orr_clip *clip, int s)

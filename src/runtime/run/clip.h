@@ -3,7 +3,7 @@
  * squares of every tensor are summed by the first owner of its stage, and the tensors in the order
  * of the graph on every rank, so that neither schedule nor cut nor place shows in its bits. */
 #include "codelets/arguments.h"
-#include "runtime/tasks/work.h"
+#include "runtime/tasks/data.h"
 
 struct orr_clip {
 	const struct orr_work *work; /* borrowed */
@@ -14,9 +14,7 @@ struct orr_clip {
 	double *squares, *all; /* [n] by stage, in pinned memory; in the order of the graph */
 };
 
-int orr_clip_init(struct orr_clip *clip, const struct orr_work *work, double limit,
-		  struct orr_error *err);
-void orr_clip_fini(struct orr_clip *clip);
+void orr_clip_init(struct orr_clip *clip, struct orr_data *data, double limit);
 
 /* Has stage s tensors in the norm, and its first owner here? */
 bool orr_clip_counts(const struct orr_clip *clip, int s);

@@ -8,6 +8,7 @@
 #include "orrery/pipeline.h"
 #include "parts.h"
 #include "runtime/devices/compile.h"
+#include "runtime/peers/device_groups.h"
 #include "schedule/gathers.h"
 
 /* A run whose jobs did not end: StarPU keeps it, and no other can start. */
@@ -178,7 +179,6 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	const struct orr_run_options *options = &run->options;
 	struct orr_policy *policy = run->session.policy;
 	bool pinned = hooks->policy && !strcmp(hooks->policy, "pinned");
-	int code;
 
 	run->submitter = (struct orr_submitter){
 		.common = &run->session.common,
@@ -197,22 +197,21 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 		.timeout_s = options->timeout_s,
 		.skips = options->on_nan == ORR_ON_NAN_SKIP,
 	};
-	if ((code = orr_data_init(&run->data, &run->work, policy,
-				  orr_optimizer_floats(options->optimizer), options->seed,
-				  options->keep_bytes, err)) ||
-	    (code = orr_slots_init(&run->slots, err)) ||
-	    (code = orr_version_buffers_init(&run->versions, &run->slots, err)) ||
-	    (code = orr_cross_init(&run->cross, &run->data, options->prefetch, err)) ||
-	    (code = orr_sum_init(&run->sum, &run->slots, &run->cross, hooks->policy ? NULL : policy,
-				 options->clip > 0, hooks->reduce_alone, err)) ||
-	    (code = orr_clip_init(&run->clip, &run->work, options->clip, err)) ||
-	    (code = orr_spared_init(&run->spared, &run->work,
-				    !options->spare || !(options->weight_decay > 0), err)) ||
-	    (code = orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch, err)))
-		return code;
-	if (options->memory_bytes > 0 || orr_prefetch_copies(&run->prefetch))
-		orr_reduce_hold(&run->sum.reduce);
-	return orr_gather_init(&run->gather, &run->slots, err);
+	orr_data_init(&run->data, &run->work, policy, orr_optimizer_floats(options->optimizer),
+		      options->seed, options->keep_bytes);
+	orr_scoring_init(&run->scoring, &run->work);
+	orr_slots_init(&run->slots);
+	orr_version_buffers_init(&run->versions, &run->slots);
+	orr_cross_init(&run->cross, &run->data, options->prefetch);
+	orr_sum_init(&run->sum, &run->slots, &run->cross, hooks->policy ? NULL : policy,
+		     options->clip > 0, hooks->reduce_alone);
+	orr_clip_init(&run->clip, &run->data, options->clip);
+	orr_spared_init(&run->spared, &run->work, !options->spare || !(options->weight_decay > 0));
+	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
+	orr_gather_init(&run->gather, &run->slots);
+	run->sum.reduce.holds = options->memory_bytes > 0 || (!orr_work_fails(&run->work) &&
+							      orr_prefetch_copies(&run->prefetch));
+	return orr_fault_tell(run->work.fault, err);
 }
 
 int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
@@ -234,7 +233,6 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 	    (code = orr_work_init(&run->work, jobs, options->batch, orr_ranks_rank(),
 				  orr_ranks_count(), options->ranks_workers, err)) ||
 	    (code = orr_fits_check(&run->work, err)) ||
-	    (code = orr_scoring_init(&run->scoring, &run->work, err)) ||
 	    (code = orr_session_start(&run->session, &run->work, options, hooks, err)))
 		goto out;
 	malloc_trim(0); /* free memory shall not count as resident before */
@@ -270,12 +268,9 @@ void orr_run_destroy(struct orr_run *run)
 		return;
 	}
 	orr_gather_fini(&run->gather);
-	orr_clip_fini(&run->clip);
-	orr_sum_fini(&run->sum);
-	orr_cross_fini(&run->cross);
-	orr_version_buffers_fini(&run->versions);
+	orr_device_groups_fini(&run->slots);
 	orr_slots_fini(&run->slots);
-	orr_data_fini(&run->data);
+	orr_handles_fini(&run->data.handles);
 	orr_session_stop(&run->session);
 	orr_work_fini(&run->work);
 	orr_watch_fini(&run->watch);

@@ -4,8 +4,6 @@
  * workers. */
 #include "orrery/run.h"
 
-#include <string.h>
-
 #include "base/max.h"
 #include "codelets/workspace.h"
 #include "orrery/graph.h"
@@ -18,8 +16,8 @@
 struct block {
 	struct orr_flight flight;
 	struct orr_task *tasks;      /* [n_stages] */
-	starpu_data_handle_t *edges; /* [n_sent()] NULL: between stages of other ranks */
-	starpu_data_handle_t *data;  /* [n_stages] columns that a stage reads */
+	starpu_data_handle_t *edges; /* [n_sent()] NULL: nothing moves there */
+	starpu_data_handle_t *data;  /* [n_stages] columns that a stage reads; NULL: none */
 };
 
 struct evaluation {
@@ -30,10 +28,11 @@ struct evaluation {
 	struct block *blocks; /* [window]; block c is number c % window of them */
 	int window;
 	struct orr_metrics *metrics; /* [n_blocks][n_losses], where devices can write */
-	size_t n_metrics;            /* bytes */
 	struct orr_sums *sums;       /* [n_blocks][n_losses] */
 	struct orr_codelet_common *common;
+	struct orr_fault *fault; /* the run's, until all blocks have ended */
 	struct orr_arrays all;
+	struct orr_handles handles;
 };
 
 /* Rows of a block, of n_rows; what reads a whole minibatch takes them for one. Outputs of all
@@ -61,14 +60,6 @@ static int rank_of(const struct orr_work *work, int s, int c)
 	return work->rank_of[work->jobs->owners[owner_of(work, s, c)]];
 }
 
-static bool may_be_here(const struct orr_work *work, int s)
-{
-	for (int i = 0; i < orr_work_replicas(work, s); i++)
-		if (rank_of(work, s, i) == work->rank)
-			return true;
-	return false;
-}
-
 /* ---- memory ---- */
 
 /* Edges, and outputs with several readers, which follow them. */
@@ -77,38 +68,14 @@ static int n_sent(const struct orr_pipeline *p)
 	return p->n_edges + p->n_outputs;
 }
 
-/* The stages that read what has this number. */
-static int readers_of(const struct orr_pipeline *p, int number, const int **readers)
-{
-	bool shared = number >= p->n_edges;
-
-	*readers = shared ? p->outputs[number - p->n_edges].readers : &p->edges[number].to;
-	return shared ? p->outputs[number - p->n_edges].n_readers : 1;
-}
-
-/* The first of them that rank has of block c; -1: none. */
+/* The first stage that rank has of block c and that reads what has this number; -1: none. */
 static int reader_at(const struct orr_work *work, int number, int c, int rank)
 {
-	const int *readers;
-	int n = readers_of(work->pipeline, number, &readers);
-
-	for (int i = 0; i < n; i++)
-		if (rank_of(work, readers[i], c) == rank)
-			return readers[i];
+	for (int s = 0; s < work->pipeline->n_stages; s++)
+		for (int i = 0; i < work->programs[s]->n_in && rank_of(work, s, c) == rank; i++)
+			if (orr_stage_received(&work->pipeline->stages[s], i) == number)
+				return s;
 	return -1;
-}
-
-/* Floats of out-edge i of stage s in a block, where it begins or ends here; 0: it does not. */
-static int64_t edge_floats(const struct evaluation *x, int s, int i)
-{
-	const struct orr_work *work = &x->run->work;
-	const int *readers;
-	int n = readers_of(work->pipeline, orr_stage_sent(&work->pipeline->stages[s], i), &readers);
-	bool here = may_be_here(work, s);
-
-	for (int k = 0; k < n; k++)
-		here = here || may_be_here(work, readers[k]);
-	return here ? x->at_once * work->programs[s]->out[i].columns : 0;
 }
 
 /* As many as keep all workers busy and fit. */
@@ -126,61 +93,31 @@ static int find_window(const struct evaluation *x)
 	return (int)smaller(n, x->n_blocks);
 }
 
-static int make_edges(const struct evaluation *x, struct block *block, struct orr_error *err)
+static void block_init(struct evaluation *x, struct block *block)
 {
 	const struct orr_pipeline *p = x->run->work.pipeline;
-	int code = orr_data_make_handles(&block->edges, (size_t)n_sent(p) + 1, err);
-
-	for (int s = 0; s < p->n_stages; s++)
-		for (int i = 0; i < x->run->work.programs[s]->n_out && !code; i++) {
-			int64_t floats = edge_floats(x, s, i);
-
-			if (floats)
-				code = orr_data_make_loose(
-					&block->edges[orr_stage_sent(&p->stages[s], i)], floats,
-					err);
-		}
-	return code;
-}
-
-static int make_data(const struct evaluation *x, struct block *block, struct orr_error *err)
-{
-	const struct orr_work *work = &x->run->work;
-	int n_stages = work->pipeline->n_stages,
-	    code = orr_data_make_handles(&block->data, (size_t)n_stages, err);
-
-	for (int s = 0; s < n_stages && !code; s++) {
-		int64_t floats = orr_program_data_columns(work->programs[s]) * x->at_once;
-
-		if (floats && may_be_here(work, s))
-			code = orr_data_make_loose(&block->data[s], floats, err);
-	}
-	return code;
-}
-
-static int block_init(struct evaluation *x, struct block *block, struct orr_error *err)
-{
-	int code;
 
 	block->flight.watch = &x->run->watch;
-	orr_arrays_make(&x->all, block->tasks, x->run->work.pipeline->n_stages);
-	if (!block->tasks)
-		return orr_no_memory(err, "run");
-	code = make_edges(x, block, err);
-	return code ? code : make_data(x, block, err);
-}
+	orr_arrays_make(&x->all, block->tasks, p->n_stages);
+	orr_arrays_make(&x->all, block->edges, n_sent(p));
+	orr_arrays_make(&x->all, block->data, p->n_stages);
+	for (int s = 0; s < p->n_stages && !x->all.failed; s++) {
+		const struct orr_program *program = x->run->work.programs[s];
+		int64_t columns = orr_program_data_columns(program);
 
-static void block_fini(const struct evaluation *x, struct block *block)
-{
-	const struct orr_pipeline *p = x->run->work.pipeline;
-
-	orr_data_forget_handles(block->edges, (size_t)n_sent(p) + 1);
-	orr_data_forget_handles(block->data, (size_t)p->n_stages);
+		if (columns)
+			orr_handles_floats(&x->handles, &block->data[s], columns * x->at_once);
+		for (int i = 0; i < program->n_out; i++)
+			if (program->out[i].columns)
+				orr_handles_floats(&x->handles,
+						   &block->edges[orr_stage_sent(&p->stages[s], i)],
+						   program->out[i].columns * x->at_once);
+	}
 }
 
 /* The workers' own devices, with memory for blocks: that of training, unless they are larger than
  * its microbatches. */
-static int make_workspaces(struct evaluation *x, struct orr_error *err)
+static void make_workspaces(struct evaluation *x)
 {
 	const struct orr_work *work = &x->run->work;
 	struct orr_session *session = &x->run->session;
@@ -201,58 +138,53 @@ static int make_workspaces(struct evaluation *x, struct orr_error *err)
 			larger(sizes.stash, orr_program_stash_floats(program, x->at_once, false));
 		sizes.n_pointers = (int)larger(sizes.n_pointers, program->n_in + program->n_out);
 	}
-	for (unsigned i = 0; i < starpu_worker_get_count(); i++) {
+	for (unsigned i = 0; i < starpu_worker_get_count() && !x->fault->code; i++) {
 		struct orr_workspace *own = &x->common->workspaces[i];
 
 		if (orr_policy_is_reserved(session->policy, (int)i))
 			continue;
 		if (orr_workspace_init(own, i, &session->common.workspaces[i], &sizes, why,
 				       sizeof(why)))
-			return orr_fail(err, ORR_E_NOMEM,
-					"run: to evaluate %d rows at once: worker %u: %s",
-					(int)x->at_once, i, why);
+			x->fault->code = orr_fail(&x->fault->err, ORR_E_NOMEM,
+						  "run: to evaluate %d rows at once: worker %u: %s",
+						  (int)x->at_once, i, why);
 		own->device.microbatch.evaluation = true;
 	}
-	return 0;
 }
 
-static int evaluation_init(struct evaluation *x, struct orr_run *run, bool on_test,
-			   struct orr_error *err)
+static void evaluation_init(struct evaluation *x, struct orr_run *run, bool on_test)
 {
 	const struct orr_dataset *data = run->dataset;
 	size_t n_sums;
-	int code;
 
 	*x = (struct evaluation){.run = run,
 				 .rows = on_test ? data->test : data->train,
-				 .n_rows = on_test ? data->n_test : data->n_train};
+				 .n_rows = on_test ? data->n_test : data->n_train,
+				 .fault = run->work.fault};
+	x->handles = (struct orr_handles){&x->all, x->fault, NULL};
 	x->at_once = rows_at_once(run, x->n_rows);
 	x->n_blocks = (int)((x->n_rows + x->at_once - 1) / x->at_once);
 	x->window = find_window(x);
 	n_sums = (size_t)x->n_blocks * (size_t)run->work.n_losses + 1;
-	x->n_metrics = n_sums * sizeof(*x->metrics);
 	orr_arrays_make(&x->all, x->sums, n_sums);
-	orr_arrays_make(&x->all, x->blocks, (size_t)x->window + 1);
+	orr_arrays_make(&x->all, x->blocks, x->window);
 	orr_arrays_make(&x->all, x->common, 1);
-	x->metrics = orr_data_pin(x->n_metrics);
-	if (x->all.failed || !x->metrics)
-		return orr_no_memory(err, "run");
+	x->metrics = orr_handles_pinned(&x->handles, n_sums, sizeof(*x->metrics));
+	for (int i = 0; i < x->window && !x->all.failed; i++)
+		block_init(x, &x->blocks[i]);
+	if (x->all.failed && !x->fault->code)
+		x->fault->code = orr_no_memory(&x->fault->err, "run");
+	if (x->fault->code)
+		return;
 	x->common->lost = run->session.common.lost;
-	memset(x->metrics, 0, x->n_metrics);
-	if ((code = make_workspaces(x, err)))
-		return code;
-	for (int i = 0; i < x->window && !code; i++)
-		code = block_init(x, &x->blocks[i], err);
-	return code;
+	make_workspaces(x);
 }
 
 static void evaluation_fini(struct evaluation *x)
 {
-	for (int i = 0; x->blocks && i < x->window; i++)
-		block_fini(x, &x->blocks[i]);
+	orr_handles_fini(&x->handles);
 	for (unsigned i = 0; x->common && i < starpu_worker_get_count(); i++)
 		orr_workspace_fini(&x->common->workspaces[i], i);
-	orr_data_unpin(x->metrics, x->n_metrics);
 	orr_arrays_free(&x->all);
 }
 
@@ -261,7 +193,7 @@ static void evaluation_fini(struct evaluation *x)
 /* Its last reader has been submitted. */
 static void drop(const struct evaluation *x, starpu_data_handle_t handle)
 {
-	if (handle && !x->run->work.fault->code)
+	if (handle && !x->fault->code)
 		starpu_data_invalidate_submit(handle);
 }
 
@@ -314,7 +246,7 @@ static void send_edges(const struct evaluation *x, const struct block *block, in
 static void fill_data(const struct evaluation *x, const struct block *block, int s, int c,
 		      int64_t n)
 {
-	struct orr_fault *fault = x->run->work.fault;
+	struct orr_fault *fault = x->fault;
 
 	if (!fault->code)
 		fault->code =
@@ -354,8 +286,7 @@ static void submit_stage(const struct evaluation *x, struct block *block, int s,
 	receive_edges(x, block, s, c);
 	fill_data(x, block, s, c, n);
 	if (block->tasks[s].arg.has_parameters)
-		orr_task_add(submitter,
-			     run->data.owned[owner_of(&run->work, s, c)].parameters.handle,
+		orr_task_add(submitter, run->data.owned[owner_of(&run->work, s, c)].parameters,
 			     STARPU_R);
 	orr_task_add(submitter, block->data[s], STARPU_R);
 	for (int i = 0; i < n_in; i++)
@@ -402,10 +333,10 @@ static void end_block(struct evaluation *x)
 
 /* ---- all of them ---- */
 
-static int run_blocks(struct evaluation *x, struct orr_error *err)
+static void run_blocks(struct evaluation *x)
 {
-	struct orr_fault *fault = x->run->work.fault;
-	int code;
+	struct orr_fault *fault = x->fault;
+	const char *failure;
 
 	tell(x);
 	while (!fault->code && x->n_begun < x->n_blocks) {
@@ -413,15 +344,12 @@ static int run_blocks(struct evaluation *x, struct orr_error *err)
 			end_block(x);
 		submit_block(x, x->n_begun);
 	}
-	code = orr_fault_tell(fault, err);
-	fault->code = 0; /* it is none of training */
-	if (code)
+	if (fault->code)
 		atomic_store(&x->common->cancelled, true);
 	while (x->n_ended < x->n_begun)
 		end_block(x);
-	if (!code && atomic_load(&x->common->failure))
-		code = orr_fail(err, ORR_E_RUNTIME, "run: %s", atomic_load(&x->common->failure));
-	return code;
+	if (!fault->code && (failure = atomic_load(&x->common->failure)))
+		fault->code = orr_fail(&fault->err, ORR_E_RUNTIME, "run: %s", failure);
 }
 
 /* Of every block and loss, on the rank that computed it; then on all. */
@@ -456,8 +384,12 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 
 	if (code)
 		return code;
-	if (!(code = evaluation_init(&x, run, on_test, err)) && !(code = run_blocks(&x, err)) &&
-	    !(code = add_up(&x, err)))
+	evaluation_init(&x, run, on_test);
+	if (!x.fault->code)
+		run_blocks(&x);
+	code = orr_fault_tell(x.fault, err);
+	x.fault->code = 0; /* it is none of training */
+	if (!code && !(code = add_up(&x, err)))
 		*scores = orr_scores_of(&run->scoring, x.n_rows);
 	if (code)
 		orr_ranks_fail(1, err ? err->msg : "evaluation failed"); /* the others wait */

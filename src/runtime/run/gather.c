@@ -35,23 +35,22 @@ static int64_t starpu_clock(void)
 	return offset;
 }
 
-int orr_gather_init(struct orr_gather *gather, struct orr_slots *slots, struct orr_error *err)
+void orr_gather_init(struct orr_gather *gather, struct orr_slots *slots)
 {
 	const struct orr_work *work = slots->data->work;
-	int code;
+	struct orr_fault *fault = work->fault;
 
 	*gather = (struct orr_gather){.slots = slots};
-	if ((code = orr_slots_timeline(&gather->timeline, slots->data, err)) || work->n_ranks == 1)
-		return code;
+	if (fault->code ||
+	    (fault->code = orr_slots_timeline(&gather->timeline, slots->data, &fault->err)) ||
+	    work->n_ranks == 1)
+		return;
 	gather->n_numbers = 2 * (work->jobs->n_jobs + slots->data->n_updates) +
 			    3 * orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
 	orr_arrays_make(work->arrays, gather->numbers, gather->n_numbers);
-	if (!gather->numbers)
-		return orr_no_memory(err, "run");
-	if ((code = orr_ranks_clock(&gather->clock_ns, err)))
-		return code;
+	if (orr_work_fails(work) || (fault->code = orr_ranks_clock(&gather->clock_ns, &fault->err)))
+		return;
 	gather->clock_ns += starpu_clock();
-	return 0;
 }
 
 void orr_gather_fini(struct orr_gather *gather)

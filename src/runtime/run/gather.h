@@ -12,7 +12,7 @@ struct orr_gather {
 };
 
 /* Collective. */
-int orr_gather_init(struct orr_gather *gather, struct orr_slots *slots, struct orr_error *err);
+void orr_gather_init(struct orr_gather *gather, struct orr_slots *slots);
 void orr_gather_fini(struct orr_gather *gather);
 
 /* Wait until the slot's step has ended, and take its times and metrics. whole: all of its jobs ran,

@@ -93,7 +93,7 @@ int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error 
 		size_t bytes = (size_t)orr_work_n_parameters(&run->work, s) * sizeof(float);
 		const struct orr_owned *o = first_owner(run, s);
 		bool here = orr_work_has(&run->work, o->w);
-		starpu_data_handle_t handle = o->parameters.handle;
+		starpu_data_handle_t handle = o->parameters;
 		float *from = NULL;
 
 		if (!here && !run->work.rank)
@@ -122,9 +122,9 @@ static int read_owned(struct orr_run *run, const struct orr_owned *o,
 	float *parameters;
 	int code;
 
-	if (!o->parameters.handle)
+	if (!o->parameters)
 		return 0;
-	if ((code = orr_data_acquire(o->parameters.handle, STARPU_RW, &parameters, err)))
+	if ((code = orr_data_acquire(o->parameters, STARPU_RW, &parameters, err)))
 		return code;
 	for (int k = 0; k < g->n_operators; k++)
 		for (int i = 0; !code && orr_program_parameter(run->work.programs[o->s], k, i, &at);
@@ -133,7 +133,7 @@ static int read_owned(struct orr_run *run, const struct orr_owned *o,
 						orr_whole_parameter(g, k, i),
 						&g->operators[k].instance->parameters[i],
 						parameters + at.first, err);
-	orr_data_release(o->parameters.handle);
+	orr_data_release(o->parameters);
 	return code;
 }
 

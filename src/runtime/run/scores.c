@@ -4,16 +4,13 @@
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 
-int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct orr_error *err)
+void orr_scoring_init(struct orr_scoring *x, const struct orr_work *work)
 {
 	size_t n = (size_t)work->n_losses + 1;
 
 	*x = (struct orr_scoring){.work = work};
 	orr_arrays_make(work->arrays, x->sums, n);
 	orr_arrays_make(work->arrays, x->losses, n);
-	if (!work->arrays->failed)
-		return 0;
-	return orr_no_memory(err, "run");
 }
 
 static double share(double n, double of)

@@ -14,7 +14,7 @@ struct orr_scoring {
 	struct orr_loss *losses; /* [n_losses] what scores lend; owned */
 };
 
-int orr_scoring_init(struct orr_scoring *x, const struct orr_work *work, struct orr_error *err);
+void orr_scoring_init(struct orr_scoring *x, const struct orr_work *work);
 
 /* From the sums over n samples. */
 struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n);

@@ -104,13 +104,13 @@ static int bring(float *whole, const struct orr_run *run, const struct orr_owned
 		free(part);
 		return code;
 	}
-	if ((code = orr_data_acquire(o->state.handle, STARPU_R, &part, err)))
+	if ((code = orr_data_acquire(o->state, STARPU_R, &part, err)))
 		return code;
 	if (work->rank == to)
 		orr_shard_copy(run, o, whole, part, true);
 	else
 		code = orr_ranks_send(to, TAG, part, bytes, err);
-	orr_data_release(o->state.handle);
+	orr_data_release(o->state);
 	return code;
 }
 
@@ -124,7 +124,7 @@ static int copy_state(const struct shard *x, int k, struct orr_error *err)
 	const struct orr_owned *o = &x->run->data.owned[work->jobs->first_owner[from]];
 	int64_t n = orr_work_n_trained(work, s), n_kept = o->part.end - o->part.first;
 	float *state, *to = x->states[s] + orr_program_first_parameter(work->programs[s], k);
-	int code = orr_data_acquire(o->state.handle, STARPU_R, &state, err);
+	int code = orr_data_acquire(o->state, STARPU_R, &state, err);
 
 	if (code)
 		return code;
@@ -132,7 +132,7 @@ static int copy_state(const struct shard *x, int k, struct orr_error *err)
 		memcpy(to + e * n,
 		       state + e * n_kept + orr_program_first_parameter(work->programs[from], tied),
 		       (size_t)g->operators[k].n_parameters * sizeof(*to));
-	orr_data_release(o->state.handle);
+	orr_data_release(o->state);
 	return 0;
 }
 

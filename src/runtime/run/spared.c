@@ -21,18 +21,15 @@ static void find(struct orr_spared *spared, const struct orr_work *work, bool no
 	}
 }
 
-int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool none,
-		    struct orr_error *err)
+void orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool none)
 {
 	size_t most = (size_t)work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS;
 	size_t n_stages = (size_t)work->pipeline->n_stages;
 
 	orr_arrays_make(work->arrays, spared->first, n_stages + 1);
 	orr_arrays_make(work->arrays, spared->extents, most);
-	if (work->arrays->failed)
-		return orr_no_memory(err, "run");
-	find(spared, work, none);
-	return 0;
+	if (!orr_work_fails(work))
+		find(spared, work, none);
 }
 
 const struct orr_exempt *orr_spared_of(const struct orr_spared *spared, int s, int *n)

@@ -9,7 +9,6 @@ struct orr_spared {
 };
 
 /* none: all decay but running means. */
-int orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool none,
-		    struct orr_error *err);
+void orr_spared_init(struct orr_spared *spared, const struct orr_work *work, bool none);
 /* Those of stage s. */
 const struct orr_exempt *orr_spared_of(const struct orr_spared *spared, int s, int *n);

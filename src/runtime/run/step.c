@@ -33,7 +33,7 @@ static void close_chain(const struct orr_slots *slots, struct orr_slot *slot,
 {
 	if (!in_order(slots->submitter, o))
 		return;
-	orr_task_add(slots->submitter, o->gradient.handle, STARPU_RW);
+	orr_task_add(slots->submitter, o->gradient, STARPU_RW);
 	orr_task_submit(slots->submitter, orr_slots_task(slots, slot, o->w), ORR_CODELET_JOIN);
 }
 
@@ -47,8 +47,8 @@ static starpu_data_handle_t parameters_of(const struct orr_data *data, const str
 	starpu_data_handle_t fetched = data->fetched[j];
 
 	if (slot->jobs[j].reads)
-		return slot->jobs[j].reads->block.handle;
-	return fetched ? fetched : data->owned[data->owned_of[j]].parameters.handle;
+		return slot->jobs[j].reads->handle;
+	return fetched ? fetched : data->owned[data->owned_of[j]].parameters;
 }
 
 /* Job j starts when those that make room for what it keeps have ended, and may make room itself;
@@ -62,8 +62,8 @@ static void add_order(struct orr_run *run, int j)
 	for (int i = 0; i < n; i++)
 		orr_task_add(submitter, run->data.ended[before[i]], STARPU_R);
 	orr_task_add(submitter, run->data.ended[j], STARPU_W);
-	orr_task_add(submitter, run->cross.arriving.of[j], STARPU_RW);
-	orr_task_add(submitter, run->cross.leaving.of[j], STARPU_RW);
+	orr_task_add(submitter, run->cross.arriving[j], STARPU_RW);
+	orr_task_add(submitter, run->cross.leaving[j], STARPU_RW);
 }
 
 /* The tensors of microbatch b over n edges, those of them that there are. */
@@ -173,7 +173,7 @@ static void submit_backward(struct orr_run *run, struct orr_slot *slot, int j)
 	add_edges(run, data->gradient, stage->out, n_out, job.b, STARPU_R);
 	add_edges(run, data->gradient, stage->in, n_in, job.b, STARPU_W);
 	if (t->arg.has_gradient)
-		orr_task_add(submitter, o->in_place ? o->gradient.handle : data->partial[at],
+		orr_task_add(submitter, o->in_place ? o->gradient : data->partial[at],
 			     chain_mode(submitter, o, t));
 	if (last && cap)
 		orr_task_add(submitter, data->token[orr_work_at(work, job.s, job.b % cap)],
@@ -209,7 +209,7 @@ static void submit_partial(struct orr_run *run, struct orr_slot *slot, int j)
 	starpu_data_handle_t partial = orr_cross_partial(&run->cross, slot->number, j);
 
 	orr_slots_add(&run->slots, slot, o->w, o->contributors[0] == j ? ORR_ADD_ALL : ORR_ADD_TO,
-		      partial, 0, o->gradient.handle, 0, orr_work_n_trained(&run->work, o->s));
+		      partial, 0, o->gradient, 0, orr_work_n_trained(&run->work, o->s));
 	orr_data_drop(&run->data, partial);
 }
 
@@ -236,8 +236,8 @@ static void submit_update(struct orr_run *run, struct orr_slot *slot, int i, int
 
 	t->start_ns = &update->start_ns;
 	t->end_ns = &update->end_ns;
-	orr_task_add(&run->submitter, o->parameters.handle, STARPU_RW);
-	orr_task_add(&run->submitter, o->state.handle, STARPU_RW);
+	orr_task_add(&run->submitter, o->parameters, STARPU_RW);
+	orr_task_add(&run->submitter, o->state, STARPU_RW);
 	orr_sum_read(&run->sum, i, o->sharded, &t->arg);
 	t->arg.rate = rate_of(run, slot, i, q);
 	t->arg.scale = slot->scale;
@@ -336,7 +336,7 @@ static void submit_check(struct orr_run *run, struct orr_slot *slot, int i)
 
 	t->arg.n_floats = orr_work_n_trained(&run->work, o->s);
 	t->arg.wild = &slot->wild[i];
-	orr_task_add(&run->submitter, o->gradient.handle, STARPU_R);
+	orr_task_add(&run->submitter, o->gradient, STARPU_R);
 	orr_task_submit(&run->submitter, t, ORR_CODELET_CHECK);
 }
 
@@ -389,10 +389,9 @@ static void submit_copies(struct orr_run *run, struct orr_slot *slot)
 		from = work->pipeline->stage_of[tied];
 		source = &run->data.owned[work->jobs->first_owner[from]];
 		copy = &run->data.owned[work->jobs->first_owner[to]];
-		orr_slots_add(&run->slots, slot, copy->w, ORR_ADD_OVER, source->parameters.handle,
+		orr_slots_add(&run->slots, slot, copy->w, ORR_ADD_OVER, source->parameters,
 			      orr_program_first_parameter(work->programs[from], tied),
-			      copy->parameters.handle,
-			      orr_program_first_parameter(work->programs[to], k),
+			      copy->parameters, orr_program_first_parameter(work->programs[to], k),
 			      g->operators[k].n_parameters);
 	}
 }
@@ -415,7 +414,7 @@ static void submit_if_finite(struct orr_run *run, struct orr_slot *slot)
 	bool finite;
 
 	for (int i = 0; i < run->data.n_owned; i++)
-		if (run->data.owned[i].gradient.handle)
+		if (run->data.owned[i].gradient)
 			submit_check(run, slot, i);
 	orr_slots_look_ahead(&run->slots);
 	orr_stall_all(&run->slots);

@@ -13,13 +13,12 @@ int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 	int code;
 
 	*floats = (struct orr_floats){.program = work->programs[o->s]};
-	if (!o->parameters.handle)
+	if (!o->parameters)
 		return 0;
-	if ((code = orr_data_acquire(o->parameters.handle, mode, &floats->parameters, err)))
+	if ((code = orr_data_acquire(o->parameters, mode, &floats->parameters, err)))
 		return code;
-	if (o->state.handle &&
-	    (code = orr_data_acquire(o->state.handle, mode, &floats->state, err))) {
-		orr_data_release(o->parameters.handle);
+	if (o->state && (code = orr_data_acquire(o->state, mode, &floats->state, err))) {
+		orr_data_release(o->parameters);
 		return code;
 	}
 	floats->owned = o;
@@ -30,9 +29,9 @@ void orr_floats_release(struct orr_floats *floats)
 {
 	if (!floats->owned)
 		return;
-	orr_data_release(floats->owned->parameters.handle);
-	if (floats->owned->state.handle)
-		orr_data_release(floats->owned->state.handle);
+	orr_data_release(floats->owned->parameters);
+	if (floats->owned->state)
+		orr_data_release(floats->owned->state);
 	floats->owned = NULL;
 }
 

@@ -5,65 +5,40 @@
 #include "base/max.h"
 #include "schedule/versions.h"
 
-static int make_versions(struct orr_held *held, struct orr_arrays *all, struct orr_owned *o, int n,
-			 int64_t n_floats, struct orr_error *err)
+static void make_versions(struct orr_held *held, struct orr_data *data, const struct orr_owned *o)
 {
-	int code = 0;
+	const struct orr_work *work = data->work;
 
-	if (!(held->versions = orr_arrays_add(all, (size_t)n, sizeof(*held->versions))))
-		return orr_no_memory(err, "run");
+	held->n_versions = work->jobs->versions->peak[o->s];
 	held->n_used = 1;
-	held->versions[0].block = o->parameters;
-	for (held->n_versions = 1; held->n_versions < n && !code; held->n_versions++)
-		code = orr_data_make_block(&held->versions[held->n_versions].block, o, n_floats,
-					   err);
-	return code;
+	orr_arrays_make(work->arrays, held->versions, held->n_versions);
+	if (orr_work_fails(work))
+		return;
+	held->versions[0].handle = o->parameters;
+	for (int k = 1; k < held->n_versions; k++)
+		orr_data_make_block(data, &held->versions[k].handle, o,
+				    orr_work_n_parameters(work, o->s));
 }
 
-int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slots *slots,
-			     struct orr_error *err)
+void orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slots *slots)
 {
 	struct orr_data *data = slots->data;
 	const struct orr_work *work = data->work;
-	size_t n_stages = (size_t)work->pipeline->n_stages;
-	struct orr_arrays *all = work->arrays;
-	int code = 0;
+	int n_stages = work->pipeline->n_stages;
 
 	*buffers = (struct orr_version_buffers){.slots = slots};
 	if (!work->jobs->async)
-		return 0;
-	orr_arrays_make(all, buffers->held, data->n_owned);
-	orr_arrays_make(all, buffers->first_update, n_stages);
-	orr_arrays_make(all, buffers->measured, n_stages);
-	if (all->failed)
-		return orr_no_memory(err, "run");
-	for (size_t s = 0; s < n_stages; s++)
+		return;
+	orr_arrays_make(work->arrays, buffers->held, data->n_owned);
+	orr_arrays_make(work->arrays, buffers->first_update, n_stages);
+	orr_arrays_make(work->arrays, buffers->measured, n_stages);
+	if (orr_work_fails(work))
+		return;
+	for (int s = 0; s < n_stages; s++)
 		buffers->measured[s] = (struct orr_run_versions){.least = -1, .most = -1};
-	for (int i = 0; i < data->n_owned && !code; i++) {
-		struct orr_owned *o = &data->owned[i];
-
-		if (o->parameters.handle)
-			code = make_versions(&buffers->held[i], all, o,
-					     work->jobs->versions->peak[o->s],
-					     orr_work_n_parameters(work, o->s), err);
-	}
-	return code;
-}
-
-void orr_version_buffers_fini(struct orr_version_buffers *buffers)
-{
-	struct orr_data *data = buffers->held ? buffers->slots->data : NULL;
-
-	for (int i = 0; data && i < data->n_owned; i++) {
-		struct orr_held *held = &buffers->held[i];
-		struct orr_owned *o = &data->owned[i];
-
-		for (int k = 1; k < held->n_versions; k++)
-			orr_data_drop_block(&held->versions[k].block, o,
-					    orr_work_n_parameters(data->work, o->s));
-		if (held->versions)
-			o->parameters = held->versions[0].block;
-	}
+	for (int i = 0; i < data->n_owned; i++)
+		if (data->owned[i].parameters)
+			make_versions(&buffers->held[i], data, &data->owned[i]);
 }
 
 void orr_version_buffers_restart(struct orr_version_buffers *buffers, int64_t n_steps)
@@ -159,12 +134,12 @@ void orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr
 		copy->writes = to;
 		copy->arg.overwrite = true;
 		copy->arg.n_floats = orr_work_n_parameters(data->work, o->s);
-		orr_task_add(submitter, from->block.handle, STARPU_R);
-		orr_task_add(submitter, to->block.handle, STARPU_W);
+		orr_task_add(submitter, from->handle, STARPU_R);
+		orr_task_add(submitter, to->handle, STARPU_W);
 		orr_task_submit(submitter, copy, ORR_CODELET_ADD);
 		held->latest = k;
 		held->n_used = k < held->n_used ? held->n_used : k + 1;
-		o->parameters.handle = to->block.handle;
+		o->parameters = to->handle;
 	}
 	to->number = number + 1;
 	update->reads = update->writes = to;

@@ -20,10 +20,8 @@ struct orr_version_buffers {
 	struct orr_run_versions *measured; /* [n_stages] by the tasks that ran here */
 };
 
-/* Takes over the parameters' blocks, and gives them back. Nothing where the schedule flushes. */
-int orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slots *slots,
-			     struct orr_error *err);
-void orr_version_buffers_fini(struct orr_version_buffers *buffers);
+/* The parameters' blocks, and more like them. Nothing where the schedule flushes. */
+void orr_version_buffers_init(struct orr_version_buffers *buffers, struct orr_slots *slots);
 
 /* Nothing is in flight, after n_steps steps of training: the parameters there are count as version
  * 0. */

@@ -7,18 +7,12 @@
 #include <starpu.h>
 #include "codelets/optimizer.h"
 #include "orrery/orrery.h"
+#include "handles.h"
 #include "policy.h"
-#include "work.h"
-
-/* Floats that stay on their owner's node; at: StarPU's memory there. */
-struct orr_resident {
-	starpu_data_handle_t handle; /* NULL: not here */
-	uintptr_t at;
-};
 
 /* A version of an owner's parameters, in a schedule without a flush; versions.h. */
 struct orr_version {
-	struct orr_resident block;
+	starpu_data_handle_t handle;
 	/* the version in it once all submitted tasks have run, from 0 where the pipeline was last
 	 * empty; -1: none. The submitting thread's. */
 	int64_t number;
@@ -29,9 +23,9 @@ struct orr_version {
 struct orr_owned {
 	int s, w;
 	unsigned node; /* w's memory */
-	/* of a stage that has parameters, and the last two where it is trained; the handle of the
-	 * parameters is that of their latest version (run/version_buffers.h) */
-	struct orr_resident parameters, state, gradient;
+	/* on that node; NULL: not here, or of a stage without parameters, and the last two where it
+	 * is not trained. Of the parameters, their latest version (run/version_buffers.h). */
+	starpu_data_handle_t parameters, state, gradient;
 	/* its replicas and it each keep the state of a part of what is trained */
 	bool sharded;
 	/* it keeps no state of some: it is sharded, or they are copied (orr_work_is_copied) */
@@ -48,6 +42,7 @@ struct orr_owned {
 
 struct orr_data {
 	const struct orr_work *work; /* borrowed */
+	struct orr_handles handles;  /* of all parts of the run */
 	int n_state;                 /* floats of the optimizer's state, per parameter */
 	/* in the order of jobs->owners; what other ranks own has no handles here */
 	struct orr_owned *owned;
@@ -77,35 +72,19 @@ static inline int64_t orr_data_n_state(const struct orr_data *data, const struct
 	return (o->part.end - o->part.first) * data->n_state;
 }
 
-/* StarPU has started. Parameters are drawn from seed. */
-int orr_data_init(struct orr_data *data, const struct orr_work *work,
-		  const struct orr_policy *policy, int n_state, uint64_t seed, int64_t keep_bytes,
-		  struct orr_error *err);
-void orr_data_fini(struct orr_data *data); /* nothing may be in flight */
-
-/* Memory that devices write to, of a number of bytes; NULL: there is none. */
-void *orr_data_pin(size_t bytes);
-void orr_data_unpin(void *at, size_t bytes); /* NULL is fine */
+/* StarPU has started. Parameters are drawn from seed. A failure is the work's fault. */
+void orr_data_init(struct orr_data *data, const struct orr_work *work,
+		   const struct orr_policy *policy, int n_state, uint64_t seed, int64_t keep_bytes);
 
 /* Another block of n floats at owner o. */
-int orr_data_make_block(struct orr_resident *block, const struct orr_owned *o, int64_t n,
-			struct orr_error *err);
-void orr_data_drop_block(struct orr_resident *block, const struct orr_owned *o, int64_t n);
-
-/* Another temporary, of n floats; orr_data_forget unregisters it where it is not NULL. */
-int orr_data_make_temporary(struct orr_data *data, starpu_data_handle_t *handle, int64_t n,
-			    struct orr_error *err);
-/* The same, but the caller invalidates it after its last reader. */
-int orr_data_make_loose(starpu_data_handle_t *handle, int64_t n, struct orr_error *err);
-void orr_data_forget(starpu_data_handle_t handle);
+void orr_data_make_block(struct orr_data *data, starpu_data_handle_t *handle,
+			 const struct orr_owned *o, int64_t n);
+/* Another temporary, of n floats. */
+void orr_data_make_temporary(struct orr_data *data, starpu_data_handle_t *handle, int64_t n);
+/* n zeros, only to be read. */
+void orr_data_make_zeros(struct orr_data *data, starpu_data_handle_t *handle, int64_t n);
 /* The last reader of a temporary, which may be NULL, has been submitted. */
 void orr_data_drop(const struct orr_data *data, starpu_data_handle_t handle);
-
-/* n floats at `at` in main memory, which is the caller's. */
-int orr_data_register(starpu_data_handle_t *handle, float *at, int64_t n, struct orr_error *err);
-/* n NULL handles. */
-int orr_data_make_handles(starpu_data_handle_t **handles, size_t n, struct orr_error *err);
-void orr_data_forget_handles(starpu_data_handle_t *handles, size_t n); /* and free them */
 
 /* In the calling thread and in main memory, wherever the handle lives. */
 int orr_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode, float **floats,

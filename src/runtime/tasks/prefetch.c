@@ -22,7 +22,7 @@ static int copied_at(const struct orr_prefetch *x, int w, int64_t from, int64_t 
 	int j = jobs->by_worker[jobs->first[w] + turn % n], i = data->owned_of[j];
 	const struct orr_owned *o = &data->owned[i];
 
-	if (!o->parameters.handle || data->fetched[j] || o->node == node_of(x, w) ||
+	if (!o->parameters || data->fetched[j] || o->node == node_of(x, w) ||
 	    (o->update >= 0 && turn / n != from / n))
 		return -1;
 	return i;
@@ -58,7 +58,7 @@ static void fetch_ahead(void *user, const struct orr_queued *queued)
 		note(&x->copied[w], i);
 		if (!k)
 			continue;
-		starpu_data_prefetch_on_node_prio(o->parameters.handle, node_of(x, w), 1,
+		starpu_data_prefetch_on_node_prio(o->parameters, node_of(x, w), 1,
 						  orr_policy_priority(turn));
 		atomic_fetch_add(&x->n_fetched, 1);
 	}
@@ -87,7 +87,7 @@ static bool is_read_soon(const struct orr_prefetch *x, unsigned node, int i)
 static bool give_back(const struct orr_prefetch *x, int i, unsigned node)
 {
 	for (int k = 0; k < 20; k++) {
-		if (orr_give_back(x->data->owned[i].parameters.handle, node))
+		if (orr_give_back(x->data->owned[i].parameters, node))
 			return true;
 		sched_yield();
 	}
@@ -128,8 +128,8 @@ void orr_prefetch_settle(struct orr_prefetch *x)
 			drop(x, w, true);
 }
 
-int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data,
-		      struct orr_policy *policy, int depth, struct orr_error *err)
+void orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data,
+		       struct orr_policy *policy, int depth)
 {
 	const struct orr_work *work = data->work;
 	size_t n_workers = (size_t)work->pipeline->n_workers;
@@ -137,19 +137,18 @@ int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data
 
 	*prefetch = (struct orr_prefetch){.data = data, .policy = policy, .depth = depth};
 	if (work->jobs->async || starpu_memory_nodes_get_count() < 2)
-		return 0;
+		return;
 	orr_arrays_make(work->arrays, prefetch->next, n_workers);
 	orr_arrays_make(work->arrays, prefetch->copied, n_workers);
 	orr_arrays_make(work->arrays, owned, n_workers * (size_t)data->n_owned);
-	if (work->arrays->failed)
-		return orr_no_memory(err, "run");
+	if (orr_work_fails(work))
+		return;
 	for (int w = 0; w < work->pipeline->n_workers; w++)
 		prefetch->copied[w].owned = owned + (int64_t)w * data->n_owned;
 	if (work->jobs->order == ORR_ORDER_STRICT)
 		orr_policy_look_ahead(policy, depth);
 	orr_policy_on_start(policy, fetch_ahead, prefetch);
 	orr_policy_on_end(policy, orr_prefetch_drop, prefetch);
-	return 0;
 }
 
 bool orr_prefetch_copies(const struct orr_prefetch *x)

@@ -19,8 +19,8 @@ struct orr_prefetch {
 
 /* Does nothing where all is in one memory. depth: jobs ahead; 0: parameters move when a job is
  * about to run. */
-int orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data,
-		      struct orr_policy *policy, int depth, struct orr_error *err);
+void orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data,
+		       struct orr_policy *policy, int depth);
 /* Does a worker here have copies of the parameters of another memory? */
 bool orr_prefetch_copies(const struct orr_prefetch *prefetch);
 

@@ -1,7 +1,5 @@
 #include "samples.h"
 
-#include "data.h"
-
 /* Floats of the data that F of (s,b) reads here. */
 static int64_t block_floats(const struct orr_work *work, int s, int b)
 {
@@ -10,31 +8,22 @@ static int64_t block_floats(const struct orr_work *work, int s, int b)
 	return here * orr_program_data_columns(work->programs[s]) * orr_work_samples(work, b);
 }
 
-int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
-		     struct orr_error *err)
+void orr_samples_init(struct orr_samples *samples, struct orr_data *data)
 {
+	const struct orr_work *work = data->work;
 	int n_stages = work->pipeline->n_stages, n_microbatches = work->pipeline->n_microbatches;
-	int code;
 
 	samples->filled = -1;
-	code = orr_data_make_handles(&samples->block, (size_t)n_stages * (size_t)n_microbatches,
-				     err);
-
+	orr_arrays_make(work->arrays, samples->block, orr_work_at(work, n_stages, 0));
 	for (int s = 0; s < n_stages; s++)
-		for (int b = 0; b < n_microbatches && !code; b++) {
+		for (int b = 0; b < n_microbatches && !orr_work_fails(work); b++) {
 			int64_t floats = block_floats(work, s, b);
 
 			if (floats)
-				code = orr_data_make_loose(&samples->block[orr_work_at(work, s, b)],
-							   floats, err);
+				orr_handles_floats(&data->handles,
+						   &samples->block[orr_work_at(work, s, b)],
+						   floats);
 		}
-	return code;
-}
-
-void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work)
-{
-	orr_data_forget_handles(samples->block,
-				(size_t)orr_work_at(work, work->pipeline->n_stages, 0));
 }
 
 int orr_samples_fill(starpu_data_handle_t block, const struct orr_dataset *dataset,

@@ -1,9 +1,7 @@
 #pragma once
 /* The columns of the data that a step's tasks read, in main memory. */
-#include <starpu.h>
 #include "orrery/graph.h"
-#include "orrery/orrery.h"
-#include "work.h"
+#include "data.h"
 
 /* Of one step in flight. */
 struct orr_samples {
@@ -12,9 +10,7 @@ struct orr_samples {
 	starpu_data_handle_t *block; /* [n_stages * n_microbatches] NULL without inputs here */
 };
 
-int orr_samples_init(struct orr_samples *samples, const struct orr_work *work,
-		     struct orr_error *err);
-void orr_samples_fini(struct orr_samples *samples, const struct orr_work *work);
+void orr_samples_init(struct orr_samples *samples, struct orr_data *data);
 
 /* Fill the blocks, unless they have the step's samples; the jobs that read what was there have
  * ended. rows: memory for a minibatch. */

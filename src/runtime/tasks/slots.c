@@ -110,81 +110,64 @@ int orr_slots_timeline(struct orr_timeline **out, const struct orr_data *data,
 	return 0;
 }
 
-static size_t metrics_bytes(const struct orr_slot *slot, const struct orr_work *work)
+static int n_metrics(const struct orr_work *work)
 {
-	int n = orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
-
-	return (size_t)n * sizeof(*slot->metrics);
+	return orr_work_loss_at(work, 0, work->pipeline->n_microbatches);
 }
 
-static size_t wild_bytes(const struct orr_slot *slot, const struct orr_data *data)
+static int n_wild(const struct orr_data *data)
 {
-	return (size_t)(data->n_owned * data->work->n_updates) * sizeof(*slot->wild);
+	return data->n_owned * data->work->n_updates;
 }
 
-static int allocate(struct orr_slot *slot, const struct orr_data *data, struct orr_error *err)
+static void allocate(struct orr_slot *slot, struct orr_data *data)
 {
 	const struct orr_work *work = data->work;
-	size_t n_jobs = (size_t)work->jobs->n_jobs, n_owned = (size_t)data->n_owned;
 	struct orr_arrays *all = work->arrays;
 
-	orr_arrays_make(all, slot->jobs, n_jobs);
-	orr_arrays_make(all, slot->updates, n_owned * (size_t)work->n_updates);
-	orr_arrays_make(all, slot->submitted, n_jobs);
-	orr_arrays_make(all, slot->n_added, n_owned);
+	orr_arrays_make(all, slot->jobs, work->jobs->n_jobs);
+	orr_arrays_make(all, slot->updates, n_wild(data));
+	orr_arrays_make(all, slot->submitted, work->jobs->n_jobs);
+	orr_arrays_make(all, slot->n_added, data->n_owned);
 	orr_arrays_make(all, slot->n_left, work->pipeline->n_stages);
-	slot->metrics = orr_data_pin(metrics_bytes(slot, work));
-	slot->wild = orr_data_pin(wild_bytes(slot, data));
-	if (all->failed || !slot->metrics || !slot->wild)
-		return orr_no_memory(err, "run");
-	return 0;
+	slot->metrics =
+		orr_handles_pinned(&data->handles, (size_t)n_metrics(work), sizeof(*slot->metrics));
+	slot->wild = orr_handles_pinned(&data->handles, (size_t)n_wild(data), sizeof(*slot->wild));
 }
 
-static int slot_init(const struct orr_slots *slots, struct orr_slot *slot, struct orr_error *err)
+static void slot_init(const struct orr_slots *slots, struct orr_slot *slot)
 {
 	const struct orr_work *work = slots->data->work;
-	int code;
+	struct orr_fault *fault = work->fault;
 
-	if ((code = orr_slots_timeline(&slot->timeline, slots->data, err)) ||
-	    (code = orr_samples_init(&slot->samples, work, err)) ||
-	    (code = allocate(slot, slots->data, err)))
-		return code;
+	allocate(slot, slots->data);
+	orr_samples_init(&slot->samples, slots->data);
+	if (orr_work_fails(work) ||
+	    (fault->code = orr_slots_timeline(&slot->timeline, slots->data, &fault->err)))
+		return;
 	for (int i = 0; i < work->n_sequence; i++)
 		lay_out_job(slots, slot, work->sequence[i]);
-	for (int i = 0; i < slots->data->n_owned * work->n_updates; i++)
+	for (int i = 0; i < n_wild(slots->data); i++)
 		lay_out_update(slots, slot, i);
-	return 0;
 }
 
-int orr_slots_init(struct orr_slots *slots, struct orr_error *err)
+void orr_slots_init(struct orr_slots *slots)
 {
 	const struct orr_work *work = slots->data->work;
-	int code = 0;
 
 	orr_arrays_make(work->arrays, slots->slots, work->window);
 	orr_arrays_make(work->arrays, slots->rows, work->batch);
-	if (work->arrays->failed)
-		return orr_no_memory(err, "run");
-	for (int k = 0; k < work->window && !code; k++) {
+	for (int k = 0; k < work->window && !orr_work_fails(work); k++) {
 		slots->slots[k].number = k;
 		slots->slots[k].flight.watch = slots->watch;
-		code = slot_init(slots, &slots->slots[k], err);
+		slot_init(slots, &slots->slots[k]);
 	}
-	return code;
-}
-
-static void slot_fini(struct orr_slot *slot, const struct orr_data *data)
-{
-	orr_data_unpin(slot->metrics, metrics_bytes(slot, data->work));
-	orr_data_unpin(slot->wild, wild_bytes(slot, data));
-	orr_samples_fini(&slot->samples, data->work);
-	orr_timeline_destroy(slot->timeline);
 }
 
 void orr_slots_fini(struct orr_slots *slots)
 {
 	for (int k = 0; slots->slots && k < slots->data->work->window; k++)
-		slot_fini(&slots->slots[k], slots->data);
+		orr_timeline_destroy(slots->slots[k].timeline);
 }
 
 struct orr_slot *orr_slots_at(const struct orr_slots *slots, int64_t n)
@@ -209,8 +192,8 @@ int orr_slots_begin(struct orr_slots *slots, struct orr_slot *slot, struct orr_e
 	for (struct orr_batch *b = slot->last = slot->first; b; b = b->next)
 		b->n = 0;
 	memset(slot->n_added, 0, (size_t)slots->data->n_owned * sizeof(*slot->n_added));
-	memset(slot->metrics, 0, metrics_bytes(slot, work));
-	for (int i = 0; i < slots->data->n_owned * work->n_updates; i++)
+	memset(slot->metrics, 0, (size_t)n_metrics(work) * sizeof(*slot->metrics));
+	for (int i = 0; i < n_wild(slots->data); i++)
 		slot->wild[i] = INT64_MAX;
 	slot->skipped = false;
 	slot->norm = NAN;
@@ -238,7 +221,6 @@ void orr_slots_look_ahead(const struct orr_slots *slots)
 struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *slot, int w)
 {
 	static struct orr_task none; /* it is not submitted */
-	struct orr_fault *fault = slots->data->work->fault;
 	struct orr_batch *b = slot->last;
 	struct orr_task *t;
 
@@ -247,9 +229,7 @@ struct orr_task *orr_slots_task(const struct orr_slots *slots, struct orr_slot *
 
 		if (!*next)
 			*next = orr_arrays_add(slots->data->work->arrays, 1, sizeof(**next));
-		if (!*next && !fault->code)
-			fault->code = orr_no_memory(&fault->err, "run");
-		if (!*next)
+		if (!*next && orr_work_fails(slots->data->work))
 			return &none;
 		b = slot->last = *next;
 	}

@@ -53,7 +53,7 @@ struct orr_slots {
 };
 
 /* The members of *slots above that line are set; groups may come later. */
-int orr_slots_init(struct orr_slots *slots, struct orr_error *err);
+void orr_slots_init(struct orr_slots *slots);
 void orr_slots_fini(struct orr_slots *slots);
 
 /* The slot of a step or round, by its number since orr_slots_init or a checkpoint. */

@@ -10,8 +10,9 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 
-/* The first failure of the thread that submits: after it nothing more is submitted, sent or waited
- * for, so that what submits need not look, and the step returns it. */
+/* The first failure of the thread that makes a run and submits its tasks: after it nothing more is
+ * made, submitted, sent or waited for, so that what does need not look, and it is returned in the
+ * end. */
 struct orr_fault {
 	int code;
 	struct orr_error err;
@@ -47,6 +48,16 @@ struct orr_work {
 int orr_work_init(struct orr_work *work, const struct orr_jobs *jobs, int batch, int rank,
 		  int n_ranks, const char *ranks_workers, struct orr_error *err);
 void orr_work_fini(struct orr_work *work);
+
+/* Has something failed? An array of the run that is NULL becomes the fault. */
+static inline bool orr_work_fails(const struct orr_work *work)
+{
+	struct orr_fault *fault = work->fault;
+
+	if (work->arrays->failed && !fault->code)
+		fault->code = orr_no_memory(&fault->err, "run");
+	return fault->code;
+}
 
 /* Samples in microbatch b, and those of the minibatch before it. */
 int orr_work_samples(const struct orr_work *work, int b);
