@@ -36,7 +36,7 @@ struct orr_run {
 	int64_t resident_before, resident_peak; /* bytes of this process; -1: not known */
 };
 
-/* (state.c) Are its parameters whole? Refuses if not. */
+/* (results.c) Are its parameters whole? Refuses if not. */
 int orr_run_check_whole(const struct orr_run *run, struct orr_error *err);
 
 /* (step.c) The next step, in its slot, of a schedule that flushes. */

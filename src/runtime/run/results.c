@@ -19,6 +19,14 @@ const char *orr_run_version(void)
 	return version;
 }
 
+int orr_run_check_whole(const struct orr_run *run, struct orr_error *err)
+{
+	if (!run->trained.failed)
+		return 0;
+	return orr_fail(err, run->trained.failed,
+			"run: it has failed before; its parameters are not whole");
+}
+
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 {
 	return run->gather.has_timeline ? run->gather.timeline : NULL;

@@ -20,6 +20,7 @@ struct piece {
 
 struct shard {
 	const struct orr_run *run;
+	bool copies; /* not a shard, but the parameters of all ranks, for rank 0 alone */
 	/* [n_stages] owned: of stages whose owners keep parts of it, whole; else NULL */
 	float **states;
 	struct orr_whole whole;
@@ -184,7 +185,7 @@ static int acquire(struct shard *x, struct orr_error *err)
 		code = orr_floats_acquire(&x->floats[s], &run->work,
 					  &run->data.owned[run->work.jobs->first_owner[s]],
 					  STARPU_R, err);
-		if (!code && x->states[s])
+		if (!code && x->states && x->states[s])
 			x->floats[s].state = x->states[s];
 		x->n_acquired += !code;
 	}
@@ -214,9 +215,11 @@ static void add_written(struct shard *x, int n_parts, int e, int n)
 	struct piece piece = piece_of(x, x->parts, e, n);
 
 	x->first[x->n++] = x->n_pieces;
-	if (n_parts == 1)
+	if (n_parts == 1 && piece.at) {
 		tensor->values = (float *)(uintptr_t)piece.at;
-	for (int i = 0; i < n_parts && n_parts > 1; i++) {
+		return;
+	}
+	for (int i = 0; i < n_parts; i++) {
 		piece = x->pieces[x->n_pieces++] = piece_of(x, &x->parts[i], e, n);
 		if (!piece.at)
 			x->most_received = larger(x->most_received, piece.n_floats);
@@ -248,9 +251,10 @@ static int add_parameter(struct shard *x, int o, int j, struct orr_error *err)
 		return orr_fail(err, ORR_E_RUNTIME, "checkpoint: no worker has all of %s.%s",
 				whole->operators[o].name,
 				whole->operators[o].instance->parameters[j].name);
-	writer = rank_of(x, x->parts[x->n_numbered % n_parts].k);
+	writer = x->copies ? 0 : rank_of(x, x->parts[x->n_numbered % n_parts].k);
 	x->n_numbered += n_parts > 1;
-	if ((n = orr_tensors_name(named, whole, o, j, x->run->options.optimizer)) < 0)
+	if ((n = orr_tensors_name(named, whole, o, j,
+				  x->copies ? ORR_OPTIMIZER_NONE : x->run->options.optimizer)) < 0)
 		return orr_no_memory(err, "checkpoint");
 	for (int e = 0; e < n; e++) {
 		if (writer != x->run->work.rank) {
@@ -303,23 +307,38 @@ static int get(void *user, int i, const float **values, struct orr_error *err)
 	return code;
 }
 
-static int write_all(struct shard *x, const char *folder, struct orr_shard *shard,
-		     struct orr_error *err)
+/* What others write; received whatever becomes of it. */
+static int send_all(struct shard *x, struct orr_error *err)
 {
-	const float *unwanted;
 	int code = 0;
 
 	for (int i = 0; i < x->n_sent && !code; i++)
 		code = orr_ranks_start_send(x->sent[i].rank, TAG, x->sent[i].at,
 					    (size_t)x->sent[i].n_floats * sizeof(float), err);
-	if (!code)
-		code = orr_checkpoint_write(folder, x->run->trained.n_steps, x->run->work.rank,
-					    x->tensors, x->n, shard, err);
-	/* what was sent is received even where it cannot be written */
+	return code;
+}
+
+/* After a failure, too. */
+static void end_all(struct shard *x, int code)
+{
+	const float *unwanted;
+
 	for (int i = x->n_asked; i < x->n && code; i++)
 		(void)get(x, i, &unwanted, NULL);
 	(void)orr_ranks_sent(NULL);
-	return code;
+}
+
+static void shard_fini(struct shard *x)
+{
+	while (x->n_acquired > 0)
+		orr_floats_release(&x->floats[--x->n_acquired]);
+	if (x->tensors)
+		orr_tensors_drop_names(x->tensors, x->n);
+	for (int s = 0; x->states && s < x->run->work.pipeline->n_stages; s++)
+		free(x->states[s]);
+	free(x->states);
+	orr_whole_fini(&x->whole);
+	orr_arrays_free(&x->all);
 }
 
 int orr_shard_write(struct orr_run *run, const char *folder, struct orr_shard *shard,
@@ -328,16 +347,35 @@ int orr_shard_write(struct orr_run *run, const char *folder, struct orr_shard *s
 	struct shard x = {.run = run, .source = {get, &x}};
 	int code = gather_states(&x, err);
 
-	if (!code && !(code = orr_ranks_agree(lay_out(&x, err), err)))
-		code = write_all(&x, folder, shard, err);
-	while (x.n_acquired > 0)
-		orr_floats_release(&x.floats[--x.n_acquired]);
-	if (x.tensors)
-		orr_tensors_drop_names(x.tensors, x.n);
-	for (int s = 0; x.states && s < run->work.pipeline->n_stages; s++)
-		free(x.states[s]);
-	free(x.states);
-	orr_whole_fini(&x.whole);
-	orr_arrays_free(&x.all);
+	if (!code && !(code = orr_ranks_agree(lay_out(&x, err), err))) {
+		if (!(code = send_all(&x, err)))
+			code = orr_checkpoint_write(folder, run->trained.n_steps, run->work.rank,
+						    x.tensors, x.n, shard, err);
+		end_all(&x, code);
+	}
+	shard_fini(&x);
 	return orr_ranks_agree(code, err);
+}
+
+int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
+{
+	struct shard x = {.run = run, .copies = true, .source = {get, &x}};
+	int code = orr_run_check_whole(run, err);
+
+	if (!code && !(code = orr_ranks_agree(lay_out(&x, err), err))) {
+		code = send_all(&x, err);
+		for (int i = 0; i < x.n && !code; i++) {
+			int64_t n = orr_named_tensor_floats(&x.tensors[i]);
+			const float *values = x.tensors[i].values;
+
+			if (!values)
+				code = get(&x, i, &values, err);
+			if (!code)
+				memcpy(parameters, values, (size_t)n * sizeof(*parameters));
+			parameters += n;
+		}
+		end_all(&x, code);
+	}
+	shard_fini(&x);
+	return code;
 }

@@ -129,14 +129,6 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 
 /* ---- saving ---- */
 
-int orr_run_check_whole(const struct orr_run *run, struct orr_error *err)
-{
-	if (!run->trained.failed)
-		return 0;
-	return orr_fail(err, run->trained.failed,
-			"run: it has failed before; its parameters are not whole");
-}
-
 static int gather_shards(const struct orr_run *run, struct orr_shard *shards, struct orr_error *err)
 {
 	int code = 0;
