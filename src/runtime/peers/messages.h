@@ -11,9 +11,8 @@ int orr_ranks_init_starpu(struct starpu_conf *conf);
 void orr_ranks_on_receive(int (*received)(starpu_data_handle_t handle, struct orr_error *err));
 void orr_ranks_shutdown_starpu(void);
 
-/* kind: what it counts as; ORR_TRANSFER_KINDS: nothing, it only orders jobs. tag: the same on both
- * sides, and of no other message in flight. Both only start it: it takes its turn among the tasks
- * that use the handle as a task that reads or writes it would. */
+/* kind: what it counts as; ORR_RANKS_ORDER: nothing, it only orders jobs. tag: the same on both
+ * sides, and of no other message in flight. */
 enum { ORR_RANKS_ORDER = ORR_TRANSFER_KINDS };
 struct orr_message {
 	starpu_data_handle_t handle;
@@ -22,17 +21,9 @@ struct orr_message {
 	int priority; /* higher first */
 	bool waits;   /* leave only when the receiver has asked for it */
 };
-int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err);
-int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err);
-/* Either, unless something failed before. */
-static inline void orr_message_pass(const struct orr_work *work, struct orr_message m, bool sends)
-{
-	struct orr_fault *fault = work->fault;
-
-	if (!fault->code)
-		fault->code = sends ? orr_ranks_send_data(&m, &fault->err)
-				    : orr_ranks_receive_data(&m, &fault->err);
-}
+/* Start to send or to receive it, unless something failed before: it takes its turn among the tasks
+ * that use the handle as a task that reads or writes it would. */
+void orr_message_pass(const struct orr_work *work, struct orr_message m, bool sends);
 /* Wait until all data has gone or come, and tell what this rank has sent and received since the
  * start. */
 void orr_ranks_count_data(struct orr_traffic *traffic);

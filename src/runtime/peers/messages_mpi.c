@@ -7,10 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of this process, since StarPU's last start. */
+struct count {
+	atomic_llong n, bytes;
+};
+
+/* Of this process, since StarPU's last start; the last kind is ORR_RANKS_ORDER. */
 static struct {
-	atomic_llong sent[ORR_TRANSFER_KINDS], sent_bytes[ORR_TRANSFER_KINDS];
-	atomic_llong received[ORR_TRANSFER_KINDS], received_bytes[ORR_TRANSFER_KINDS];
+	struct count sent[ORR_TRANSFER_KINDS + 1], received[ORR_TRANSFER_KINDS + 1];
 	atomic_llong n_pending;
 } counts;
 
@@ -18,7 +21,7 @@ static int (*received_hook)(starpu_data_handle_t handle, struct orr_error *err);
 
 /* A message under way. */
 struct parcel {
-	atomic_llong *n, *n_bytes; /* what counts it; NULL: nothing */
+	struct count *count;
 	long long bytes;
 };
 
@@ -48,56 +51,45 @@ static void note(void *user)
 {
 	struct parcel *parcel = user;
 
-	if (parcel->n) {
-		atomic_fetch_add(parcel->n, 1);
-		atomic_fetch_add(parcel->n_bytes, parcel->bytes);
-	}
+	atomic_fetch_add(&parcel->count->n, 1);
+	atomic_fetch_add(&parcel->count->bytes, parcel->bytes);
 	atomic_fetch_sub(&counts.n_pending, 1);
 	free(parcel);
 }
 
-static struct parcel *parcel_create(const struct orr_message *m, atomic_llong *n,
-				    atomic_llong *n_bytes)
+static int start(const struct orr_message *m, bool sends, struct parcel *parcel)
 {
-	bool counts_it = m->kind < ORR_TRANSFER_KINDS;
-	struct parcel *parcel = calloc(1, sizeof(*parcel));
+	if (!sends)
+		return orr_receive_detached(m->handle, m->other, m->tag, m->priority, note, parcel);
+	return (m->waits ? starpu_mpi_issend_detached_prio : starpu_mpi_isend_detached_prio)(
+		m->handle, m->other, m->tag, m->priority, MPI_COMM_WORLD, note, parcel);
+}
+
+static int pass(const struct orr_message *m, bool sends, struct orr_error *err)
+{
+	struct parcel *parcel = malloc(sizeof(*parcel));
 
 	if (!parcel)
-		return NULL;
-	parcel->n = counts_it ? &n[m->kind] : NULL;
-	parcel->n_bytes = counts_it ? &n_bytes[m->kind] : NULL;
-	parcel->bytes = (long long)starpu_data_get_size(m->handle);
+		return orr_no_memory(err, "run");
+	*parcel = (struct parcel){sends ? &counts.sent[m->kind] : &counts.received[m->kind],
+				  (long long)starpu_data_get_size(m->handle)};
 	atomic_fetch_add(&counts.n_pending, 1);
-	return parcel;
-}
-
-static int refuse(struct parcel *parcel, const struct orr_message *m, struct orr_error *err)
-{
-	if (parcel)
+	if (start(m, sends, parcel)) {
 		atomic_fetch_sub(&counts.n_pending, 1);
-	free(parcel);
-	return orr_fail(err, parcel ? ORR_E_RUNTIME : ORR_E_NOMEM,
-			"run: StarPU's MPI has not started a message to or from rank %d", m->other);
+		free(parcel);
+		return orr_fail(err, ORR_E_RUNTIME,
+				"run: StarPU's MPI has not started a message to or from rank %d",
+				m->other);
+	}
+	return !sends && received_hook ? received_hook(m->handle, err) : 0;
 }
 
-int orr_ranks_send_data(const struct orr_message *m, struct orr_error *err)
+void orr_message_pass(const struct orr_work *work, struct orr_message m, bool sends)
 {
-	struct parcel *parcel = parcel_create(m, counts.sent, counts.sent_bytes);
+	struct orr_fault *fault = work->fault;
 
-	if (!parcel ||
-	    (m->waits ? starpu_mpi_issend_detached_prio : starpu_mpi_isend_detached_prio)(
-		    m->handle, m->other, m->tag, m->priority, MPI_COMM_WORLD, note, parcel))
-		return refuse(parcel, m, err);
-	return 0;
-}
-
-int orr_ranks_receive_data(const struct orr_message *m, struct orr_error *err)
-{
-	struct parcel *parcel = parcel_create(m, counts.received, counts.received_bytes);
-
-	if (!parcel || orr_receive_detached(m->handle, m->other, m->tag, m->priority, note, parcel))
-		return refuse(parcel, m, err);
-	return received_hook ? received_hook(m->handle, err) : 0;
+	if (!fault->code)
+		fault->code = pass(&m, sends, &fault->err);
 }
 
 void orr_ranks_count_data(struct orr_traffic *traffic)
@@ -105,9 +97,9 @@ void orr_ranks_count_data(struct orr_traffic *traffic)
 	while (atomic_load(&counts.n_pending) > 0)
 		usleep(1000);
 	for (int k = 0; k < ORR_TRANSFER_KINDS; k++) {
-		traffic->sent[k] = atomic_load(&counts.sent[k]);
-		traffic->sent_bytes[k] = atomic_load(&counts.sent_bytes[k]);
-		traffic->received[k] = atomic_load(&counts.received[k]);
-		traffic->received_bytes[k] = atomic_load(&counts.received_bytes[k]);
+		traffic->sent[k] = atomic_load(&counts.sent[k].n);
+		traffic->sent_bytes[k] = atomic_load(&counts.sent[k].bytes);
+		traffic->received[k] = atomic_load(&counts.received[k].n);
+		traffic->received_bytes[k] = atomic_load(&counts.received[k].bytes);
 	}
 }
