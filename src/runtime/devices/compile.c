@@ -314,15 +314,6 @@ static struct orr_tensor place_saved(struct orr_compiler *c, int k)
 	return saved;
 }
 
-static int number_of_loss(const struct orr_graph *g, int k)
-{
-	int n = 0;
-
-	for (int i = 0; i < k; i++)
-		n += orr_operator_is_loss(&g->operators[i]);
-	return n;
-}
-
 /* What it shares begins, and is updated, as that of the first of those that share it. */
 static void add_drawn(const struct orr_compiler *c, struct orr_layer *layer)
 {
@@ -458,7 +449,7 @@ static int add_layer(struct orr_compiler *c, int k, struct orr_error *err)
 	p->n_rounded += layer->is.rounded;
 	note->gradient = place_gradient(c, layer);
 	if (layer->is.op->loss) {
-		layer->loss = number_of_loss(c->graph, k);
+		layer->loss = c->notes[k].loss;
 		layer->weight = (float)orr_operator_factor(o);
 		p->n_losses = layer->loss + 1;
 	}
@@ -555,7 +546,8 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 
 	c.program = calloc(1, sizeof(*c.program));
 	orr_arrays_make(&c.all, c.notes, c.graph->n_operators);
-	if (!c.program || !c.notes) {
+	orr_arrays_make(&c.all, c.reads, (size_t)c.graph->n_operators * (size_t)p->n_stages);
+	if (!c.program || c.all.failed) {
 		code = orr_no_memory(err, c.graph->name);
 		goto out;
 	}

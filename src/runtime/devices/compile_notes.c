@@ -30,16 +30,6 @@ static void choose_stashed(struct orr_compiler *c)
 	}
 }
 
-static bool is_only_reader(const struct orr_graph *g, int reader, int k)
-{
-	int n = 0;
-
-	for (int j = 0; j < g->n_operators; j++)
-		for (int i = 0; i < g->operators[j].n_inputs; i++)
-			n += g->operators[j].inputs[i] == k && (j != reader || i > 0);
-	return !n;
-}
-
 /* Where losses may leave their slopes in the place of the scores: a vocabulary's are the largest
  * tensors of a model. */
 static void choose_slopes(struct orr_compiler *c)
@@ -51,8 +41,7 @@ static void choose_slopes(struct orr_compiler *c)
 
 		if (!o->instance->op->in_place || !is_here(c, k) || !is_here(c, i) ||
 		    orr_operator_is_input(&c->graph->operators[i]) || note->stashed ||
-		    !is_active(c, i) || orr_operator_is_detached(o, 0) ||
-		    !is_only_reader(c->graph, k, i))
+		    !is_active(c, i) || orr_operator_is_detached(o, 0) || note->n_reads > 1)
 			continue;
 		note->slope = note->stashed = true;
 		note->left = is_trained(&c->graph->operators[i]);
@@ -92,7 +81,7 @@ static void choose_relus(struct orr_compiler *c)
 		if (o->instance->op->is_relu && is_here(c, r) && is_here(c, k) &&
 		    c->graph->operators[k].instance->op->takes_relu &&
 		    (!is_active(c, k) || is_wanted(c, k)) && is_of_one_type(c->graph, k, r) &&
-		    is_only_reader(c->graph, r, k))
+		    c->notes[k].n_reads == 1)
 			c->notes[k].relu = r;
 	}
 }
@@ -100,17 +89,23 @@ static void choose_relus(struct orr_compiler *c)
 int orr_compile_study(struct orr_compiler *c, struct orr_error *err)
 {
 	const struct orr_graph *g = c->graph;
-	int code;
+	const int *stage_of = c->pipeline->stage_of;
+	int n_losses = 0, code;
 
 	for (int k = 0; k < g->n_operators; k++) {
 		const struct orr_operator *o = &g->operators[k];
 
 		if ((code = orr_program_check_operator(g, k, err)))
 			return code;
+		c->notes[k].loss = n_losses;
+		n_losses += orr_operator_is_loss(o);
 		c->notes[k].learns = is_trained(o);
 		for (int i = 0; i < o->n_inputs; i++) {
 			struct orr_note *input = &c->notes[o->inputs[i]];
 
+			input->n_reads++;
+			c->reads[(int64_t)o->inputs[i] * c->pipeline->n_stages + stage_of[k]] =
+				true;
 			c->notes[k].learns = c->notes[k].learns ||
 					     (input->learns && !orr_operator_is_detached(o, i));
 			input->data =
@@ -156,29 +151,16 @@ void orr_compile_mark_edge(struct orr_compiler *c, int from, int to)
 		}
 }
 
-/* Does stage s read what operator k makes? */
-static bool is_read_by(const struct orr_compiler *c, int k, int s)
-{
-	const struct orr_graph *g = c->graph;
-
-	for (int j = k + 1; j < g->n_operators; j++)
-		for (int i = 0; i < g->operators[j].n_inputs && c->pipeline->stage_of[j] == s; i++)
-			if (g->operators[j].inputs[i] == k)
-				return true;
-	return false;
-}
-
 int orr_compile_find_output(const struct orr_compiler *c, int k, const int *outputs, int n)
 {
 	const struct orr_pipeline *p = c->pipeline;
-	int from = p->stage_of[k];
 
 	for (int i = 0; i < n; i++) {
-		const struct orr_fanout *x = &p->outputs[outputs[i] - p->n_edges];
-		bool carries = x->from == from;
+		bool carries = p->outputs[outputs[i] - p->n_edges].from == p->stage_of[k];
 
-		for (int s = from + 1; s < p->n_stages && carries; s++)
-			carries = is_read_by(c, k, s) == orr_pipeline_reads(p, s, outputs[i]);
+		for (int s = p->stage_of[k] + 1; s < p->n_stages && carries; s++)
+			carries = c->reads[(int64_t)k * p->n_stages + s] ==
+				  orr_pipeline_reads(p, s, outputs[i]);
 		if (carries)
 			return i;
 	}

@@ -21,6 +21,8 @@ struct orr_note {
 	int last;     /* the last operator of the stage that reads its value, while it is there */
 	bool written; /* a turn before has written its gradient */
 	int layer;    /* its layer, or -1 */
+	int n_reads;  /* by all operators */
+	int loss;     /* losses before it */
 	struct orr_tensor value, gradient;
 	struct orr_tensor received; /* its value, as it comes over an edge */
 };
@@ -46,6 +48,7 @@ struct orr_compiler {
 	int s;
 	struct orr_program *program;
 	struct orr_note *notes; /* [n_operators] */
+	bool *reads;            /* [n_operators][n_stages] does the stage read its output? */
 	struct orr_arrival *arrivals;
 	int n_arrivals;
 	struct orr_scratch_places places; /* of scratch: of the forward, then of the backward */
