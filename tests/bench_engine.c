@@ -42,7 +42,7 @@ static struct orr_dataset data = {.n_rows = 16,
 
 static double per_job_us(const struct orr_jobs *jobs, int64_t start_ns)
 {
-	return (double)(orr_now_ns() - start_ns) * 1e-3 / ((double)N_STEPS * jobs->n_jobs);
+	return (double)(orr_clock_ns() - start_ns) * 1e-3 / ((double)N_STEPS * jobs->n_jobs);
 }
 
 /* ---- the engine ---- */
@@ -61,7 +61,7 @@ static double run_engine(const struct orr_jobs *jobs, const char *policy, int64_
 	if (!orr_run_create_hooked(&run, jobs, &data, &options, &hooks, &err)) {
 		atomic_store(&run->session.common.cancelled, true); /* jobs return at once */
 		if (!orr_run_train(run, 3, NULL, NULL, &err)) {
-			start = orr_now_ns();
+			start = orr_clock_ns();
 			if (!orr_run_train(run, N_STEPS, NULL, NULL, &err))
 				result = per_job_us(jobs, start);
 		}
@@ -203,7 +203,7 @@ static double run_by_hand(const struct orr_jobs *jobs, const int *sequence)
 	for (int k = -3; k < N_STEPS && !failed; k++) {
 		if (!k) {
 			starpu_task_wait_for_all();
-			start = orr_now_ns();
+			start = orr_clock_ns();
 		}
 		starpu_task_wait_for_n_submitted((unsigned)(jobs->n_jobs + N_STAGES));
 		for (int i = 0; i < jobs->n_jobs && !failed; i++)

@@ -21,8 +21,7 @@ static bool gives_back(void)
 /* Of parameters that other owners have: copies in the memory of worker w. */
 static int count_copies(const struct orr_run *run, int w)
 {
-	unsigned node =
-		starpu_worker_get_memory_node((unsigned)orr_policy_worker(run->session.policy, w));
+	unsigned node = orr_policy_node(run->session.policy, w);
 	int n = 0;
 
 	for (int i = 0; i < run->data.n_owned; i++) {

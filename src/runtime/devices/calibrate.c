@@ -50,18 +50,47 @@ void orr_calibrate_apart(int rank, int n_local)
 		setenv("STARPU_HOSTNAME", name, 1);
 }
 
-/* Where StarPU keeps them, and the folder of the user's that it is in; false: unknown. */
+/* The folder of the user's that StarPU keeps them in, by the variable that names it; NULL: unknown.
+ */
+static const char *find_home(const char **variable)
+{
+	static const char *const names[] = {"STARPU_PERF_MODEL_DIR", "XDG_CACHE_HOME",
+					    "STARPU_HOME", "HOME", NULL};
+	int i = 0;
+
+	while (names[i] && !getenv(names[i]))
+		i++;
+	*variable = names[i];
+	return names[i] ? getenv(names[i]) : NULL;
+}
+
 static bool find_folder(char path[PATH_MAX], const char **home)
 {
-	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
-	int n = 0;
+	const char *variable;
+	int n;
 
-	if ((*home = getenv("STARPU_PERF_MODEL_DIR")))
-		n = snprintf(path, PATH_MAX, "%s/bus", *home);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !n; i++)
-		if ((*home = getenv(names[i])))
-			n = snprintf(path, PATH_MAX, "%s/.starpu/sampling/bus", *home);
+	if (!(*home = find_home(&variable)))
+		return false;
+	n = snprintf(path, PATH_MAX, "%s/%s", *home,
+		     strcmp(variable, "STARPU_PERF_MODEL_DIR") ? ".starpu/sampling/bus" : "bus");
 	return n > 0 && n < PATH_MAX;
+}
+
+int orr_calibrate_check(struct orr_error *err)
+{
+	const char *variable, *home = find_home(&variable);
+	char path[PATH_MAX];
+
+	if (!home || !strcmp(variable, "STARPU_PERF_MODEL_DIR"))
+		return 0;
+	snprintf(path, sizeof(path), "%s/.starpu", home);
+	(void)mkdir(home, 0777);
+	if (!mkdir(path, 0777) || (errno == EEXIST && !access(path, W_OK)))
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a "
+			"folder that can be written",
+			path, strerror(errno), strcmp(variable, "HOME") ? variable : "STARPU_HOME");
 }
 
 /* StarPU writes into the file that says that all are there, and 1.3 aborts where another sees it

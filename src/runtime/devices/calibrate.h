@@ -5,6 +5,9 @@
 #include <starpu.h>
 #include "orrery/orrery.h"
 
+/* Can StarPU keep its measurements of this host? It aborts where it cannot. */
+int orr_calibrate_check(struct orr_error *err);
+
 /* Measurements are kept in files of the user's, named after the host. Ranks would write and read
  * them at the same time, whereupon 1.3 aborts: rank of n_local on this host has its own. */
 void orr_calibrate_apart(int rank, int n_local);

@@ -7,6 +7,7 @@
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
 #include "parts.h"
+#include "runtime/devices/calibrate.h"
 #include "runtime/devices/compile.h"
 #include "runtime/peers/device_groups.h"
 #include "schedule/gathers.h"
@@ -168,7 +169,7 @@ static int check_all(const struct orr_jobs *jobs, const struct orr_dataset *data
 
 	/* only the ranks that have the data see what is wrong with it */
 	if (code || (code = orr_ranks_agree(check_options(jobs, data, options, err), err)) ||
-	    (code = orr_ranks_agree(orr_session_check_home(err), err)))
+	    (code = orr_ranks_agree(orr_calibrate_check(err), err)))
 		return code;
 	return check_alike(jobs, data, options, err);
 }

@@ -113,7 +113,7 @@ static int gather_step(struct orr_gather *gather, struct orr_slot *slot, struct 
 	if ((code = orr_ranks_sum(gather->numbers, gather->n_numbers, err)) || work->rank)
 		return code;
 	pass_all(gather, slot, false);
-	slot->flight.end_ns = orr_now_ns();
+	slot->flight.end_ns = orr_clock_ns();
 	return 0;
 }
 

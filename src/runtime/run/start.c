@@ -1,12 +1,7 @@
 #include "start.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "base/max.h"
 #include "base/spin.h"
 #include "codelets/workspace.h"
@@ -31,51 +26,12 @@ int orr_session_take(struct orr_session *session, struct orr_error *err)
 	return 0;
 }
 
-int orr_session_check_home(struct orr_error *err)
-{
-	static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
-	const char *home = NULL, *name = NULL;
-	char path[PATH_MAX];
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !home; i++)
-		home = getenv(name = names[i]);
-	if (getenv("STARPU_PERF_MODEL_DIR") || !home)
-		return 0;
-	snprintf(path, sizeof(path), "%s/.starpu", home);
-	(void)mkdir(home, 0777);
-	if (!mkdir(path, 0777) || (errno == EEXIST && !access(path, W_OK)))
-		return 0;
-	return orr_fail(err, ORR_E_INPUT,
-			"%s: StarPU keeps its measurements there, and cannot: %s; set %s to a "
-			"folder that can be written",
-			path, strerror(errno), name == names[0] ? names[0] : names[1]);
-}
-
 /* StarPU's idle workers spin; where they are more than the cores, that starves the others. */
 static unsigned give_way(void *user)
 {
 	(void)user;
 	orr_spin_wait();
 	return 1; /* it may also block */
-}
-
-/* The policy, for tasks of as many steps as are in flight. */
-static int create_policy(struct orr_session *session, const struct orr_work *work,
-			 struct orr_error *err)
-{
-	const struct orr_jobs *jobs = work->jobs;
-	int n_workers = work->pipeline->n_workers, code;
-	int64_t *most_ready = calloc((size_t)n_workers, sizeof(*most_ready));
-
-	if (!most_ready)
-		return orr_no_memory(err, "run");
-	for (int w = 0; w < n_workers; w++)
-		if (orr_work_has(work, w))
-			most_ready[w] =
-				(int64_t)work->window * (jobs->first[w + 1] - jobs->first[w]);
-	code = orr_policy_create(&session->policy, n_workers, jobs->order, most_ready, err);
-	free(most_ready);
-	return code;
 }
 
 /* Do replicas add up gradients? With one owner a stage there is nothing to. */
@@ -179,8 +135,7 @@ static bool reads_copy(const struct orr_policy *policy, const struct orr_work *w
 	int owner = work->jobs->weights[j], w = work->jobs->compute[j];
 
 	return !orr_work_has(work, owner) ||
-	       starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, owner)) !=
-		       starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, w));
+	       orr_policy_node(policy, owner) != orr_policy_node(policy, w);
 }
 
 /* Rounded weights on StarPU's worker id: a place for each stage whose parameters are there, and of
@@ -233,11 +188,11 @@ static int create_workspaces(struct orr_session *session, const struct orr_work 
 				       sizeof(why)))
 			return orr_fail(err, ORR_E_RUNTIME, "run: worker %u: %s", i, why);
 	}
-	if (!(foreign = calloc((size_t)work->pipeline->n_stages, sizeof(*foreign))))
+	orr_arrays_make(work->arrays, foreign, work->pipeline->n_stages);
+	if (!foreign)
 		return orr_no_memory(err, "run");
 	for (unsigned i = 0; i < starpu_worker_get_count() && places && !code; i++)
 		code = keep_rounded(session, work, (int)i, options->prefetch, foreign);
-	free(foreign);
 	return code ? orr_no_memory(err, "run") : 0;
 }
 
@@ -252,8 +207,9 @@ int orr_session_start(struct orr_session *session, const struct orr_work *work,
 	session->common.lost = options->lost;
 	session->common.delay_us = hooks->delay_us;
 	session->common.delay_seed = hooks->delay_seed;
-	if ((code = create_policy(session, work, err)) ||
-	    (code = start_starpu(session, work, options, hooks, err)))
+	if (!(session->policy = orr_policy_create(work)))
+		return orr_no_memory(err, "run");
+	if ((code = start_starpu(session, work, options, hooks, err)))
 		return code;
 	return create_workspaces(session, work, options, !hooks->policy, err);
 }
@@ -267,7 +223,6 @@ void orr_session_stop(struct orr_session *session)
 			starpu_idle_hook_deregister(session->idle_hook);
 		orr_ranks_shutdown_starpu();
 	}
-	orr_policy_destroy(session->policy);
 	if (session->taken)
 		atomic_store(&starpu_taken, false);
 }

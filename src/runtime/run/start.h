@@ -7,15 +7,13 @@
 
 struct orr_session {
 	bool taken, runs;          /* how far the start came */
-	struct orr_policy *policy; /* owned */
+	struct orr_policy *policy; /* of the arrays of the run */
 	struct orr_codelet_common common;
 	int idle_hook; /* StarPU's number of it, or -1 */
 };
 
 /* Refuses a second run in the process. */
 int orr_session_take(struct orr_session *session, struct orr_error *err);
-/* Can StarPU keep its measurements of this host? It aborts where it cannot. */
-int orr_session_check_home(struct orr_error *err);
 /* Start StarPU with our policy (hooks may name another), and give each of its workers memory for
  * the programs of work. */
 int orr_session_start(struct orr_session *session, const struct orr_work *work,

@@ -77,7 +77,7 @@ int orr_run_train(struct orr_run *run, int64_t n,
 	if (run->trained.failed)
 		return orr_fail(err, run->trained.failed,
 				"run: it has failed before and cannot go on");
-	run->trained.last_end_ns = orr_now_ns();
+	run->trained.last_end_ns = orr_clock_ns();
 	orr_hardware_count(&run->copies, false);
 	orr_resident_reset();
 	if (!(code = orr_data_settle(&run->data, err)))

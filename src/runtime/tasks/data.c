@@ -84,7 +84,7 @@ static void init_owned(struct orr_data *data, const struct orr_policy *policy, i
 	o->update = trained ? data->n_updates : -1;
 	data->n_updates += trained ? orr_jobs_n_updates(work->jobs, s) : 0;
 	if (orr_work_has(work, o->w))
-		o->node = starpu_worker_get_memory_node((unsigned)orr_policy_worker(policy, o->w));
+		o->node = orr_policy_node(policy, o->w);
 	orr_arrays_make(work->arrays, o->contributors, work->pipeline->n_microbatches);
 }
 
@@ -116,13 +116,11 @@ static void find_owners(struct orr_data *data, const struct orr_policy *policy)
 	}
 	for (int i = 0; i < data->n_owned; i++) {
 		struct orr_owned *o = &data->owned[i];
-		unsigned worker;
 
 		o->in_place = adds_in_place(data->work, o);
 		if (!o->in_place || !o->n_contributors)
 			continue;
-		worker = (unsigned)orr_policy_worker(policy, jobs->compute[o->contributors[0]]);
-		o->in_order = starpu_worker_get_memory_node(worker) == o->node;
+		o->in_order = orr_policy_node(policy, jobs->compute[o->contributors[0]]) == o->node;
 	}
 }
 

@@ -1,10 +1,8 @@
 #include "policy.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <starpu.h>
 #include <starpu_scheduler.h>
-#include "base/arrays.h"
 #include "base/heap.h"
 #include "compat.h"
 
@@ -232,48 +230,29 @@ static struct starpu_sched_policy starpu_policy = {
 	.worker_type = STARPU_WORKER_LIST,
 	ORR_POLICY_OF_THIS_VERSION};
 
-int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order order,
-		      const int64_t *most_ready, struct orr_error *err)
+struct orr_policy *orr_policy_create(const struct orr_work *work)
 {
-	struct orr_policy *p = calloc(1, sizeof(*p));
-	int code = 0;
+	const int *first = work->jobs->first;
+	struct orr_arrays *all = work->arrays;
+	struct orr_policy *p;
 
-	if (!p || !(p->queues = calloc((size_t)n_workers, sizeof(*p->queues))) ||
-	    !(p->servers = calloc(STARPU_NMAXWORKERS, sizeof(*p->servers)))) {
-		code = orr_no_memory(err, "scheduling policy");
-		goto out;
-	}
-	p->n_workers = n_workers;
-	p->order = order;
+	orr_arrays_make(all, p, 1);
+	if (!p)
+		return NULL;
+	p->n_workers = work->pipeline->n_workers;
+	p->order = work->jobs->order;
 	p->depth = -1;
-	for (int w = 0; w < n_workers; w++) {
+	orr_arrays_make(all, p->servers, STARPU_NMAXWORKERS);
+	orr_arrays_make(all, p->queues, p->n_workers);
+	for (int w = 0; w < p->n_workers && p->queues; w++) {
 		struct orr_heap *ready = &p->queues[w].ready;
 
-		ready->room = (int)most_ready[w] + 1;
-		ready->entries = calloc((size_t)ready->room, sizeof(*ready->entries));
-		if (!ready->entries) {
-			code = orr_no_memory(err, "scheduling policy");
-			goto out;
-		}
+		/* the jobs of all steps in flight */
+		ready->room = orr_work_has(work, w) * work->window * (first[w + 1] - first[w]) + 1;
+		orr_arrays_make(all, ready->entries, ready->room);
 	}
-	*out = newest = p;
-	p = NULL;
-out:
-	orr_policy_destroy(p);
-	return code;
-}
-
-void orr_policy_destroy(struct orr_policy *p)
-{
-	if (!p)
-		return;
-	if (newest == p)
-		newest = NULL;
-	for (int w = 0; p->queues && w < p->n_workers; w++)
-		orr_heap_fini(&p->queues[w].ready);
-	free(p->queues);
-	free(p->servers);
-	free(p);
+	newest = p;
+	return all->failed ? NULL : p;
 }
 
 void orr_policy_reserve(struct orr_policy *p)
@@ -313,9 +292,15 @@ int orr_policy_worker(const struct orr_policy *p, int w)
 	return server_of(p, w)->id;
 }
 
-void orr_policy_on_start(struct orr_policy *p,
+unsigned orr_policy_node(const struct orr_policy *p, int w)
+{
+	return server_of(p, w)->node;
+}
+
+void orr_policy_on_start(struct orr_policy *p, int depth,
 			 void (*started)(void *user, const struct orr_queued *queued), void *user)
 {
+	p->depth = depth;
 	p->on_start = (struct hook){started, user};
 }
 
@@ -323,11 +308,6 @@ void orr_policy_on_end(struct orr_policy *p,
 		       void (*ended)(void *user, const struct orr_queued *queued), void *user)
 {
 	p->on_end = (struct hook){ended, user};
-}
-
-void orr_policy_look_ahead(struct orr_policy *p, int depth)
-{
-	p->depth = depth;
 }
 
 void orr_policy_begin(struct orr_policy *p, int w, int64_t turn)

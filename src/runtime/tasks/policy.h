@@ -7,7 +7,7 @@
  * Everything that StarPU calls here happens under the lock of that StarPU worker, so the policy has
  * no lock of its own. */
 #include <limits.h>
-#include "orrery/schedule.h"
+#include "work.h"
 
 struct starpu_sched_policy;
 struct starpu_task;
@@ -34,11 +34,9 @@ static inline int orr_policy_priority(int64_t turn)
 
 struct orr_policy;
 
-/* most_ready: the maximum number of ready tasks with a turn on worker w. One policy at a time:
+/* For the jobs of work, as one of its arrays; NULL: no memory. One policy at a time:
  * orr_policy_starpu is the last one made. */
-int orr_policy_create(struct orr_policy **out, int n_workers, enum orr_order order,
-		      const int64_t *most_ready, struct orr_error *err);
-void orr_policy_destroy(struct orr_policy *p); /* NULL is fine; after starpu_shutdown */
+struct orr_policy *orr_policy_create(const struct orr_work *work);
 
 /* Before StarPU starts: of every device one stream, or of cores the second half, computes no jobs;
  * collectives have them for themselves, and run while jobs do. */
@@ -53,18 +51,18 @@ bool orr_policy_started(const struct orr_policy *p);
 /* (tests) StarPU runs under another policy; this one only says which StarPU worker serves whom. */
 void orr_policy_stand_by(struct orr_policy *p);
 
-/* The StarPU worker that serves w, once StarPU has started. */
+/* The StarPU worker that serves w, once StarPU has started, and its memory. */
 int orr_policy_worker(const struct orr_policy *p, int w);
+unsigned orr_policy_node(const struct orr_policy *p, int w);
 
-/* started(user, queued) is called in the StarPU worker just before a task with a turn runs. */
-void orr_policy_on_start(struct orr_policy *p,
+/* started(user, queued) is called in the StarPU worker just before a task with a turn runs. A first
+ * buffer that is fetched ahead is so for `depth` jobs after the one that runs; -1: none is. */
+void orr_policy_on_start(struct orr_policy *p, int depth,
 			 void (*started)(void *user, const struct orr_queued *queued), void *user);
 
 /* The same of ended, just after it has run. */
 void orr_policy_on_end(struct orr_policy *p,
 		       void (*ended)(void *user, const struct orr_queued *queued), void *user);
-/* A first buffer that is fetched ahead is so for `depth` jobs after the one that runs. */
-void orr_policy_look_ahead(struct orr_policy *p, int depth);
 
 /* The next turn on worker w is this one; nothing may be in flight. Without a call, 0. */
 void orr_policy_begin(struct orr_policy *p, int w, int64_t turn);

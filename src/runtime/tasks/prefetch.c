@@ -7,11 +7,6 @@
  * after it, and no others: the simulator counts as many (simulate/footprint.h). In STRICT order
  * these jobs are known. In GREEDY order they are a guess: copies that go too early come again. */
 
-static unsigned node_of(const struct orr_prefetch *x, int w)
-{
-	return starpu_worker_get_memory_node((unsigned)orr_policy_worker(x->policy, w));
-}
-
 /* The owner whose parameters worker w copies for the job at a turn, or -1: none. What is updated
  * between turn `from` and that one would be copied in vain. */
 static int copied_at(const struct orr_prefetch *x, int w, int64_t from, int64_t turn)
@@ -22,7 +17,7 @@ static int copied_at(const struct orr_prefetch *x, int w, int64_t from, int64_t 
 	int j = jobs->by_worker[jobs->first[w] + turn % n], i = data->owned_of[j];
 	const struct orr_owned *o = &data->owned[i];
 
-	if (!o->parameters || data->fetched[j] || o->node == node_of(x, w) ||
+	if (!o->parameters || data->fetched[j] || o->node == orr_policy_node(x->policy, w) ||
 	    (o->update >= 0 && turn / n != from / n))
 		return -1;
 	return i;
@@ -58,7 +53,7 @@ static void fetch_ahead(void *user, const struct orr_queued *queued)
 		note(&x->copied[w], i);
 		if (!k)
 			continue;
-		starpu_data_prefetch_on_node_prio(o->parameters, node_of(x, w), 1,
+		starpu_data_prefetch_on_node_prio(o->parameters, orr_policy_node(x->policy, w), 1,
 						  orr_policy_priority(turn));
 		atomic_fetch_add(&x->n_fetched, 1);
 	}
@@ -74,7 +69,7 @@ static bool is_read_soon(const struct orr_prefetch *x, unsigned node, int i)
 		int64_t next = atomic_load(&x->next[w]);
 
 		if (!orr_work_has(work, w) || jobs->first[w] == jobs->first[w + 1] ||
-		    node_of(x, w) != node)
+		    orr_policy_node(x->policy, w) != node)
 			continue;
 		for (int64_t turn = next; turn <= next + x->depth; turn++)
 			if (copied_at(x, w, next ? next - 1 : 0, turn) == i)
@@ -98,7 +93,7 @@ static bool give_back(const struct orr_prefetch *x, int i, unsigned node)
 static void drop(struct orr_prefetch *x, int w, bool all)
 {
 	struct orr_copied *copied = &x->copied[w];
-	unsigned node = node_of(x, w);
+	unsigned node = orr_policy_node(x->policy, w);
 	int n = copied->n;
 
 	copied->n = 0;
@@ -145,9 +140,8 @@ void orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *dat
 		return;
 	for (int w = 0; w < work->pipeline->n_workers; w++)
 		prefetch->copied[w].owned = owned + (int64_t)w * data->n_owned;
-	if (work->jobs->order == ORR_ORDER_STRICT)
-		orr_policy_look_ahead(policy, depth);
-	orr_policy_on_start(policy, fetch_ahead, prefetch);
+	orr_policy_on_start(policy, work->jobs->order == ORR_ORDER_STRICT ? depth : -1, fetch_ahead,
+			    prefetch);
 	orr_policy_on_end(policy, orr_prefetch_drop, prefetch);
 }
 

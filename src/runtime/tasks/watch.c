@@ -1,8 +1,6 @@
 #include "watch.h"
 
 #include <errno.h>
-#include <time.h>
-#include "simulated.h"
 
 void orr_watch_init(struct orr_watch *watch)
 {
@@ -14,11 +12,6 @@ void orr_watch_fini(struct orr_watch *watch)
 {
 	starpu_pthread_mutex_destroy(&watch->mutex);
 	starpu_pthread_cond_destroy(&watch->changed);
-}
-
-int64_t orr_now_ns(void)
-{
-	return orr_clock_ns();
 }
 
 void orr_watch_begin(struct orr_flight *flight, int64_t step)
@@ -49,7 +42,7 @@ void orr_watch_done(struct orr_flight *flight)
 	bool ended = atomic_fetch_sub(&flight->n_running, 1) == 1;
 
 	if (ended)
-		flight->end_ns = orr_now_ns();
+		flight->end_ns = orr_clock_ns();
 	if (ended || done == atomic_load(&watch->wake_at)) {
 		starpu_pthread_mutex_lock(&watch->mutex);
 		if (ended)
@@ -79,7 +72,7 @@ bool orr_watch_wait(struct orr_watch *watch, const struct orr_flight *flight, in
 	starpu_pthread_mutex_lock(&watch->mutex);
 	atomic_store(&watch->wake_at, n_done);
 	while (!(there = reached(watch, flight, n_done))) {
-		int64_t deadline_ns = orr_now_ns() + (int64_t)(timeout_s * 1e9);
+		int64_t deadline_ns = orr_clock_ns() + (int64_t)(timeout_s * 1e9);
 		struct timespec deadline = {deadline_ns / 1000000000, deadline_ns % 1000000000};
 		long long now;
 

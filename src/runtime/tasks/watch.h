@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <starpu.h>
+#include "simulated.h"
 
 struct orr_watch {
 	starpu_pthread_mutex_t mutex;
@@ -19,7 +20,7 @@ struct orr_flight {
 	int64_t step;
 	int64_t sample;       /* the number of its first sample, counted from the first step on */
 	atomic_int n_running; /* tasks that have not finished */
-	int64_t end_ns;       /* of orr_now_ns */
+	int64_t end_ns;       /* of orr_clock_ns */
 	bool open;            /* it is being submitted; the submitting thread's */
 	bool ended;           /* guarded by the watch's mutex */
 };
@@ -41,6 +42,3 @@ void orr_watch_submitted(struct orr_flight *flight);
  * with every task that ends; false: none did for timeout_s. */
 bool orr_watch_wait(struct orr_watch *watch, const struct orr_flight *flight, int64_t n_done,
 		    double timeout_s);
-
-/* CLOCK_MONOTONIC, or where the devices are simulated, the time there. */
-int64_t orr_now_ns(void);
