@@ -21,7 +21,6 @@ struct reader {
 	int64_t blank;    /* the first of the blank lines just read, or 0 */
 };
 
-#define FIRST_ROOM 65536
 #define MOST_LINE_BYTES (1 << 28)
 #define MOST_GIB 64 /* of a file, of which the columns that are read are kept in memory */
 
@@ -181,6 +180,10 @@ static int read_line(struct reader *in, const char *line, size_t length, struct 
 	const char *end = line + length, *c = line;
 
 	in->line++;
+	if (length > MOST_LINE_BYTES)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%lld: a line of more than %d MiB: no row is that long",
+				in->path, (long long)in->line, MOST_LINE_BYTES >> 20);
 	if (in->line == 1 && length >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
 		c = line += 3; /* the mark that some programs put before UTF-8 */
 	if (end > line && end[-1] == '\n')
@@ -203,75 +206,20 @@ static int read_line(struct reader *in, const char *line, size_t length, struct 
 	return read_row(in, line, end, err);
 }
 
-/* A line at a time, in a buffer that holds the longest so far. */
-struct buffer {
-	char *text; /* owned; zero-terminated */
-	size_t room, begin, end;
-};
-
-static int grow(struct reader *in, struct buffer *b, struct orr_error *err)
-{
-	size_t room = b->room ? 2 * b->room : FIRST_ROOM;
-	char *text;
-
-	if (b->room >= MOST_LINE_BYTES)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s:%lld: a line of more than %d MiB: no row is that long",
-				in->path, (long long)in->line + 1, MOST_LINE_BYTES >> 20);
-	if (!(text = realloc(b->text, room + 1)))
-		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for a line", in->path,
-				(long long)in->line + 1);
-	b->text = text;
-	b->room = room;
-	return 0;
-}
-
-/* Append more of the file; *more false: the end was reached. */
-static int fill(struct reader *in, struct buffer *b, FILE *file, bool *more, struct orr_error *err)
-{
-	size_t n;
-	int code;
-
-	if (b->begin) {
-		memmove(b->text, b->text + b->begin, b->end - b->begin);
-		b->end -= b->begin;
-		b->begin = 0;
-	}
-	if (b->end == b->room && (code = grow(in, b, err)))
-		return code;
-	errno = 0;
-	n = fread(b->text + b->end, 1, b->room - b->end, file);
-	if (ferror(file))
-		return orr_data_cannot_read(in->path, errno, err);
-	b->end += n;
-	b->text[b->end] = '\0';
-	*more = n > 0;
-	return 0;
-}
-
 static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
 {
-	struct buffer b = {0};
-	bool more = true;
-	size_t seen = 0; /* of the line, without an end */
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
 	int code = 0;
 
-	while (!code && (more || b.begin < b.end)) {
-		size_t there = b.end - b.begin;
-		char *line = b.text ? b.text + b.begin : NULL;
-		char *end = there > seen ? memchr(line + seen, '\n', there - seen) : NULL;
-
-		if (!end && more) {
-			seen = there;
-			code = fill(in, &b, file, &more, err);
-			continue;
-		}
-		there = end ? (size_t)(end - line) + 1 : there;
-		code = read_line(in, line, there, err);
-		b.begin += there;
-		seen = 0;
-	}
-	free(b.text);
+	while (!code && (n = getline(&line, &room, file)) >= 0)
+		code = read_line(in, line, (size_t)n, err);
+	if (!code && !feof(file))
+		code = errno == ENOMEM ? orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for a line",
+						  in->path, (long long)in->line + 1)
+				       : orr_data_cannot_read(in->path, errno, err);
+	free(line);
 	return code;
 }
 
