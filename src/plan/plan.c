@@ -27,6 +27,7 @@
 #define LEAST_IDEALS 40
 #define MOST_PIECES 3000 /* operators that are placed one by one */
 #define MOST_REFINEMENTS 12
+#define MOST_TRIED 64
 
 /* ---- choosing ---- */
 
@@ -48,9 +49,13 @@ struct choosing {
 	int least_replicas;     /* and each of their stages at least */
 	bool straight;          /* no replicas of any, whatever the options allow */
 	struct orr_plan *least; /* where none fits, the one that needs least */
-	struct orr_plan_drafts drafts; /* those that were simulated */
-	bool found, fits;              /* a draft, of those considered last, and in the memory */
-	int code;                      /* of the first failure, after which nothing is tried */
+	struct tried {
+		uint64_t hash; /* of a draft that was simulated */
+		bool fits;
+	} tried[MOST_TRIED]; /* the last ones: ways of cutting often find the same */
+	int n_tried;         /* that there were */
+	bool found, fits;    /* a draft, of those considered last, and in the memory */
+	int code;            /* of the first failure, after which nothing is tried */
 	struct orr_error *err;
 };
 
@@ -118,8 +123,8 @@ static void realise(struct choosing *c, const struct orr_plan_draft *d, bool *fi
 /* c->fits is set where it fits; d is spent. */
 static void consider(struct choosing *c, struct orr_plan_draft *d)
 {
-	struct orr_plan_tried *x;
-	bool known;
+	uint64_t hash;
+	int i = 0;
 
 	if (is_enough(c)) {
 		orr_plan_draft_fini(d);
@@ -127,10 +132,16 @@ static void consider(struct choosing *c, struct orr_plan_draft *d)
 		return;
 	}
 	orr_plan_draft_place_free(d, c->g);
-	x = orr_plan_drafts_add(&c->drafts, d, c->tight, c->g->n_operators, &known);
-	if (!known)
-		realise(c, &x->draft, &x->fits);
-	c->fits = c->fits || x->fits;
+	hash = orr_plan_draft_hash(d, c->g->n_operators, c->tight);
+	while (i < MOST_TRIED && c->tried[i].hash != hash)
+		i++;
+	if (i == MOST_TRIED) {
+		i = c->n_tried++ % MOST_TRIED;
+		c->tried[i] = (struct tried){.hash = hash};
+		realise(c, d, &c->tried[i].fits);
+	}
+	orr_plan_draft_fini(d);
+	c->fits = c->fits || c->tried[i].fits;
 }
 
 static bool is_limited(const struct choosing *c)
@@ -505,8 +516,7 @@ out:
 	for (int i = 0; i < ORR_N_WORLDS; i++)
 		orr_plan_destroy(c.best[i]);
 	orr_plan_destroy(c.least);
-	orr_plan_drafts_fini(&c.drafts);
-	orr_plan_orders_fini(&c.orders);
+	orr_arrays_free(&c.orders.arrays);
 	orr_tensors_destroy(tensors);
 	orr_ideals_destroy(x);
 	return code;

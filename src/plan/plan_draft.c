@@ -1,8 +1,6 @@
 #include "plan_draft.h"
 
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/hash.h"
 #include "pipeline/cut.h"
 #include "orrery/graph.h"
 #include "hierarchy.h"
@@ -17,48 +15,18 @@ void orr_plan_draft_fini(struct orr_plan_draft *d)
 	*d = (struct orr_plan_draft){0};
 }
 
-static bool equal(const int *a, const int *b, int n)
+uint64_t orr_plan_draft_hash(const struct orr_plan_draft *d, int n_operators, bool tight)
 {
-	return a == b || (a && b && !memcmp(a, b, (size_t)n * sizeof(*a)));
-}
+	uint64_t hash = orr_hash(ORR_HASH, d->stage_of, (size_t)n_operators * sizeof(int));
+	size_t n_workers = 0;
 
-static bool is_draft(const struct orr_plan_draft *a, const struct orr_plan_draft *b,
-		     int n_operators)
-{
-	int n_workers = 0;
+	for (int s = 0; s < d->n_stages; s++) {
+		const int stage[] = {tight, d->replicas[s], d->worker ? d->worker[s] : -1};
 
-	if (a->n_stages != b->n_stages || !equal(a->stage_of, b->stage_of, n_operators) ||
-	    !equal(a->replicas, b->replicas, a->n_stages) ||
-	    !equal(a->worker, b->worker, a->n_stages))
-		return false;
-	for (int s = 0; s < a->n_stages; s++)
-		n_workers += a->replicas[s];
-	return equal(a->workers, b->workers, n_workers);
-}
-
-struct orr_plan_tried *orr_plan_drafts_add(struct orr_plan_drafts *x, struct orr_plan_draft *d,
-					   bool tight, int n_operators, bool *known)
-{
-	struct orr_plan_tried *tried = x->list;
-
-	for (; tried < x->list + ORR_PLAN_MOST_DRAFTS && tried < x->list + x->n; tried++)
-		if (tried->tight == tight && is_draft(&tried->draft, d, n_operators)) {
-			orr_plan_draft_fini(d);
-			*known = true;
-			return tried;
-		}
-	*known = false;
-	tried = &x->list[x->n++ % ORR_PLAN_MOST_DRAFTS];
-	orr_plan_draft_fini(&tried->draft);
-	*tried = (struct orr_plan_tried){.draft = *d, .tight = tight};
-	*d = (struct orr_plan_draft){0};
-	return tried;
-}
-
-void orr_plan_drafts_fini(struct orr_plan_drafts *x)
-{
-	for (int i = 0; i < ORR_PLAN_MOST_DRAFTS; i++)
-		orr_plan_draft_fini(&x->list[i].draft);
+		hash = orr_hash(hash, stage, sizeof(stage));
+		n_workers += (size_t)d->replicas[s];
+	}
+	return d->workers ? orr_hash(hash, d->workers, n_workers * sizeof(int)) : hash;
 }
 
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,

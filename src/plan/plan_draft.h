@@ -28,13 +28,13 @@ struct orr_plan_draft {
 
 /* Orders in which the stages of a cut may take workers that differ. */
 struct orr_plan_orders {
-	int n, *list; /* owned: [n * n_workers] */
+	int n, *list; /* [n * n_workers] */
 	bool all;     /* every other order is one of these but for workers that are alike */
+	struct orr_arrays arrays; /* the list; free them */
 };
 
 int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine *machine,
 			 struct orr_error *err);
-void orr_plan_orders_fini(struct orr_plan_orders *orders);
 
 /* (placements.c) Stages on any workers: the placement whose shortest order is shortest. */
 struct orr_places {
@@ -68,21 +68,8 @@ int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int
 /* One of its arrays, of n zeros. */
 int orr_plan_draft_add(struct orr_plan_draft *d, int **array, int n, struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
-
-/* The last drafts that were simulated: ways of cutting often find the same. */
-#define ORR_PLAN_MOST_DRAFTS 64
-struct orr_plan_drafts {
-	struct orr_plan_tried {
-		struct orr_plan_draft draft;
-		bool tight, fits;
-	} list[ORR_PLAN_MOST_DRAFTS];
-	int n; /* that there were: the next takes the place of the oldest */
-};
-
-/* The entry of d, which is spent. *known: it was there. */
-struct orr_plan_tried *orr_plan_drafts_add(struct orr_plan_drafts *x, struct orr_plan_draft *d,
-					   bool tight, int n_operators, bool *known);
-void orr_plan_drafts_fini(struct orr_plan_drafts *x);
+/* Of all that it says, and of tight. */
+uint64_t orr_plan_draft_hash(const struct orr_plan_draft *d, int n_operators, bool tight);
 
 /* What the dynamic program found; order: (optional) of the workers, see hierarchy.h. */
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,

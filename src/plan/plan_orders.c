@@ -1,9 +1,7 @@
 #include "plan_draft.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/arrays.h"
 #include "orrery/machine.h"
 
 #define MOST_ORDERS 24 /* of which all are tried */
@@ -27,33 +25,29 @@ static bool are_alike(const struct orr_machine *m, int v, int w)
 	       (free_links || (!c->n_pairs && c->workers[v].group == c->workers[w].group));
 }
 
-static int add(struct orr_plan_orders *found, const int *order, int n_workers,
-	       struct orr_error *err)
+/* f->order, unless it is there. */
+static void add(struct finder *f)
 {
-	size_t row = (size_t)n_workers;
-	int *grown;
+	struct orr_plan_orders *found = f->found;
+	size_t n = (size_t)f->machine->n_workers;
 
 	for (int i = 0; i < found->n; i++)
-		if (!memcmp(found->list + (size_t)i * row, order, row * sizeof(*order)))
-			return 0;
-	if (!(grown = realloc(found->list, ((size_t)found->n + 1) * row * sizeof(*grown))))
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for orders of %d workers",
-				n_workers);
-	found->list = grown;
-	memcpy(grown + (size_t)found->n++ * row, order, row * sizeof(*order));
-	return 0;
+		if (!memcmp(found->list + (size_t)i * n, f->order, n * sizeof(*f->order)))
+			return;
+	memcpy(found->list + (size_t)found->n++ * n, f->order, n * sizeof(*f->order));
 }
 
 /* All orders that go on from the first n workers; of workers that are alike the first is next. */
-static int extend(struct finder *f, int n, struct orr_error *err)
+static void extend(struct finder *f, int n)
 {
-	int n_workers = f->machine->n_workers, code = 0;
+	int n_workers = f->machine->n_workers;
 
 	if (n == n_workers) {
 		f->too_many = f->found->n == MOST_ORDERS;
-		return f->too_many ? 0 : add(f->found, f->order, n_workers, err);
+		if (!f->too_many)
+			add(f);
 	}
-	for (int w = 0; w < n_workers && !code && !f->too_many; w++) {
+	for (int w = 0; n < n_workers && w < n_workers && !f->too_many; w++) {
 		bool skip = f->taken[w];
 
 		for (int v = 0; v < w && !skip; v++)
@@ -62,10 +56,9 @@ static int extend(struct finder *f, int n, struct orr_error *err)
 			continue;
 		f->taken[w] = true;
 		f->order[n] = w;
-		code = extend(f, n + 1, err);
+		extend(f, n + 1);
 		f->taken[w] = false;
 	}
-	return code;
 }
 
 static void reverse(int *order, int n)
@@ -79,12 +72,12 @@ static void reverse(int *order, int n)
 }
 
 /* The file's order, which has neighbours side by side, and by speed; and each backwards. */
-static int add_some(struct finder *f, struct orr_error *err)
+static void add_some(struct finder *f)
 {
-	int n = f->machine->n_workers, code = 0;
+	int n = f->machine->n_workers;
 
 	f->found->n = 0;
-	for (int i = 0; i < 4 && !code; i++) {
+	for (int i = 0; i < 4; i++) {
 		for (int w = 0; w < n; w++) {
 			int at = w;
 
@@ -97,9 +90,8 @@ static int add_some(struct finder *f, struct orr_error *err)
 		}
 		if (i % 2)
 			reverse(f->order, n);
-		code = add(f->found, f->order, n, err);
+		add(f);
 	}
-	return code;
 }
 
 int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine *machine,
@@ -107,24 +99,17 @@ int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine
 {
 	size_t n = (size_t)machine->n_workers;
 	struct finder f = {.machine = machine, .found = found};
-	struct orr_arrays all = {0};
 	int code;
 
 	*found = (struct orr_plan_orders){0};
-	orr_arrays_make(&all, f.taken, n);
-	orr_arrays_make(&all, f.order, n);
-	if (!(code = orr_arrays_check(&all, "plan", err)) && !(code = extend(&f, 0, err)) &&
-	    f.too_many)
-		code = add_some(&f, err);
+	orr_arrays_make(&found->arrays, found->list, MOST_ORDERS * n);
+	orr_arrays_make(&found->arrays, f.taken, n);
+	orr_arrays_make(&found->arrays, f.order, n);
+	if ((code = orr_arrays_check(&found->arrays, "plan", err)))
+		return code;
+	extend(&f, 0);
+	if (f.too_many)
+		add_some(&f);
 	found->all = !f.too_many;
-	orr_arrays_free(&all);
-	if (code)
-		orr_plan_orders_fini(found);
-	return code;
-}
-
-void orr_plan_orders_fini(struct orr_plan_orders *orders)
-{
-	free(orders->list);
-	*orders = (struct orr_plan_orders){0};
+	return 0;
 }
