@@ -191,25 +191,6 @@ static int64_t visit(struct searching *x, const int *worker)
 
 /* ---- all of them ---- */
 
-/* Of the stages, at most MOST_PLACES + 1: Stirling's numbers, where workers are alike. */
-static int count_places(const struct searching *x)
-{
-	int n = x->n_stages, k = (int)smaller(63, smaller(x->n_workers, n));
-	int64_t count[2][64] = {{1}}, sum = 0;
-
-	for (int s = 1; s <= n; s++)
-		for (int j = 0; j <= k; j++) {
-			const int64_t *before = count[(s - 1) % 2];
-			int64_t to_old = (x->alike ? j : x->n_workers) * before[j],
-				to_new = x->alike && j ? before[j - 1] : 0;
-
-			count[s % 2][j] = smaller(to_old + to_new, MOST_PLACES + 1);
-		}
-	for (int j = 0; j <= k && sum <= MOST_PLACES; j++)
-		sum += count[n % 2][j];
-	return (int)sum;
-}
-
 /* The placement after this one; false: it was the last. */
 static bool next_place(const struct searching *x, int *worker)
 {
@@ -225,6 +206,18 @@ static bool next_place(const struct searching *x, int *worker)
 		worker[s] = 0;
 	}
 	return false;
+}
+
+/* Are there no more placements than this? */
+static bool are_few(const struct searching *x, int most)
+{
+	int n = 0;
+
+	memset(x->now, 0, (size_t)x->n_stages * sizeof(*x->now));
+	do
+		n++;
+	while (n <= most && next_place(x, x->now));
+	return n <= most;
 }
 
 static void try_all(struct searching *x)
@@ -321,10 +314,10 @@ static void improve(struct searching *x, int n, int round)
 
 static int search(struct searching *x, struct orr_places_found *found)
 {
-	int n_places = count_places(x), n = JOBS_OF_POOL / x->n_jobs;
+	int n = JOBS_OF_POOL / x->n_jobs;
 
 	n = (int)smaller(larger(n, POOL_AT_LEAST), POOL);
-	found->all = n_places <= MOST_PLACES && n_places <= x->most;
+	found->all = are_few(x, x->most);
 	if (found->all)
 		try_all(x);
 	else
