@@ -15,20 +15,22 @@ ORR_BEGIN
 
 /* A plan as its file says it. */
 struct orr_plan_file {
-	char *path, *graph, *text; /* owned; text: the graph itself, or NULL: read it */
-	char fingerprint[24];
-	json_t *stages;           /* owned */
-	json_t *microbatch_costs; /* owned, as it stands there; NULL: microbatches are alike */
-	char *splits;             /* owned: as orr_open_options has them, and then its workers are
-				     groups; or NULL */
-	int n_workers;            /* that these are; else those of the table */
+	char *path;               /* owned */
+	json_t *json;             /* owned: all of it but the orders; texts are its own */
+	const char *graph, *text; /* text: the graph itself, or NULL: read it */
+	const char *fingerprint;
+	const json_t *stages;
+	const json_t *microbatch_costs; /* NULL: microbatches are alike */
+	const char *splits; /* as orr_open_options has them, and then its workers are groups; or
+			       NULL */
+	int n_workers;      /* that these are; else those of the table */
 	int n_stages;
 	int64_t samples; /* of a microbatch */
 	double bandwidth_bytes_per_s;
 	struct orr_numerics numerics; /* that it was made for */
 	struct orr_levels levels;     /* n 0: links are alike */
 	struct {
-		char *name, *text; /* owned: of a machine file, and all of it; or NULL */
+		const char *name, *text; /* of a machine file, and all of it; or NULL */
 	} machine;
 	struct orr_table *table; /* owned */
 	/* what `simulate` says besides: */
@@ -44,8 +46,8 @@ struct orr_plan_file {
 	} stream;               /* of an asynchronous schedule */
 	struct {
 		int64_t ns;
-		char of[24];
-	} bound; /* see orr_plan_file_prove() */
+		const char *of; /* NULL: there is none */
+	} bound;                /* see orr_plan_file_prove() */
 };
 /* Is it a file that begins as a plan does, as one object of JSON? Models and schedules do not. */
 bool orr_plan_is(const char *path);
@@ -83,7 +85,6 @@ void orr_plan_rules_json(json_t **plan, const struct orr_jobs *jobs);
 
 /* Fill file->table, and the file's entries on an asynchronous schedule, from all that. Every job
  * exactly once. */
-int orr_plan_jobs_read(struct orr_plan_file *file, const json_t *json, int n_microbatches,
-		       struct orr_error *err);
+int orr_plan_jobs_read(struct orr_plan_file *file, int n_microbatches, struct orr_error *err);
 
 ORR_END

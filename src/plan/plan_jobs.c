@@ -359,14 +359,13 @@ static int read_bound(struct orr_plan_file *file, const json_t *bound, struct or
 	if (file->table->period)
 		return refuse(file, err, "bound: not beside stream");
 	file->bound.ns = json_integer_value(ns);
-	(void)snprintf(file->bound.of, sizeof(file->bound.of), "%s", of);
+	file->bound.of = of;
 	return 0;
 }
 
-int orr_plan_jobs_read(struct orr_plan_file *file, const json_t *json, int n_microbatches,
-		       struct orr_error *err)
+int orr_plan_jobs_read(struct orr_plan_file *file, int n_microbatches, struct orr_error *err)
 {
-	const json_t *stream = json_object_get(json, "stream"),
+	const json_t *json = file->json, *stream = json_object_get(json, "stream"),
 		     *bound = json_object_get(json, "bound");
 	const char *order = json_string_value(json_object_get(json, "order"));
 	int code = read_orders(file, json_object_get(json, "worker"), n_microbatches, err);
@@ -391,5 +390,5 @@ void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *
 	char of[24];
 
 	orr_pipeline_fingerprint(p, of);
-	file->table->bound_ns = strcmp(of, file->bound.of) ? 0 : file->bound.ns;
+	file->table->bound_ns = file->bound.of && !strcmp(of, file->bound.of) ? file->bound.ns : 0;
 }

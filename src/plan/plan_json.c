@@ -200,6 +200,12 @@ static int refuse(const struct orr_plan_file *file, struct orr_error *err, const
 			what);
 }
 
+/* NULL: it says nothing of this, or no text. */
+static const char *text_of(const struct orr_plan_file *file, const char *key)
+{
+	return json_string_value(json_object_get(file->json, key));
+}
+
 /* A stage's jobs are on the workers that it says it has. */
 static int check_stage(const struct orr_plan_file *file, int s, int *stage_of,
 		       struct orr_error *err)
@@ -252,24 +258,20 @@ static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 }
 
 /* Where workers differ. The file of the machine is not read again, nor written over. */
-static int read_machine(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+static int read_machine(struct orr_plan_file *file, struct orr_error *err)
 {
-	const json_t *name = json_object_get(json, "machine"),
-		     *text = json_object_get(json, "machine_text");
-
-	if (!text)
+	if (!json_object_get(file->json, "machine_text"))
 		return 0;
-	if (!json_is_string(name) || !json_is_string(text))
-		return refuse(file, err, "machine_text: no text of a machine with a name");
-	file->machine.name = strdup(json_string_value(name));
-	file->machine.text = strdup(json_string_value(text));
+	file->machine.name = text_of(file, "machine");
+	file->machine.text = text_of(file, "machine_text");
 	return file->machine.name && file->machine.text
 		       ? orr_input_name(file->machine.name, err)
-		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
+		       : refuse(file, err, "machine_text: no text of a machine with a name");
 }
 
-static int read_levels(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+static int read_levels(struct orr_plan_file *file, struct orr_error *err)
 {
+	const json_t *json = json_object_get(file->json, "levels");
 	int64_t n_workers = 1;
 	json_t *item;
 	size_t l;
@@ -300,25 +302,24 @@ static int read_levels(struct orr_plan_file *file, const json_t *json, struct or
 }
 
 /* Of a plan of groups of workers. */
-static int read_split(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+static int read_split(struct orr_plan_file *file, struct orr_error *err)
 {
-	const json_t *split = json_object_get(json, "split"), *n = json_object_get(json, "workers");
+	const json_t *n = json_object_get(file->json, "workers");
 
 	file->n_workers = file->table->n_workers;
-	if (!split)
+	if (!json_object_get(file->json, "split"))
 		return 0;
-	if (!json_is_string(split) || !orr_json_counts(n, file->table->n_workers, 1000000))
+	if (!(file->splits = text_of(file, "split")) ||
+	    !orr_json_counts(n, file->table->n_workers, 1000000))
 		return refuse(file, err, "split: no text, or fewer workers than groups");
 	file->n_workers = (int)json_integer_value(n);
-	file->splits = strdup(json_string_value(split));
-	return file->splits ? 0
-			    : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
+	return 0;
 }
 
 /* What simulate's options were, where the file says it. */
-static int read_options(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+static int read_options(struct orr_plan_file *file, struct orr_error *err)
 {
-	const json_t *latency = json_object_get(json, "latency"),
+	const json_t *json = file->json, *latency = json_object_get(json, "latency"),
 		     *flops = json_object_get(json, "flops");
 	const json_t *batch = json_object_get(json, "batch"), *host = json_object_get(json, "host"),
 		     *ahead = json_object_get(json, "prefetch"),
@@ -353,44 +354,44 @@ static int read_options(struct orr_plan_file *file, const json_t *json, struct o
 }
 
 /* Of older plans, AdamW in FP32. */
-static int read_numerics(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+static int read_numerics(struct orr_plan_file *file, struct orr_error *err)
 {
-	const json_t *optimizer = json_object_get(json, "optimizer"),
-		     *precision = json_object_get(json, "precision"),
-		     *shard = json_object_get(json, "shard_optimizer");
+	const char *optimizer = text_of(file, "optimizer"), *precision = text_of(file, "precision");
+	const json_t *shard = json_object_get(file->json, "shard_optimizer");
 	struct orr_error why;
 
-	if ((optimizer && !json_is_string(optimizer)) || (precision && !json_is_string(precision)))
+	if ((!optimizer && json_object_get(file->json, "optimizer")) ||
+	    (!precision && json_object_get(file->json, "precision")))
 		return refuse(file, err, "optimizer, precision: no names");
 	if (shard && !json_is_boolean(shard))
 		return refuse(file, err, "shard_optimizer: neither true nor false");
 	file->numerics.shard_optimizer = json_is_true(shard);
-	if ((optimizer && orr_optimizer_parse(&file->numerics.optimizer,
-					      json_string_value(optimizer), "optimizer", &why)) ||
-	    (precision && orr_precision_parse(&file->numerics.precision,
-					      json_string_value(precision), "precision", &why)))
+	if ((optimizer &&
+	     orr_optimizer_parse(&file->numerics.optimizer, optimizer, "optimizer", &why)) ||
+	    (precision &&
+	     orr_precision_parse(&file->numerics.precision, precision, "precision", &why)))
 		return refuse(file, err, why.msg);
 	return 0;
 }
 
-static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_error *err)
+static int read_plan(struct orr_plan_file *file, struct orr_error *err)
 {
-	const json_t *workers = json_object_get(json, "worker"),
-		     *text = json_object_get(json, "text");
-	const json_t *samples = json_object_get(json, "samples"),
-		     *bandwidth = json_object_get(json, "bandwidth");
-	const char *graph = json_string_value(json_object_get(json, "graph"));
-	const char *fingerprint = json_string_value(json_object_get(json, "fingerprint"));
-	json_int_t microbatches = json_integer_value(json_object_get(json, "microbatches"));
+	const json_t *workers = json_object_get(file->json, "worker"),
+		     *samples = json_object_get(file->json, "samples"),
+		     *bandwidth = json_object_get(file->json, "bandwidth");
+	json_int_t microbatches = json_integer_value(json_object_get(file->json, "microbatches"));
 	int code;
 
-	file->stages = json_incref(json_object_get(json, "stages"));
-	file->microbatch_costs = json_incref(json_object_get(json, "microbatch_costs"));
+	file->graph = text_of(file, "graph");
+	file->text = text_of(file, "text");
+	file->fingerprint = text_of(file, "fingerprint");
+	file->stages = json_object_get(file->json, "stages");
+	file->microbatch_costs = json_object_get(file->json, "microbatch_costs");
 	if (!json_array_size(file->stages) || json_array_size(file->stages) > 1000000)
 		return refuse(file, err, "no stages in it");
 	if (!json_array_size(workers) || json_array_size(workers) > 1000000)
 		return refuse(file, err, "no workers in it");
-	if (!graph || !fingerprint || strlen(fingerprint) != 16)
+	if (!file->graph || !file->fingerprint || strlen(file->fingerprint) != 16)
 		return refuse(file, err, "it does not say which graph it is for");
 	if (microbatches < 1 ||
 	    microbatches > INT32_MAX / 3 / (json_int_t)json_array_size(file->stages))
@@ -399,21 +400,18 @@ static int read_plan(struct orr_plan_file *file, const json_t *json, struct orr_
 		return refuse(file, err, "samples: no number of samples of a microbatch");
 	if (!json_is_number(bandwidth) || json_number_value(bandwidth) < 0)
 		return refuse(file, err, "bandwidth: no bytes per second (0: free links)");
-	if (text && !json_is_string(text))
+	if (!file->text && json_object_get(file->json, "text"))
 		return refuse(file, err, "text: no graph");
 	file->n_stages = (int)json_array_size(file->stages);
 	file->samples = json_integer_value(samples);
 	file->bandwidth_bytes_per_s = json_number_value(bandwidth);
-	(void)snprintf(file->fingerprint, sizeof(file->fingerprint), "%s", fingerprint);
-	if (!(file->graph = strdup(graph)) ||
-	    (text && !(file->text = strdup(json_string_value(text)))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
-	if ((code = read_numerics(file, json, err)) ||
-	    (code = orr_plan_jobs_read(file, json, (int)microbatches, err)) ||
-	    (code = read_split(file, json, err)) || (code = read_options(file, json, err)) ||
-	    (code = check_stages(file, err)) || (code = read_machine(file, json, err)))
+	if ((code = read_numerics(file, err)) ||
+	    (code = orr_plan_jobs_read(file, (int)microbatches, err)) ||
+	    (code = read_split(file, err)) || (code = read_options(file, err)) ||
+	    (code = check_stages(file, err)) || (code = read_machine(file, err)))
 		return code;
-	return read_levels(file, json_object_get(json, "levels"), err);
+	(void)json_object_del(file->json, "worker"); /* the most of it, which the table has */
+	return read_levels(file, err);
 }
 
 bool orr_plan_is(const char *path)
@@ -436,7 +434,6 @@ bool orr_plan_is(const char *path)
 int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_error *err)
 {
 	struct orr_plan_file *file = calloc(1, sizeof(*file));
-	json_t *json = NULL;
 	json_error_t why;
 	char *text = NULL;
 	size_t length;
@@ -448,18 +445,17 @@ int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_
 	}
 	if ((code = orr_input_read(&text, &length, path, "a plan", err)))
 		goto out;
-	if (!(json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why))) {
+	if (!(file->json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why))) {
 		code = orr_fail(err, ORR_E_INPUT, "%s:%d: no plan: %.160s", path, why.line,
 				why.text);
 		goto out;
 	}
-	if ((code = read_plan(file, json, err)))
+	if ((code = read_plan(file, err)))
 		goto out;
 	*out = file;
 	file = NULL;
 out:
 	free(text);
-	json_decref(json);
 	orr_plan_file_destroy(file);
 	return code;
 }
@@ -469,14 +465,8 @@ void orr_plan_file_destroy(struct orr_plan_file *file)
 	if (!file)
 		return;
 	orr_table_destroy(file->table);
-	json_decref(file->stages);
-	json_decref(file->microbatch_costs);
+	json_decref(file->json);
 	free(file->path);
-	free(file->graph);
-	free(file->text);
-	free(file->splits);
-	free(file->machine.name);
-	free(file->machine.text);
 	free(file);
 }
 
