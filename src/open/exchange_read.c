@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "schedule/action.h"
+#include "base/arrays.h"
 #include "base/grow.h"
-#include "base/sort.h"
+#include "base/max.h"
 #include "base/input_file.h"
 #include "base/utf8.h"
 #include "schedule/table.h"
@@ -25,8 +26,7 @@ struct reading {
 	const char *name;
 	int code; /* of the first refusal: nothing is read after it */
 	struct orr_error *err;
-	struct item *items;      /* owned; in the order of the file */
-	struct orr_keyed *keyed; /* owned; the items by (b,s,d) */
+	struct item *items; /* owned; in the order of the file */
 	int n, room;
 	int n_rows, n_stages, n_microbatches;
 	int first[ORR_N_ACTIONS]; /* item; -1: none */
@@ -38,8 +38,7 @@ struct reading {
 static void add_item(struct reading *r, struct item item)
 {
 	if (!orr_grow(&r->items, r->n, &r->room, sizeof(*r->items))) {
-		r->code = orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name,
-				   r->n + 1);
+		r->code = orr_no_memory(r->err, r->name);
 		return;
 	}
 	if (r->first[item.action.kind] < 0)
@@ -152,24 +151,6 @@ static int name_passes(struct reading *r)
 	return r->code;
 }
 
-static int sort_jobs(struct reading *r)
-{
-	if (!(r->keyed = malloc((size_t)r->n * sizeof(*r->keyed))))
-		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name, r->n);
-	for (int i = 0; i < r->n; i++) {
-		const struct item *item = &r->items[i];
-		int64_t key =
-			(((int64_t)item->action.b << 30) + item->action.s) * 4 + (int64_t)item->d;
-
-		r->keyed[i] = (struct orr_keyed){key, i};
-		if (item->action.s >= r->n_stages)
-			r->n_stages = item->action.s + 1;
-		if (item->action.b >= r->n_microbatches)
-			r->n_microbatches = item->action.b + 1;
-	}
-	return orr_sort(r->keyed, r->n, r->err);
-}
-
 static int refuse_twice(const struct reading *r, const struct item *x, const struct item *y)
 {
 	bool swapped = y->row < x->row || (y->row == x->row && y->column < x->column);
@@ -218,73 +199,77 @@ static int refuse_missing(const struct reading *r, int s, int b, enum orr_pass d
 			far_b->action.b, far_b->row, far_b->column);
 }
 
-/* Every stage and microbatch has an F, and of the other passes those that any of the stage has.
- * count: [n_stages * n_passes] jobs of a pass; NULL: every pass has some. */
-static int check_each(const struct reading *r, const int *count)
+/* There are fewer jobs than stages times microbatches: name the first of these without an F. */
+static int refuse_few(const struct reading *r)
 {
-	int n_passes = r->split ? 3 : 2, i = 0;
+	bool *has = calloc((size_t)r->n + 1, sizeof(*has));
+	int first = 0;
 
-	for (int b = 0; b < r->n_microbatches; b++)
-		for (int s = 0; s < r->n_stages; s++)
-			for (int d = 0; d < n_passes; d++) {
-				const struct item *item =
-					i < r->n ? &r->items[r->keyed[i].value] : NULL;
+	if (!has)
+		return orr_no_memory(r->err, r->name);
+	for (int i = 0; i < r->n; i++) {
+		const struct orr_action *a = &r->items[i].action;
+		int64_t at = (int64_t)a->b * r->n_stages + a->s;
 
-				if (item && item->action.s == s && item->action.b == b &&
-				    (int)item->d == d)
-					i++;
-				else if (d == ORR_PASS_F || !count || count[s * n_passes + d])
-					return refuse_missing(r, s, b, (enum orr_pass)d);
-			}
+		if (r->items[i].d == ORR_PASS_F && at < r->n)
+			has[at] = true;
+	}
+	while (has[first])
+		first++;
+	free(has);
+	return refuse_missing(r, first % r->n_stages, first / r->n_stages, ORR_PASS_F);
+}
+
+/* Every job once: its compute is the number of its cell, from 1 on, until all are there. */
+static int fill(struct orr_table *t, const struct reading *r)
+{
+	int n_jobs = orr_table_n_jobs(t), n_passes = orr_table_n_passes(t), missing;
+
+	for (int i = 0; i < r->n; i++) {
+		const struct item *item = &r->items[i];
+		int *at = &t->compute[orr_table_index(t, item->action.s, item->action.b, item->d)];
+
+		if (*at)
+			return refuse_twice(r, &r->items[*at - 1], item);
+		*at = i + 1;
+	}
+	if ((missing = orr_table_missing(t)) < n_jobs)
+		return refuse_missing(r, missing / n_passes % t->n_stages,
+				      missing / n_passes / t->n_stages,
+				      (enum orr_pass)(missing % n_passes));
+	for (int j = 0; j < n_jobs; j++) {
+		int i = --t->compute[j];
+
+		if (i < 0)
+			continue;
+		t->compute[j] = r->items[i].row - 1;
+		t->column[j] = r->items[i].column;
+		t->priority[j] =
+			(int64_t)r->items[i].column * 2 * ORR_MOST_TOGETHER + r->items[i].part;
+	}
 	return 0;
 }
 
-static int check_jobs(const struct reading *r)
+static int make_table(struct orr_table **out, struct reading *r)
 {
-	int n_passes = r->split ? 3 : 2, code, *count;
+	struct orr_table *t = NULL;
+	int code;
 
-	for (int i = 1; i < r->n; i++)
-		if (r->keyed[i].key == r->keyed[i - 1].key)
-			return refuse_twice(r, &r->items[r->keyed[i - 1].value],
-					    &r->items[r->keyed[i].value]);
-	if ((int64_t)r->n_stages * r->n_microbatches > r->n) /* not even all F */
-		return check_each(r, NULL);
-	count = calloc((size_t)r->n_stages * (size_t)n_passes, sizeof(*count));
-	if (!count)
-		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d stages", r->name,
-				r->n_stages);
-	for (int i = 0; i < r->n; i++)
-		count[r->items[i].action.s * n_passes + (int)r->items[i].d]++;
-	code = check_each(r, count);
-	free(count);
-	return code;
-}
-
-static int fill_table(struct orr_table **out, const struct reading *r)
-{
-	struct orr_table *table = NULL;
-	int n_passes = r->split ? 3 : 2, code;
-
-	if ((code = orr_table_create(&table, r->name, r->n_stages, r->n_rows, r->n_microbatches,
+	for (int i = 0; i < r->n; i++) {
+		r->n_stages = (int)larger(r->n_stages, r->items[i].action.s + 1);
+		r->n_microbatches = (int)larger(r->n_microbatches, r->items[i].action.b + 1);
+	}
+	if ((int64_t)r->n_stages * r->n_microbatches > r->n)
+		return refuse_few(r);
+	if ((code = orr_table_create(&t, r->name, r->n_stages, r->n_rows, r->n_microbatches,
 				     r->split, r->err)))
 		return code;
-	if (!(table->column =
-		      calloc((size_t)r->n_stages * (size_t)r->n_microbatches * (size_t)n_passes,
-			     sizeof(*table->column)))) {
-		orr_table_destroy(table);
-		return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for %d jobs", r->name, r->n);
+	t->column = calloc((size_t)orr_table_n_jobs(t), sizeof(*t->column));
+	if ((code = t->column ? fill(t, r) : orr_no_memory(r->err, r->name))) {
+		orr_table_destroy(t);
+		return code;
 	}
-	for (int j = 0; j < r->n_stages * r->n_microbatches * n_passes; j++)
-		table->compute[j] = -1;
-	for (int i = 0; i < r->n; i++) {
-		const struct item *item = &r->items[r->keyed[i].value];
-		int j = (item->action.b * r->n_stages + item->action.s) * n_passes + (int)item->d;
-
-		table->compute[j] = item->row - 1;
-		table->column[j] = item->column;
-		table->priority[j] = (int64_t)item->column * 2 * ORR_MOST_TOGETHER + item->part;
-	}
-	*out = table;
+	*out = t;
 	return 0;
 }
 
@@ -303,13 +288,9 @@ int orr_exchange_parse(struct orr_table **out, const char *name, const char *tex
 				name);
 	if (length >= strlen(mark) && !memcmp(text, mark, strlen(mark)))
 		text += strlen(mark);
-	if ((code = read_rows(&r, text, end)) || (code = name_passes(&r)) ||
-	    (code = sort_jobs(&r)) || (code = check_jobs(&r)))
-		goto out;
-	code = fill_table(out, &r);
-out:
+	if (!(code = read_rows(&r, text, end)) && !(code = name_passes(&r)))
+		code = make_table(out, &r);
 	free(r.items);
-	free(r.keyed);
 	return code;
 }
 

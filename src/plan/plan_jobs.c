@@ -220,31 +220,20 @@ static bool have_letter(const json_t *workers, char letter)
 	return false;
 }
 
-/* Every stage and microbatch has an F, and of the other passes those that any of the stage has:
- * whether it should, the model says. Then compute is the worker, or -1. */
+/* Every job is there. Then compute is the worker, or -1. */
 static int check_orders(const struct orr_plan_file *file, struct orr_error *err)
 {
 	struct orr_table *t = file->table;
-	int n_passes = orr_table_n_passes(t), each = t->n_stages * n_passes;
-	bool *has = calloc((size_t)each, sizeof(*has));
-	int code = 0;
+	int n_passes = orr_table_n_passes(t), n = orr_table_n_jobs(t), j = orr_table_missing(t);
 
-	if (!has)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d stages", file->path,
-				t->n_stages);
-	for (int j = 0; j < each * t->n_microbatches; j++)
-		has[j % each] = has[j % each] || t->compute[j] || j % n_passes == 0;
-	for (int j = 0; j < each * t->n_microbatches && !code; j++) {
-		if (!t->compute[j] && has[j % each])
-			code = orr_fail(err, ORR_E_INPUT,
-					"%s: no worker has job %d%c%d: put it into an order",
-					file->path, j / n_passes % t->n_stages,
-					orr_pass_letter((enum orr_pass)(j % n_passes)),
-					j / n_passes / t->n_stages);
+	if (j < n)
+		return orr_fail(
+			err, ORR_E_INPUT, "%s: no worker has job %d%c%d: put it into an order",
+			file->path, j / n_passes % t->n_stages,
+			orr_pass_letter((enum orr_pass)(j % n_passes)), j / n_passes / t->n_stages);
+	for (j = 0; j < n; j++)
 		t->compute[j]--;
-	}
-	free(has);
-	return code;
+	return 0;
 }
 
 static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_microbatches,

@@ -148,6 +148,24 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 	return check_passes(p, table, err);
 }
 
+int orr_table_missing(const struct orr_table *table)
+{
+	int n_passes = orr_table_n_passes(table), each = table->n_stages * n_passes;
+	int n_jobs = orr_table_n_jobs(table), missing = n_jobs;
+
+	for (int k = 0; k < each; k++) {
+		bool any = k % n_passes == ORR_PASS_F;
+		int first = n_jobs;
+
+		for (int j = k; j < n_jobs; j += each) {
+			any = any || table->compute[j];
+			first = table->compute[j] || j > first ? first : j;
+		}
+		missing = any && first < missing ? first : missing;
+	}
+	return missing;
+}
+
 void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table)
 {
 	*out = (struct orr_schedule){

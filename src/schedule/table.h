@@ -46,6 +46,11 @@ int orr_table_create(struct orr_table **out, const char *name, int n_stages, int
 		     int n_microbatches, bool split_backward, struct orr_error *err);
 void orr_table_destroy(struct orr_table *table); /* NULL is fine */
 
+/* The first job that is missing where a compute of 0 says that it is, or the number of jobs: every
+ * stage and microbatch has an F, and of the other passes those that any of the stage has; whether
+ * it should, the model says. */
+int orr_table_missing(const struct orr_table *table);
+
 /* The schedule of a table. It refuses a pipeline of another size; without a flush, the microbatches
  * may be any multiple of a round. *out borrows table. */
 void orr_table_schedule(struct orr_schedule *out, const struct orr_table *table);
