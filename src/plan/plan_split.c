@@ -151,41 +151,39 @@ static int64_t most_memory(const struct orr_split_plan *x)
 	return f->worker[orr_figures_fullest(f)].memory_bytes;
 }
 
-/* With this number of groups; *out NULL: they do not fit the workers or the memory. */
+/* With this number of groups; *out NULL: they do not fit the workers or the memory. Where nothing
+ * is split, groups are workers. */
 static int plan_groups(struct orr_split_plan **out, struct seeking *k, const char *splits,
 		       int n_groups, struct orr_error *err)
 {
 	struct orr_plan_options o = *k->o;
 	struct orr_split_plan *x = calloc(1, sizeof(*x));
-	struct orr_graph *split = NULL;
+	struct orr_graph *split;
 	struct orr_error why = {""};
 	int code;
 
-	*out = NULL;
 	if (!x || !(x->splits = strdup(splits ? splits : ""))) {
 		free(x);
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", k->g->name);
+		return orr_no_memory(err, k->g->name);
 	}
 	x->n_groups = n_groups;
+	o.by_makespan = true;
+	group(&o.levels, n_groups);
 	if ((code = orr_graph_split(&split, k->g, splits, err)))
 		goto out;
-	if (split == k->g) /* nothing is */
-		goto out;
-	x->graph = split;
-	group(&o.levels, n_groups);
-	o.by_makespan = true;
-	if ((code = price_groups(&x->costs, split, k->o, err)))
-		goto out;
-	if ((code = orr_plan_create(&x->plan, x->costs, &o, &why)) ||
-	    (code = simulate(x, k->o, &why))) {
+	if (split != k->g) {
+		x->graph = split;
+		if ((code = price_groups(&x->costs, split, k->o, err)))
+			goto out;
+	}
+	if ((code = orr_plan_create(&x->plan, x->graph ? x->costs : k->g, &o, &why)) ||
+	    (x->graph && (code = simulate(x, k->o, &why)))) {
 		/* too many groups, or too little memory */
 		code = code == ORR_E_INPUT ? 0 : orr_fail(err, code, "%s", why.msg);
-		goto out;
+	} else if (!k->o->memory_bytes || most_memory(x) <= k->o->memory_bytes) {
+		*out = x;
+		return 0;
 	}
-	if (k->o->memory_bytes && most_memory(x) > k->o->memory_bytes)
-		goto out;
-	*out = x;
-	x = NULL;
 out:
 	orr_split_plan_destroy(x);
 	return code;
@@ -298,30 +296,6 @@ static int try_splits(struct seeking *k, const char *splits, int least, int most
 	return x && !code ? keep(k, x, err) : code;
 }
 
-/* As a plan without a split; *out NULL: none fits. */
-static int plan_whole(struct orr_split_plan **out, struct seeking *k, struct orr_error *err)
-{
-	struct orr_plan_options o = *k->o;
-	struct orr_split_plan *x = calloc(1, sizeof(*x));
-	struct orr_error why = {""};
-	int code = 0;
-
-	*out = NULL;
-	o.by_makespan = true;
-	if (!x || !(x->splits = strdup("1")))
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", k->g->name);
-	else if (!(code = orr_plan_create(&x->plan, k->g, &o, &why)))
-		x->n_groups = x->plan->pipeline->n_workers;
-	else
-		code = code == ORR_E_INPUT ? 0 : orr_fail(err, code, "%s", why.msg);
-	if (!code && x->plan) {
-		*out = x;
-		return 0;
-	}
-	orr_split_plan_destroy(x);
-	return code;
-}
-
 static bool was_tried(const struct seeking *k, const char *splits)
 {
 	for (int i = 0; k->best && i < k->best->n_tries; i++)
@@ -333,8 +307,7 @@ static bool was_tried(const struct seeking *k, const char *splits)
 /* "2,image=1,text=4" */
 static int try_vector(struct seeking *k, const int *width, struct orr_error *err)
 {
-	int least = width[0], most = width[0], code;
-	struct orr_split_plan *x = NULL;
+	int least = width[0], most = width[0];
 	char text[TEXT];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%d", width[0]);
 
@@ -350,13 +323,7 @@ static int try_vector(struct seeking *k, const int *width, struct orr_error *err
 				"%s: the names of its encoders are too long to try all splits: "
 				"shorten them, or give one split",
 				k->g->name);
-	if (was_tried(k, text))
-		return 0;
-	if (most > 1)
-		return try_splits(k, text, least, most, err);
-	if ((code = plan_whole(&x, k, err)) || !x)
-		return code;
-	return keep(k, x, err);
+	return was_tried(k, text) ? 0 : try_splits(k, text, least, most, err);
 }
 
 static int64_t shortest(const struct seeking *k)
