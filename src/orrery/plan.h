@@ -35,6 +35,7 @@ struct orr_plan_options {
 	double flops_per_s;           /* for operators without costs; > 0 */
 	struct orr_observer observer; /* of orr_plan_search() */
 	bool (*enough)(void); /* (optional) called once there is a plan; true: try no others */
+	const struct orr_graph *split; /* private: of orr_split_plan_create() */
 };
 
 /* How stages run: CHAIN: each also waits for the stage before it; DAG: side by side, each waits

@@ -67,6 +67,22 @@ struct orr_machine orr_plan_machine(const struct orr_plan_options *o)
 	return machine_with(o, o->activations);
 }
 
+/* What groups of a split keep of a microbatch, as it is simulated: what several operators of a
+ * stage read is kept once. */
+static int keep_as_split(struct orr_pipeline *p, const int *stage_of,
+			 const struct orr_plan_options *o, struct orr_error *err)
+{
+	struct orr_pipeline *split;
+	int code = orr_partition_as(&split, o->split, &p->machine, stage_of, p->n_stages,
+				    o->samples, err);
+
+	for (int s = 0; s < p->n_stages && !code; s++)
+		p->stages[s].stash_bytes = split->split->whole->stages[s].stash_bytes;
+	if (!code)
+		orr_pipeline_destroy(split);
+	return code;
+}
+
 int orr_plan_pipeline(struct orr_pipeline **out, const struct orr_graph *g, const int *stage_of,
 		      int n_stages, const struct orr_plan_options *o, struct orr_error *err)
 {
@@ -76,7 +92,8 @@ int orr_plan_pipeline(struct orr_pipeline **out, const struct orr_graph *g, cons
 	if (code)
 		return code;
 	(*out)->numerics = o->numerics;
-	if ((code = orr_pipeline_set_step(*out, machine.n_workers, o->n_microbatches, err))) {
+	if ((o->split && (code = keep_as_split(*out, stage_of, o, err))) ||
+	    (code = orr_pipeline_set_step(*out, machine.n_workers, o->n_microbatches, err))) {
 		orr_pipeline_destroy(*out);
 		*out = NULL;
 	}

@@ -44,7 +44,8 @@ static void leave_first_start(struct orr_operator *to, int64_t overhead_ns)
 }
 
 /* A graph of the same operators that cost what a group takes for them; it borrows all but them.
- * With every operator a stage, the stages of the whole pipeline are what groups take for one. */
+ * With every operator a stage, the stages of the whole pipeline are what groups take for one. What
+ * stages of several operators keep is counted as they are made (plan_realise.c). */
 static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 			const struct orr_plan_options *o, struct orr_error *err)
 {
@@ -173,6 +174,7 @@ static int plan_groups(struct orr_split_plan **out, struct seeking *k, const cha
 		goto out;
 	if (split != k->g) {
 		x->graph = split;
+		o.split = split;
 		if ((code = price_groups(&x->costs, split, k->o, err)))
 			goto out;
 	}
