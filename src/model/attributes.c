@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codelets/operator.h"
+#include "base/arrays.h"
 #include "base/nearest.h"
 #include "base/quantity.h"
 
@@ -14,18 +15,17 @@
 /* What a node of any op may say; that of one op: its descriptor's. */
 static const struct attribute {
 	const char *name;
-	/* at this offset of struct orr_operator, unless it is special */
-	enum { DURATION, SIZE, NAME, TRUTH, EXPONENT, SPECIAL } kind;
-	size_t offset;
+	enum { DURATION, SIZE, NAME, TRUTH, EXPONENT, STAGE, REPEAT, GATHER, GANG, SPLIT } kind;
+	size_t offset; /* in struct orr_operator; 0: it has more than one field, or is none of it */
 } attributes[] = {
-	{"stage", SPECIAL, 0},
-	{"repeat", SPECIAL, 0},
+	{"stage", STAGE, 0},
+	{"repeat", REPEAT, 0},
 	{"frozen", TRUTH, offsetof(struct orr_operator, frozen)},
 	{"share", NAME, offsetof(struct orr_operator, share)},
-	{"gather", SPECIAL, 0},
-	{"gang", SPECIAL, 0},
+	{"gather", GATHER, offsetof(struct orr_operator, gather)},
+	{"gang", GANG, 0},
 	{"with", NAME, offsetof(struct orr_operator, with)},
-	{"split", SPECIAL, 0},
+	{"split", SPLIT, 0},
 	{"forward", DURATION, offsetof(struct orr_operator, forward_ns)},
 	{"backward", DURATION, offsetof(struct orr_operator, backward_ns)},
 	{"weight", DURATION, offsetof(struct orr_operator, weight_ns)},
@@ -142,51 +142,41 @@ bool orr_attribute_is_cost(const char *name)
 	return a && (a->kind == DURATION || a->kind == SIZE);
 }
 
-/* "0:4,8:12,20": half-open ranges and single numbers of columns or of workers, `things`. */
+/* "0:4,8:12,20": half-open ranges and single numbers of columns or of workers, `things`. *out is
+ * the caller's to free, after an error too. */
 static int read_ranges(int64_t **out, int64_t *n, const char *text, int64_t most,
 		       const char *things, const char *what, struct orr_error *err)
 {
-	char *copy = strdup(text), *next = copy, *range, *colon;
-	int64_t low, high, count = 0, *numbers = NULL, *more;
-	int code = 0;
+	char *copy = strdup(text), *next = copy, *range;
+	int code = copy ? 0 : orr_no_memory(err, what);
 
-	if (!copy)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+	*n = 0;
 	while (!code && (range = strsep(&next, ","))) {
-		colon = strchr(range, ':');
-		if (colon)
-			*colon = '\0';
-		if ((code = orr_count_parse(&low, range, 0, most, what, err)))
-			break;
+		char *begin = strsep(&range, ":");
+		int64_t low = 0, high = 0, *more;
+
+		code = orr_count_parse(&low, begin, 0, most, what, err);
 		high = low + 1;
-		if (colon && (code = orr_count_parse(&high, colon + 1, 0, most, what, err)))
-			break;
-		if (high <= low || count + high - low > most) {
+		if (!code && range)
+			code = orr_count_parse(&high, range, 0, most, what, err);
+		if (!code && (high <= low || *n + high - low > most))
 			code = orr_fail(err, ORR_E_INPUT,
 					high <= low ? "%s: %lld:%lld is empty: the second number "
 						      "is the first one that is not taken, "
 						      "0:16 is 16 %s"
 						    : "%s: %lld:%lld makes too many %s",
 					what, (long long)low, (long long)high, things);
+		if (code)
 			break;
-		}
-		more = realloc(numbers, (size_t)(count + high - low) * sizeof(*numbers));
-		if (!more) {
-			code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for its %s", what, things);
-			break;
-		}
-		numbers = more;
-		while (low < high)
-			numbers[count++] = low++;
+		if (!(more = realloc(*out, (size_t)(*n + high - low) * sizeof(**out))))
+			code = orr_no_memory(err, what);
+		else
+			*out = more;
+		while (!code && low < high)
+			(*out)[(*n)++] = low++;
 	}
 	free(copy);
-	if (code) {
-		free(numbers);
-		return code;
-	}
-	*out = numbers;
-	*n = count;
-	return 0;
+	return code;
 }
 
 static int set_columns(struct orr_operator *o, const char *text, const char *what,
@@ -204,7 +194,7 @@ static int set_name(char **name, const char *text, const char *what, struct orr_
 	if (!*text) /* takes back a default */
 		return 0;
 	*name = strdup(text);
-	return *name ? 0 : orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
+	return *name ? 0 : orr_no_memory(err, what);
 }
 
 static int fail_value(const struct orr_attribute *a, const char *text, const char *what,
@@ -235,15 +225,15 @@ static int set_choice(double *value, const struct orr_attribute *a, const char *
 static int set_range(double *values, const struct orr_attribute *a, const char *text,
 		     const char *what, struct orr_error *err)
 {
-	int64_t *numbers, n;
+	int64_t *numbers = NULL, n;
 	int code = read_ranges(&numbers, &n, text, ORR_MOST_COLUMNS, a->name, what, err);
 
-	if (code)
-		return code;
-	values[0] = (double)numbers[0];
-	values[1] = (double)(numbers[n - 1] + 1);
-	if (numbers[n - 1] + 1 - numbers[0] != n || strchr(text, ','))
-		code = fail_value(a, text, what, err);
+	if (!code) {
+		values[0] = (double)numbers[0];
+		values[1] = (double)(numbers[n - 1] + 1);
+		if (numbers[n - 1] + 1 - numbers[0] != n || strchr(text, ','))
+			code = fail_value(a, text, what, err);
+	}
 	free(numbers);
 	return code;
 }
@@ -294,14 +284,12 @@ static int set_gang(struct orr_operator *o, const char *text, const char *what,
 			   ? read_ranges(&workers, &n, text, MOST_WORKERS, "workers", what, err)
 			   : orr_count_parse(&n, text, 1, MOST_WORKERS, what, err);
 
-	if (code)
-		return code;
 	free(o->gang);
 	o->gang = NULL;
-	o->n_gang = (int)n;
-	if (workers && !(o->gang = malloc((size_t)n * sizeof(*o->gang))))
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for it", what);
-	for (int64_t i = 0; i < n && o->gang; i++)
+	o->n_gang = code ? 0 : (int)n;
+	if (!code && workers && !(o->gang = malloc((size_t)n * sizeof(*o->gang))))
+		code = orr_no_memory(err, what);
+	for (int64_t i = 0; !code && workers && i < n; i++)
 		o->gang[i] = (int)workers[i];
 	free(workers);
 	return code;
@@ -336,26 +324,6 @@ int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *
 		return orr_size_parse(&read->gradient_bytes, text, what, err);
 	if (!(code = orr_attribute_truth(&gradient, text, what, err)))
 		read->detached = !gradient;
-	return code;
-}
-
-static int set_special(struct orr_draft_operator *o, const char *name, const char *text,
-		       const char *what, struct orr_error *err)
-{
-	int64_t value;
-	int code;
-
-	if (strcmp(name, "gather") == 0)
-		return set_gather(&o->is.gather, text, what, err);
-	if (strcmp(name, "gang") == 0)
-		return set_gang(&o->is, text, what, err);
-	if (strcmp(name, "split") == 0)
-		return orr_attribute_split(&o->is.split, &o->is.split_copied, text, what, err);
-	if (strcmp(name, "repeat") == 0)
-		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, what, err);
-	code = orr_count_parse(&value, text, 0, ORR_MOST_OPERATORS - 1, what, err);
-	if (!code)
-		o->is.stage = (int)value;
 	return code;
 }
 
@@ -446,6 +414,8 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 	/* "file.dot:12: node fc1: features" */
 	const char *place = orr_text("%s: %.60s", orr_location(file, line, o->is.name), name);
 	void *field = (char *)&o->is + (a ? a->offset : 0);
+	int64_t stage = o->is.stage;
+	int code;
 
 	for (own = own_of(o->is.instance ? o->is.instance->op : NULL); own->name; own++)
 		if (strcmp(own->name, name) == 0)
@@ -463,8 +433,18 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 		return orr_attribute_truth(field, text, place, err);
 	case EXPONENT:
 		return orr_attribute_exponent(field, text, place, err);
-	case SPECIAL:
+	case GATHER:
+		return set_gather(field, text, place, err);
+	case GANG:
+		return set_gang(&o->is, text, place, err);
+	case SPLIT:
+		return orr_attribute_split(&o->is.split, &o->is.split_copied, text, place, err);
+	case REPEAT:
+		return orr_count_parse(&o->repeat, text, 1, ORR_MOST_OPERATORS, place, err);
+	case STAGE:
 		break;
 	}
-	return set_special(o, name, text, place, err);
+	code = orr_count_parse(&stage, text, 0, ORR_MOST_OPERATORS - 1, place, err);
+	o->is.stage = (int)stage;
+	return code;
 }
