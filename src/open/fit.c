@@ -10,6 +10,7 @@
 #include "orrery/open.h"
 #include "orrery/timeline.h"
 #include "simulate/idle.h"
+#include "base/arrays.h"
 
 #define MOST_ROUNDS 40
 #define CLOSE 1e-7       /* no further rounds where values change less, as a share */
@@ -124,7 +125,7 @@ static int simulate_unnamed(struct orr_measured_step *step, const struct orr_fit
 	int code;
 
 	if (!text)
-		return orr_fail(err, ORR_E_NOMEM, "fit: no memory for a machine");
+		return orr_no_memory(err, "fit");
 	code = orr_cluster_parse(&cluster, "fitted", text, err);
 	free(text);
 	if (code)
@@ -441,19 +442,15 @@ static int leave_out(struct fitting *f)
 
 	for (int i = 0; i < f->n && !code; i++) {
 		struct orr_measured_step *step = &f->steps[i];
-		double simulated_s = step->simulated_s, count[ORR_CONSTANTS];
 		struct orr_error why;
 		struct fitting one = *f;
 
-		memcpy(count, step->count, sizeof(count));
 		one.out = i;
 		one.err = &why;
 		if (step->apart)
 			continue;
 		if (!fit_all(&one) && !(code = simulate(step, f->fit, f->err)))
 			step->left_out_s = step->simulated_s;
-		step->simulated_s = simulated_s;
-		memcpy(step->count, count, sizeof(count));
 		*f->fit = all;
 	}
 	return code ? code : simulate_all(f);
@@ -487,7 +484,7 @@ int orr_fit(struct orr_fit *fit, struct orr_measured_step *steps, int n, struct 
 	for (int c = 0; c < ORR_CONSTANTS && !f.all; c++)
 		fit->asked[c] = true;
 	if (!(f.room = calloc((size_t)(ORR_CONSTANTS + 1) * (size_t)n, sizeof(*f.room))))
-		return orr_fail(err, ORR_E_NOMEM, "fit: no memory for %d steps", n);
+		return orr_no_memory(err, "fit");
 	if (!(code = fit_in_turn(&f)))
 		f.all = true;
 	if (!code && !(code = leave_out(&f)))

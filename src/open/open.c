@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/grow.h"
 #include "base/input_file.h"
 #include "base/max.h"
@@ -218,7 +219,7 @@ static int cut(struct orr_pipeline **out, const struct orr_opened *x, int n_stag
 	if (!plan)
 		return orr_partition(out, x->graph, &machine, n_stages, samples, err);
 	if (!(stage_of = calloc((size_t)g->n_operators, sizeof(*stage_of))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", plan->path);
+		return orr_no_memory(err, plan->path);
 	if (!(code = orr_plan_file_stages(plan, g, stage_of, err)))
 		code = orr_partition_as(out, x->graph, &machine, stage_of, plan->n_stages, samples,
 					err);
@@ -440,70 +441,62 @@ struct list {
 	int n, room;
 };
 
-static int add(struct list *list, const char *word, const char *what, struct orr_error *err)
-{
-	if (!orr_grow(&list->lengths, list->n, &list->room, sizeof(*list->lengths)))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d lengths", what,
-				list->n + 1);
-	return orr_real_parse(&list->lengths[list->n++], word, LEAST, MOST, what, err);
-}
-
-static int add_words(struct list *list, char *words, const char *what, struct orr_error *err)
+/* Of a line of a file, blanks separate as well as commas, and there may be several. */
+static int add_words(struct list *list, char *line, bool file, const char *what,
+		     struct orr_error *err)
 {
 	int code = 0;
 
-	for (char *word; !code && (word = strsep(&words, ", \t\r\n"));)
-		if (*word)
-			code = add(list, word, what, err);
-	return code;
-}
-
-static int read_list(struct list *list, const char *text, struct orr_error *err)
-{
-	char *copy = strdup(text), *words = copy;
-	int code = copy ? 0 : orr_fail(err, ORR_E_NOMEM, "[lengths]: no memory");
-
-	for (char *word; !code && (word = strsep(&words, ","));)
-		code = add(list, word + strspn(word, " "), "[lengths]", err);
-
-	free(copy);
-	return code;
-}
-
-static int read_file(struct list *list, const char *path, struct orr_error *err)
-{
-	char *text = NULL, *rest, *line, what[256];
-	int code =
-		orr_input_read(&text, NULL, path,
-			       "a file with one length a line ([lengths]), or give numbers, such "
-			       "as 512,1024",
-			       err);
-
-	rest = text;
-	for (int n = 1; !code && (line = strsep(&rest, "\n")); n++) {
-		(void)snprintf(what, sizeof(what), "%.200s:%d", path, n);
-		code = add_words(list, line, what, err);
+	for (char *word; !code && (word = strsep(&line, file ? ", \t\r" : ","));) {
+		word += strspn(word, " ");
+		if (file && !*word)
+			continue;
+		if (!orr_grow(&list->lengths, list->n, &list->room, sizeof(*list->lengths)))
+			return orr_no_memory(err, what);
+		code = orr_real_parse(&list->lengths[list->n++], word, LEAST, MOST, what, err);
 	}
-	free(text);
+	return code;
+}
+
+/* path NULL: text is the list. */
+static int add_lines(struct list *list, char *text, const char *path, struct orr_error *err)
+{
+	char what[256] = "[lengths]", *line;
+	int code = 0;
+
+	for (int n = 1; !code && (line = strsep(&text, "\n")); n++) {
+		if (path)
+			(void)snprintf(what, sizeof(what), "%.200s:%d", path, n);
+		code = add_words(list, line, path != NULL, what, err);
+	}
 	return code;
 }
 
 int orr_open_lengths(struct orr_graph *g, const struct orr_open_options *options,
 		     struct orr_error *err)
 {
-	const char *text = options->lengths;
+	const char *given = options->lengths;
+	bool file = given && strspn(given, "0123456789.,eE+- ") < strlen(given);
 	struct list list = {NULL, 0, 0};
-	int code;
+	char *text = NULL;
+	int code = 0;
 
-	if (!text)
+	if (!given)
 		return 0;
-	code = strspn(text, "0123456789.,eE+- ") == strlen(text) ? read_list(&list, text, err)
-								 : read_file(&list, text, err);
-
+	if (file)
+		code = orr_input_read(&text, NULL, given,
+				      "a file with one length a line ([lengths]), or give numbers, "
+				      "such as 512,1024",
+				      err);
+	else if (!(text = strdup(given)))
+		code = orr_no_memory(err, "[lengths]");
+	if (!code)
+		code = add_lines(&list, text, file ? given : NULL, err);
 	if (!code && !list.n)
-		code = orr_fail(err, ORR_E_INPUT, "[lengths]: %.200s: no number in it", text);
+		code = orr_fail(err, ORR_E_INPUT, "[lengths]: %.200s: no number in it", given);
 	if (!code)
 		code = orr_graph_set_lengths(g, list.lengths, list.n, err);
 	free(list.lengths);
+	free(text);
 	return code;
 }
