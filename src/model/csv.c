@@ -9,13 +9,13 @@
 
 #include "data_file.h"
 #include "orrery/graph.h"
+#include "base/arrays.h"
 
 struct reader {
-	const char *path;
+	const struct orr_data_file *file;
+	const char *path; /* its */
 	int64_t line;
 	struct orr_dataset *data;
-	const struct orr_data_columns *wanted; /* NULL: all */
-	int n_wanted;
 	int64_t capacity; /* of data->values, in floats */
 	bool heading;     /* the first line has been passed over */
 	int64_t blank;    /* the first of the blank lines just read, or 0 */
@@ -134,11 +134,7 @@ static int count_columns(struct reader *in, const char *line, const char *end,
 	data->n_columns = 1;
 	for (const char *c = line; c < end; c++)
 		data->n_columns += *c == ',';
-	return orr_data_keep(&data->index_of, &data->n_kept, data->n_columns, NULL, in->wanted,
-			     in->n_wanted)
-		       ? orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld columns", in->path,
-				  (long long)data->n_columns)
-		       : 0;
+	return orr_data_keep(&data->index_of, &data->n_kept, data->n_columns, NULL, in->file, err);
 }
 
 static int read_row(struct reader *in, const char *line, const char *end, struct orr_error *err)
@@ -223,10 +219,9 @@ static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
 	return code;
 }
 
-int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in,
-		 const struct orr_data_columns *columns, int n, struct orr_error *err)
+int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in, struct orr_error *err)
 {
-	struct reader r = {.path = in->path, .data = data, .wanted = columns, .n_wanted = n};
+	struct reader r = {.file = in, .path = in->path, .data = data};
 	float *values;
 	FILE *file;
 	int code;
@@ -240,7 +235,7 @@ int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in,
 	}
 	if (!(file = fdopen(in->fd, "r"))) {
 		(void)close(in->fd);
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", in->path);
+		return orr_no_memory(err, in->path);
 	}
 	if (!(code = read_lines(&r, file, err)) && data->n_rows < 2) {
 		const char *what =

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/element.h"
 #include "base/input_file.h"
 #include "base/mix.h"
@@ -18,8 +19,7 @@ static int split(struct orr_dataset *data, const char *path, struct orr_error *e
 	data->train = malloc((size_t)data->n_rows * sizeof(*data->train));
 	data->test = malloc((size_t)data->n_rows * sizeof(*data->test));
 	if (!data->train || !data->test)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld rows", path,
-				(long long)data->n_rows);
+		return orr_no_memory(err, path);
 	for (int64_t r = 0; r < data->n_rows; r++)
 		if (r % 5 == 0)
 			data->test[data->n_test++] = r;
@@ -31,7 +31,7 @@ static int split(struct orr_dataset *data, const char *path, struct orr_error *e
 int orr_dataset_read(struct orr_dataset **out, const char *path,
 		     const struct orr_data_columns *columns, int n, struct orr_error *err)
 {
-	struct orr_data_file file = {.path = path};
+	struct orr_data_file file = {.path = path, .wanted = columns, .n_wanted = n};
 	struct orr_dataset *data;
 	int code;
 
@@ -39,11 +39,11 @@ int orr_dataset_read(struct orr_dataset **out, const char *path,
 		return code;
 	if (!(data = calloc(1, sizeof(*data))) || !(data->path = strdup(path))) {
 		(void)close(file.fd);
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for a dataset", path);
+		code = orr_no_memory(err, path);
 		goto out;
 	}
-	code = orr_mapped_is(&file) ? orr_mapped_read(data, &file, columns, n, err)
-				    : orr_csv_read(data, &file, columns, n, err);
+	code = orr_mapped_is(&file) ? orr_mapped_read(data, &file, err)
+				    : orr_csv_read(data, &file, err);
 	if (code || (code = split(data, path, err)))
 		goto out;
 	*out = data;

@@ -72,7 +72,7 @@ static void read_op(struct orr_draft *draft, const struct orr_dot_node *node,
 	if (!(op = orr_op_find(text->text)))
 		fail_op(draft, node, text);
 	else if (!(o->instance = orr_instance_create(op)))
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for %s", draft->name, node->name);
+		orr_draft_no_memory(draft);
 	o->forward_ns = o->backward_ns = o->weight_ns = o->update_ns = -1;
 	o->activation_bytes = o->stash_bytes = o->parameter_bytes = -1;
 }
@@ -106,8 +106,7 @@ static void read_attributes(struct reader *r, const struct orr_dot_node *node,
 		if (strcmp(a->name, "label") == 0) {
 			if (*a->text && strcmp(a->text, "\\N") != 0 &&
 			    !(o->is.label = strdup(a->text)))
-				orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its labels",
-					       draft->name);
+				orr_draft_no_memory(draft);
 			continue;
 		}
 		if (*a->text || !orr_attribute_draws('n', a->name))
@@ -177,7 +176,7 @@ static void read_edges(struct reader *r)
 
 	draft->reads = calloc(n_lists, sizeof(*draft->reads));
 	if (!read || !draft->reads)
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its edges", draft->name);
+		orr_draft_no_memory(draft);
 	for (int e = 0; e < r->dot.n_edges && !draft->code; e++) {
 		const struct orr_dot_edge *edge = &r->dot.edges[e];
 		int *found = &read[edge->attributes];
@@ -373,8 +372,7 @@ static void read_subgraphs(struct reader *r)
 	if (blocks)
 		blocks[0] = -1;
 	else
-		orr_draft_fail(r->draft, ORR_E_NOMEM, "%s: no memory for its subgraphs",
-			       r->draft->name);
+		orr_draft_no_memory(r->draft);
 	for (int s = 1; s < r->dot.n_subgraphs && !r->draft->code; s++)
 		blocks[s] = read_block(r, &r->dot.subgraphs[s], blocks[r->dot.subgraphs[s].parent]);
 	free(blocks);
@@ -388,7 +386,7 @@ static int read_data(struct orr_draft *draft, const char *text)
 	if (asprintf(&draft->data, "%.*s%s", slash ? (int)(slash - file) + 1 : 0, file, text) >= 0)
 		return 0;
 	draft->data = NULL;
-	return orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its data's path", file);
+	return orr_draft_no_memory(draft);
 }
 
 /* What the whole graph alone can say: an attribute of it. */

@@ -7,7 +7,6 @@
 
 #include "base/grow.h"
 #include "base/quantity.h"
-#include "operator.h"
 
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
@@ -26,6 +25,11 @@ int orr_draft_fail(struct orr_draft *draft, int code, const char *format, ...)
 		va_end(args);
 	}
 	return orr_draft_keep(draft, code);
+}
+
+int orr_draft_no_memory(struct orr_draft *draft)
+{
+	return orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory", draft->name);
 }
 
 int orr_draft_keep(struct orr_draft *draft, int code)
@@ -61,9 +65,7 @@ static bool reserve(struct orr_draft *draft, void *array, int n, int *room, size
 		    const char *name, char **copy)
 {
 	if (!draft->code && (!orr_grow(array, n, room, size) || (name && !(*copy = strdup(name)))))
-		orr_draft_fail(draft, ORR_E_NOMEM,
-			       "%s: no memory for its %d operators and %d edges", draft->name,
-			       draft->n_operators, draft->n_edges);
+		orr_draft_no_memory(draft);
 	return !draft->code;
 }
 

@@ -53,12 +53,16 @@ struct orr_draft {
 	struct orr_error *err; /* nor written here */
 };
 
+/* Free what o owns. */
+void orr_operator_fini(struct orr_operator *o);
+
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err);
 void orr_draft_fini(struct orr_draft *draft);
 
 /* As orr_fail(), of the draft: returns its code. */
 int orr_draft_fail(struct orr_draft *draft, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+int orr_draft_no_memory(struct orr_draft *draft);
 /* The same of what has returned this code, and its message in draft->err, or 0. */
 int orr_draft_keep(struct orr_draft *draft, int code);
 

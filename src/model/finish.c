@@ -40,8 +40,7 @@ static int numbering_init(struct numbering *x, struct orr_draft *draft)
 	orr_arrays_make(&x->all, x->sorted, n);
 	orr_arrays_make(&x->all, x->encoder, (size_t)draft->n_encoders + 1);
 	if (x->all.failed)
-		return orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to number its operators",
-				      draft->name);
+		return orr_draft_no_memory(draft);
 	/* count into the next but one, sum up, and each start moves to its place as edges come */
 	for (int i = 0; i < draft->n_edges; i++) {
 		x->first_out[draft->edges[i].from + 2]++;
@@ -180,7 +179,7 @@ static void fill_inputs(struct orr_graph *g, int i, const struct numbering *x)
 	o->n_inputs = x->first_in[x->order[i] + 1] - x->first_in[x->order[i]];
 	if (!(o->inputs = calloc((size_t)o->n_inputs + 1, sizeof(*o->inputs))) ||
 	    !fill_reads(o, draft, in))
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its edges", draft->name);
+		orr_draft_no_memory(draft);
 	for (int k = 0; k < o->n_inputs && !draft->code; k++) {
 		o->inputs[k] = x->number[draft->edges[in[k]].from];
 		if (x->seen[o->inputs[k]] == i + 1)
@@ -245,7 +244,7 @@ static void fill(struct orr_graph *g, const struct numbering *x)
 
 	if (!(g->operators = calloc((size_t)x->n, sizeof(*g->operators))) ||
 	    !(g->encoders = calloc((size_t)draft->n_encoders + 1, sizeof(*g->encoders)))) {
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its operators", draft->name);
+		orr_draft_no_memory(draft);
 		return;
 	}
 	for (int i = 0; i < x->n; i++) {
@@ -277,7 +276,7 @@ int orr_draft_finish(struct orr_graph **out, struct orr_draft *draft)
 	if ((g = calloc(1, sizeof(*g))))
 		fill(g, &x);
 	else
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its operators", draft->name);
+		orr_draft_no_memory(draft);
 	if (draft->code)
 		goto out;
 	g->name = draft->name;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/arrays.h"
 #include "base/tensor_header.h"
 #include "codelets/operator.h"
 #include "data_file.h"
@@ -69,11 +70,11 @@ static int check_shape(const struct orr_dataset *data, const char *path, const c
 	return 0;
 }
 
-static int add(struct orr_dataset *data, const char *path, const struct orr_tensor_entry *entry,
-	       int64_t data_at, const struct orr_data_columns *wanted, int n, struct orr_error *err)
+static int add(struct orr_dataset *data, const struct orr_data_file *in,
+	       const struct orr_tensor_entry *entry, int64_t data_at, struct orr_error *err)
 {
 	struct orr_data_tensor *tensor = &data->tensors[data->n_tensors];
-	int code = check_shape(data, path, entry->name, entry->dims, entry->n_dims, err);
+	int code = check_shape(data, in->path, entry->name, entry->dims, entry->n_dims, err);
 
 	if (code)
 		return code;
@@ -85,36 +86,34 @@ static int add(struct orr_dataset *data, const char *path, const struct orr_tens
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has rows of more than %d numbers: take what is no data out of "
 				"the file",
-				path, ORR_MOST_COLUMNS);
+				in->path, ORR_MOST_COLUMNS);
 	tensor->stride = tensor->n_columns;
 	tensor->elements = (const char *)data->map + data_at + entry->at;
 	data->n_columns += tensor->n_columns;
 	data->n_tensors++;
-	if ((entry->name && !(tensor->name = strdup(entry->name))) ||
-	    orr_data_keep(&tensor->index_of, &tensor->n_kept, tensor->n_columns, entry->name,
-			  wanted, n))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %lld columns", path,
-				(long long)tensor->n_columns);
-	for (int64_t c = 0; tensor->index_of && c < tensor->n_columns; c++)
+	if (entry->name && !(tensor->name = strdup(entry->name)))
+		return orr_no_memory(err, in->path);
+	code = orr_data_keep(&tensor->index_of, &tensor->n_kept, tensor->n_columns, entry->name, in,
+			     err);
+	for (int64_t c = 0; !code && tensor->index_of && c < tensor->n_columns; c++)
 		if (tensor->index_of[c] >= 0) /* in the file all are there */
 			tensor->index_of[c] = c;
-	return 0;
+	return code;
 }
 
-static int add_all(struct orr_dataset *data, const char *path,
-		   const struct orr_tensor_header *header, int64_t data_at,
-		   const struct orr_data_columns *wanted, int n, struct orr_error *err)
+static int add_all(struct orr_dataset *data, const struct orr_data_file *in,
+		   const struct orr_tensor_header *header, int64_t data_at, struct orr_error *err)
 {
 	int code = 0;
 
 	if (header->n == 0)
 		return orr_fail(err, ORR_E_INPUT, "%s: has no tensors: name other data ([data])",
-				path);
+				in->path);
 	data->tensors = calloc((size_t)header->n, sizeof(*data->tensors));
 	if (!data->tensors)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its tensors", path);
+		return orr_no_memory(err, in->path);
 	for (int i = 0; i < header->n && !code; i++)
-		code = add(data, path, &header->entries[i], data_at, wanted, n, err);
+		code = add(data, in, &header->entries[i], data_at, err);
 	return code;
 }
 
@@ -147,8 +146,7 @@ static uint64_t checksum(const char *text, int64_t n_bytes, int64_t data_at)
 	return XXH3_64bits_withSeed(text + data_bytes - PIECE_BYTES, PIECE_BYTES, sum);
 }
 
-int orr_mapped_read(struct orr_dataset *data, const struct orr_data_file *in,
-		    const struct orr_data_columns *columns, int n, struct orr_error *err)
+int orr_mapped_read(struct orr_dataset *data, const struct orr_data_file *in, struct orr_error *err)
 {
 	struct orr_tensor_header header = {0};
 	size_t n_bytes = (size_t)in->n_bytes;
@@ -169,7 +167,7 @@ int orr_mapped_read(struct orr_dataset *data, const struct orr_data_file *in,
 	code = orr_npy_is(map, in->n_bytes) || ends_in(in->path, ".npy")
 		       ? orr_npy_read(&header, &data_at, in->path, map, in->n_bytes, err)
 		       : read_safetensors(&header, &data_at, in->path, map, in->n_bytes, err);
-	if (!code && !(code = add_all(data, in->path, &header, data_at, columns, n, err)))
+	if (!code && !(code = add_all(data, in, &header, data_at, err)))
 		data->checksum = checksum(map, in->n_bytes, data_at);
 	orr_tensor_header_fini(&header);
 	return code;

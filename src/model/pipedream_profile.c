@@ -153,7 +153,7 @@ static void read_operator(struct orr_draft *draft, char *line, int number)
 		return;
 	added->is.line = number;
 	if (!(added->is.label = strdup(label)))
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its labels", draft->name);
+		orr_draft_no_memory(draft);
 	if (strncmp(label, "Input", 5) == 0)
 		return;
 	place = orr_location(draft->name, number, line);
@@ -175,7 +175,7 @@ static void sort_names(struct names *names, struct orr_draft *draft)
 {
 	names->sorted = calloc((size_t)draft->n_operators + 1, sizeof(*names->sorted));
 	if (!names->sorted) {
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its names", draft->name);
+		orr_draft_no_memory(draft);
 		return;
 	}
 	names->n = draft->n_operators;
@@ -216,7 +216,7 @@ void orr_pipedream_read(struct orr_draft *draft, const char *text)
 	size_t length;
 
 	if (!copy)
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to read it", draft->name);
+		orr_draft_no_memory(draft);
 	for (int number = 1; !draft->code && (line = strsep(&next, "\n")); number++) {
 		length = strlen(line);
 		while (length > 0 && isspace((unsigned char)line[length - 1]))

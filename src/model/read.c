@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/input_file.h"
 #include "base/utf8.h"
 
@@ -16,9 +17,7 @@ static int note_path(struct orr_graph *g, const char *path, struct orr_error *er
 	free(g->name);
 	g->name = orr_utf8_copy(path);
 	g->folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	return g->name && g->folder
-		       ? 0
-		       : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its path", path);
+	return g->name && g->folder ? 0 : orr_no_memory(err, path);
 }
 
 int orr_graph_check_data(const struct orr_graph *g, struct orr_error *err)

@@ -64,7 +64,7 @@ static int give_inputs(const struct orr_graph *g, struct orr_operator *o, const 
 	int64_t floats = 0;
 
 	if (!(is->inputs = calloc((size_t)o->n_inputs + 1, sizeof(*is->inputs))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its shapes", g->name);
+		return orr_no_memory(err, g->name);
 	is->n_inputs = o->n_inputs;
 	for (int i = 0; i < o->n_inputs; i++) {
 		is->inputs[i] = g->operators[o->inputs[i]].instance->output;

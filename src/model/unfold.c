@@ -40,9 +40,7 @@ static int unfold_init(struct unfold *u, struct orr_draft *draft, struct orr_dra
 	orr_arrays_make(&u->all, u->first, n);
 	orr_arrays_make(&u->all, u->in, n);
 	orr_arrays_make(&u->all, u->out_of, n);
-	return u->all.failed ? orr_draft_fail(draft, ORR_E_NOMEM,
-					      "%s: no memory to unfold its repeats", draft->name)
-			     : 0;
+	return u->all.failed ? orr_draft_no_memory(draft) : 0;
 }
 
 static int64_t copies_of_block(const struct unfold *u, int block)
@@ -205,8 +203,7 @@ static void copy(struct orr_operator *to, struct orr_operator *from, struct orr_
 		memcpy(to->gang, from->gang, n_gang);
 	if (!to->label != !from->label || !to->share != !from->share || !to->with != !from->with ||
 	    !to->gang != !from->gang || !to->instance != !from->instance)
-		orr_draft_fail(out, ORR_E_NOMEM, "%s: no memory for a copy of %s", out->name,
-			       from->name);
+		orr_draft_no_memory(out);
 }
 
 static void copy_operator(struct unfold *u, int operator)
@@ -217,8 +214,7 @@ static void copy_operator(struct unfold *u, int operator)
 	for (int64_t i = 0; i < u->copies[operator] && !u->out->code; i++) {
 		print_copy(u, operator, i, suffix, sizeof(suffix));
 		if (asprintf(&name, "%s%s", from->is.name, suffix) < 0) {
-			orr_draft_fail(u->out, ORR_E_NOMEM, "%s: no memory for a name",
-				       u->draft->name);
+			orr_draft_no_memory(u->out);
 			return;
 		}
 		if ((to = orr_draft_add_operator(u->out, name))) {

@@ -11,6 +11,7 @@
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
+#include "base/arrays.h"
 #include "base/max.h"
 #include "base/quantity.h"
 #include "pipeline/charge.h"
@@ -98,8 +99,7 @@ static int find_anyhow(const struct orr_plan *plan, struct orr_allocation *best,
 	int code = 0;
 
 	if (!work)
-		return orr_fail(err, ORR_E_NOMEM, "advice: no memory for %d operators",
-				g->n_operators);
+		return orr_no_memory(err, "advice");
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_stage cost = {0};
 

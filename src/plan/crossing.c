@@ -74,7 +74,7 @@ static int grow(struct orr_tensors *t, struct orr_error *err)
 	    !orr_grow(&t->makers, t->n, &makers, sizeof(*t->makers)) ||
 	    !orr_grow(&t->readers, t->n, &t->room,
 		      (size_t)t->ideals->n_words * sizeof(*t->readers)))
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", t->n);
+		return orr_no_memory(err, "plan");
 	return 0;
 }
 
@@ -158,8 +158,7 @@ static int list_live(struct orr_tensors *t, struct orr_error *err)
 			if (!is_there(t, i, a) || !orr_tensors_read(t, i, a, x->n - 1))
 				continue;
 			if (!orr_grow(&t->live, n, &room, sizeof(*t->live)))
-				return orr_fail(err, ORR_E_NOMEM,
-						"plan: no memory for the tensors of %d cuts", x->n);
+				return orr_no_memory(err, "plan");
 			t->live[n++] = i;
 		}
 	}
@@ -175,7 +174,7 @@ int orr_tensors_create(struct orr_tensors **out, const struct orr_ideals *x,
 	struct readers r = {.unit_of = x->unit_of};
 
 	if (!t || !number || !(t->first_live = calloc((size_t)x->n + 1, sizeof(*t->first_live)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d tensors", g->n_operators);
+		code = orr_no_memory(err, "plan");
 		goto out;
 	}
 	t->ideals = x;

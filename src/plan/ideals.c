@@ -265,7 +265,7 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 	int code;
 
 	if (!x)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory");
+		return orr_no_memory(err, "plan");
 	orr_arrays_make(&x->all, x->unit_of, (size_t)g->n_operators + 1);
 	*out = NULL;
 	if ((code = orr_arrays_check(&x->all, "plan", err)) ||

@@ -280,7 +280,7 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 	int m = p->n_microbatches, *owners = calloc((size_t)p->n_workers, sizeof(*owners)), code;
 
 	if (!owners)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d workers", p->n_workers);
+		return orr_no_memory(err, "plan");
 	for (int s = 0; s < p->n_stages; s++) {
 		const struct orr_stage *stage = &p->stages[s];
 		int64_t work_ns = stage->forward_ns + stage->backward_ns + stage->weight_ns;

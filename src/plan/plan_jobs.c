@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/json.h"
 #include "schedule/table.h"
 #include "orrery/jobs.h"
@@ -251,7 +252,7 @@ static int read_orders(struct orr_plan_file *file, const json_t *workers, int n_
 	t = file->table;
 	if (have_letter(workers, '@') &&
 	    !(t->weights = calloc((size_t)orr_table_n_jobs(t), sizeof(*t->weights))))
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
+		return orr_no_memory(err, file->path);
 	json_array_foreach(workers, w, worker)
 	{
 		const json_t *order = json_object_get(worker, "order"),
@@ -299,8 +300,7 @@ static int read_stages(struct orr_plan_file *file, struct orr_error *err)
 		    (json_is_true(again) && !t->recompute &&
 		     !(t->recompute = calloc(n, sizeof(*t->recompute)))) ||
 		    (park && !t->park && !(t->park = calloc(n, sizeof(*t->park)))))
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d stages", file->path,
-					file->n_stages);
+			return orr_no_memory(err, file->path);
 		if (cap)
 			t->cap[s] = (int)json_integer_value(cap);
 		if (json_is_true(again))

@@ -85,7 +85,7 @@ static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 	priced = NULL;
 out:
 	if (!code && !*out)
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", g->name);
+		code = orr_no_memory(err, g->name);
 	free(priced);
 	orr_pipeline_destroy(p);
 	return code;
@@ -248,7 +248,7 @@ static int note(struct orr_split_plan *best, const struct orr_split_plan *x, str
 		realloc(best->tries, (size_t)(best->n_tries + 1) * sizeof(*grown));
 
 	if (!grown)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory to compare splits");
+		return orr_no_memory(err, "plan");
 	best->tries = grown;
 	grown[best->n_tries] = (struct orr_split_try){
 		.n_groups = x->n_groups,
@@ -340,7 +340,7 @@ static int try_all(struct seeking *k, struct orr_error *err)
 	double n = 1;
 
 	if (!width)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to plan it", k->g->name);
+		return orr_no_memory(err, k->g->name);
 	for (int i = 0; i < k->n_parts; i++)
 		n *= k->n_widths;
 	for (int v = 0; n <= MOST_VECTORS && v < (int)n && !code; v++) {
