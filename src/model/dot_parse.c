@@ -523,11 +523,11 @@ static const char *read_head(struct parser *p)
 	bool graph;
 
 	next_token(p);
-	if (p->code)
-		return NULL;
 	if (p->token.kind == TOKEN_END)
-		return p->model ? "an empty file: a model is digraph { ... }"
-				: "an empty file: a machine is graph { ... }";
+		stop(p, orr_fail(p->err, ORR_E_INPUT,
+				 p->model ? "%s: an empty file: a model is digraph { ... }"
+					  : "%s: an empty file: a machine is graph { ... }",
+				 p->file));
 	if ((p->dot->strict = is_word(p, "strict")))
 		next_token(p);
 	graph = is_word(p, "graph");
