@@ -53,9 +53,6 @@ struct orr_draft {
 	struct orr_error *err; /* nor written here */
 };
 
-/* Free what o owns. */
-void orr_operator_fini(struct orr_operator *o);
-
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err);
 void orr_draft_fini(struct orr_draft *draft);
 

@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "codelets/operator.h"
-#include "draft.h"
+#include "operator.h"
 
 bool orr_operator_is_input(const struct orr_operator *o)
 {

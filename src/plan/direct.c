@@ -14,7 +14,6 @@
 #include "ideals.h"
 #include "pipeline/charge.h"
 #include "crossing.h"
-#include "hierarchy.h"
 
 #define MOST_STEPS 20000000 /* a second or so */
 #define FEW_LIVE 64         /* pairs of tensors over a cut that are looked at in a step */
@@ -207,7 +206,7 @@ static int add(struct search *s, struct label label)
 	while (grown && s->n_makers + n > s->makers_room)
 		grown = orr_grow(&s->makers, s->makers_room, &s->makers_room, sizeof(*s->makers));
 	if (!grown)
-		return orr_no_memory(s->err, "plan");
+		return orr_fail(s->err, ORR_E_NOMEM, "plan: no memory for %d cuts", at + 1);
 	label.makers = s->n_makers;
 	label.next = -1;
 	s->labels[at] = label;
@@ -278,24 +277,23 @@ static int run(struct search *s)
 	return code;
 }
 
-static int write_stages(const struct search *s, struct orr_hierarchy_stage **stages, int *n)
+static int write_stages(const struct search *s, struct orr_direct_stage **stages, int *n)
 {
 	int to = s->x->n - 1, r = s->best_r;
 
 	for (int at = s->best; at >= 0; at = s->labels[at].before)
 		++*n;
 	if (*n && !(*stages = calloc((size_t)*n, sizeof(**stages))))
-		return orr_no_memory(s->err, "plan");
+		return orr_fail(s->err, ORR_E_NOMEM, "plan: no memory for %d stages", *n);
 	for (int at = s->best, k = *n; at >= 0; at = s->labels[at].before) {
-		(*stages)[--k] = (struct orr_hierarchy_stage){
-			s->labels[at].ideal, to, r, {s->labels[at].n_workers}, {r}};
+		(*stages)[--k] = (struct orr_direct_stage){s->labels[at].ideal, to, r};
 		to = s->labels[at].ideal;
 		r = s->labels[at].r;
 	}
 	return 0;
 }
 
-int orr_direct_search(const struct orr_direct *problem, struct orr_hierarchy_stage **stages, int *n,
+int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n,
 		      double *slowest_s, bool *proven, struct orr_error *err)
 {
 	const struct orr_ideals *x = problem->tensors->ideals;

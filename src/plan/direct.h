@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include "orrery/orrery.h"
 
-struct orr_hierarchy_stage;
 struct orr_tensors;
 
 struct orr_direct {
@@ -21,8 +20,12 @@ struct orr_direct {
 	const void *user;
 };
 
+struct orr_direct_stage {
+	int from, to, r;
+};
+
 /* slowest_s: in, the best known so far; out, the one found. n 0: nothing better; else *stages is
  * the caller's to free. *proven: nothing is better than that, and else the search gave up, after
  * the same number of steps on every run. */
-int orr_direct_search(const struct orr_direct *problem, struct orr_hierarchy_stage **stages, int *n,
+int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n,
 		      double *slowest_s, bool *proven, struct orr_error *err);

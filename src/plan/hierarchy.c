@@ -380,7 +380,7 @@ static int emit(struct orr_hierarchy *h, int i, int j, const struct frame *frame
 				   *stage;
 
 	if (!grown)
-		return orr_no_memory(err, "plan");
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", h->n_stages + 1);
 	h->stages = grown;
 	stage = &grown[h->n_stages++];
 	*stage = (struct orr_hierarchy_stage){.from = i, .to = j, .workers = 1};
@@ -433,16 +433,20 @@ static int go_directly(struct orr_hierarchy *h, const struct search *s, struct o
 		.keeps_room = o->memory_bytes > 0,
 		.busy_s = direct_busy_s,
 		.user = s};
-	struct orr_hierarchy_stage *stages = NULL;
-	int n = 0, code = orr_direct_search(&problem, &stages, &n, &h->slowest_s, &h->proven, err);
+	struct orr_direct_stage *stages = NULL;
+	int n = 0, first = 0,
+	    code = orr_direct_search(&problem, &stages, &n, &h->slowest_s, &h->proven, err);
 
-	if (code || !n)
-		return code;
-	free(h->stages);
-	h->stages = stages;
-	h->n_stages = n;
-	h->n_workers = stages[n - 1].first[0] + stages[n - 1].workers;
-	return 0;
+	if (!code && n)
+		h->n_stages = h->n_workers = 0;
+	for (int i = 0; i < n && !code; i++) {
+		struct frame frame = {.first = first, .r = stages[i].r};
+
+		code = emit(h, stages[i].from, stages[i].to, &frame, err);
+		first += stages[i].r;
+	}
+	free(stages);
+	return code;
 }
 
 int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels,
@@ -489,7 +493,7 @@ static int find_sent(struct search *s, struct orr_error *err)
 	if (!s->options->added || !s->options->activations)
 		return 0;
 	if (!(s->sent = orr_arrays_add(&s->all, n * n, sizeof(*s->sent))))
-		return orr_no_memory(err, "plan");
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
 	for (int j = 0; j < x->n; j++)
 		for (int i = 0; i < j; i++) {
 			int64_t *sent = &s->sent[(size_t)j * n + (size_t)i];
@@ -532,7 +536,7 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *t
 
 	*out = NULL;
 	if (!h)
-		return orr_no_memory(err, "plan");
+		return orr_fail(err, ORR_E_NOMEM, "plan: no memory");
 	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
 	if (options->order && (code = find_gangs(&s, err)))
