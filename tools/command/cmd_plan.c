@@ -55,34 +55,6 @@ static void end_interrupted(void)
 
 /* ---- options ---- */
 
-/* What the other commands take and a plan finds by itself. */
-static int refuse_given(const struct options *a, struct orr_error *err)
-{
-	const struct {
-		bool given;
-		const char *option, *instead;
-	} others[] = {
-		{a->open.given.schedule, "--schedule",
-		 "it finds the order itself: leave it out, and simulate the plan with another one"},
-		{a->open.n_stages > 0, "--stages",
-		 "it finds how many: leave it out, or pin them (stage=)"},
-		{a->open.order != ORR_RUN_AS_SCHEDULED, "--order",
-		 "give it to simulate or train with the plan"},
-		{a->open.recompute, "--recompute", "give it to simulate or train with the plan"},
-		{a->open.park, "--park", "give it to simulate with the plan"},
-		{a->open.versions, a->open.versions, "give it to simulate or train with the plan"},
-		{a->open.microbatch_costs, "--microbatch-costs",
-		 "its stages are not known before: give --lengths, or give the file to simulate "
-		 "with the plan"},
-	};
-
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		if (others[i].given)
-			return orr_fail(err, ORR_E_INPUT, "%s is nothing for a plan: %s",
-					others[i].option, others[i].instead);
-	return 0;
-}
-
 /* Costs hold for microbatches of this number of samples. */
 static int keep_samples(const struct options *a, const struct orr_graph *g,
 			struct orr_plan_options *o, struct orr_error *err)
@@ -208,7 +180,7 @@ int cmd_plan(int argc, char **argv)
 	struct orr_error err = {""};
 	int code;
 
-	if ((code = refuse_given(&a, &err)) || (code = output_check_file("-o", a.out, &err)) ||
+	if ((code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) ||
 	    (code = orr_graph_read(&graph, a.open.source, &err)) ||
 	    (code = orr_open_lengths(graph, &a.open, &err)) ||

@@ -145,29 +145,6 @@ static int check(const struct orr_graph *g, struct options *a, struct orr_error 
 				"%s: has costs and nothing to compute: profile a model whose nodes "
 				"have an op",
 				g->name);
-	if (a->open.given.schedule || a->open.n_stages || a->open.recompute || a->open.versions ||
-	    a->open.order)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"profile measures operators, which no schedule and no cut changes: leave "
-			"out --schedule, --stages, --order, --recompute, --sync and --accumulate");
-	if (a->open.lengths || a->open.microbatch_costs)
-		return orr_fail(err, ORR_E_INPUT,
-				"profile measures microbatches of as many samples each: leave out "
-				"--lengths and --microbatch-costs");
-	if (a->open.machine_file || a->machine.latencies || a->machine.bandwidths ||
-	    a->open.machine.memory_bytes || a->open.given.flops || a->open.given.costs ||
-	    a->open.given.shard_optimizer)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"profile measures this machine: leave out --machine, --link, --latency, "
-			"--bandwidth, --memory, --flops, --shard-optimizer, --costs, --activation, "
-			"--stash and --parameters");
-	if (a->open.splits)
-		return orr_fail(
-			err, ORR_E_INPUT,
-			"profile measures operators as they are, and splits take their costs "
-			"in parts: give --split to simulate, plan or train with the profile");
 	a->open.n_microbatches = a->open.n_microbatches ? a->open.n_microbatches : 8;
 	if (!a->open.machine.n_workers)
 		a->open.machine.n_workers = hardware_workers(&a->run, &why);

@@ -127,6 +127,10 @@ static int read_evaluate(struct options *o, const char *text, struct orr_error *
 	{ \
 		KIND_INT, AT(field), low, high, NULL, NULL, true \
 	}
+#define COUNTS(field, high) \
+	{ \
+		KIND_COUNTS, AT(field), 1, high, NULL, NULL, true \
+	}
 #define MEMORIES(field) \
 	{ \
 		KIND_MEMORY, AT(field), 0, 0, NULL, NULL, true \
@@ -136,7 +140,6 @@ static int read_evaluate(struct options *o, const char *text, struct orr_error *
 #define MEMORY(field) HOW(MEMORY, AT(field), 0, 0, NULL, NULL)
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define WORD(field, ...) HOW(WORD, AT(field), 0, 0, WORDS(__VA_ARGS__), NULL)
-#define COUNTS(field, high) HOW(COUNTS, AT(field), 1, high, NULL, NULL)
 #define TEXTS(field) HOW(TEXTS, AT(field), 0, 0, NULL, NULL)
 #define READ(read) HOW(READ, 0, 0, 0, NULL, read)
 #define MAY_READ(read) HOW(MAY_READ, 0, 0, 0, NULL, read)
@@ -417,9 +420,6 @@ const struct row option_rows[] = {
 
 const int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
 
-#define CHECKPOINT \
-	"--every, --keep, --keep-best and --resume are of checkpoints: say where with " \
-	"--checkpoint DIR"
 #define NOISE_OF(option) \
 	option ": of noise, and there is none: give --jitter lognormal:0.2, or leave it out"
 
@@ -436,12 +436,46 @@ const struct rule option_rules[] = {
 	{"init-partly", "init", false, "--init-partly: with what? give --init FILE"},
 	{"keep-best", "evaluate-every", false,
 	 "--keep-best: nothing says when the model is evaluated: give --evaluate-every N"},
-	{"every", "checkpoint", false, CHECKPOINT},
-	{"keep", "checkpoint", false, CHECKPOINT},
-	{"keep-best", "checkpoint", false, CHECKPOINT},
-	{"resume", "checkpoint", false, CHECKPOINT},
+	{"every keep keep-best resume", "checkpoint", false,
+	 "--every, --keep, --keep-best and --resume are of checkpoints: say where with "
+	 "--checkpoint DIR"},
 	{"seed", "jitter", false, NOISE_OF("--seed")},
 	{"samples", "jitter", false, NOISE_OF("--samples")},
 };
 
 const int n_option_rules = sizeof(option_rules) / sizeof(*option_rules);
+
+#define NO_PLAN(option, why) \
+	{ \
+		PLAN, option, "--" option " is nothing for a plan: " why \
+	}
+#define GIVE_LATER "give it to simulate or train with the plan"
+
+const struct refusal option_refusals[] = {
+	NO_PLAN("schedule",
+		"it finds the order itself: leave it out, and simulate the plan with another one"),
+	NO_PLAN("stages", "it finds how many: leave it out, or pin them (stage=)"),
+	NO_PLAN("order", GIVE_LATER),
+	NO_PLAN("recompute", GIVE_LATER),
+	NO_PLAN("park", "give it to simulate with the plan"),
+	NO_PLAN("sync", GIVE_LATER),
+	NO_PLAN("accumulate", GIVE_LATER),
+	NO_PLAN("microbatch-costs", "its stages are not known before: give --lengths, or give the "
+				    "file to simulate with the plan"),
+	{PROFILE, "schedule stages order recompute park sync accumulate",
+	 "profile measures operators, which no schedule and no cut changes: leave out --schedule, "
+	 "--stages, --order, --recompute, --park, --sync and --accumulate"},
+	{PROFILE, "lengths microbatch-costs",
+	 "profile measures microbatches of as many samples each: leave out --lengths and "
+	 "--microbatch-costs"},
+	{PROFILE,
+	 "machine latency bandwidth link memory flops shard-optimizer costs activation stash "
+	 "parameters",
+	 "profile measures this machine: leave out --machine, --link, --latency, --bandwidth, "
+	 "--memory, --flops, --shard-optimizer, --costs, --activation, --stash and --parameters"},
+	{PROFILE, "split",
+	 "profile measures operators as they are, and splits take their costs in parts: give "
+	 "--split to simulate, plan or train with the profile"},
+};
+
+const int n_option_refusals = sizeof(option_refusals) / sizeof(*option_refusals);

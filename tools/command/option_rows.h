@@ -37,14 +37,22 @@ struct row {
 	const char *help;
 };
 
-/* What option means nothing without another, or beside it. */
+/* What options mean nothing without another, or beside it; options: any of these, parted by blanks.
+ */
 struct rule {
-	const char *option, *other;
-	bool together; /* never both; else never option without other */
+	const char *options, *other;
+	bool together; /* never both; else never without the other */
 	const char *message;
+};
+
+/* What a verb only hears, to say why it is not to be given. */
+struct refusal {
+	unsigned verb;
+	const char *options, *message;
 };
 
 extern const struct row option_rows[];
 extern const int n_option_rows;
-extern const struct rule option_rules[]; /* each for the verbs that have both options */
-extern const int n_option_rules;
+extern const struct rule option_rules[]; /* each for the verbs that have its options */
+extern const struct refusal option_refusals[];
+extern const int n_option_rules, n_option_refusals;

@@ -65,8 +65,7 @@ static const char *name_of(const struct row *row)
 static void refuse_list(const struct row *row, const char *name, const char *text)
 {
 	for (int i = 0; i < n_option_rows && strchr(text, ','); i++)
-		if ((option_rows[i].how.kind == KIND_COUNTS || option_rows[i].how.parted) &&
-		    !strcmp(option_rows[i].name, row->name))
+		if (option_rows[i].how.parted && !strcmp(option_rows[i].name, row->name))
 			options_refuse("%s %.60s: lists are for `orrery compare`, which shows all "
 				       "values side by side: give one",
 				       name, text);
@@ -85,32 +84,11 @@ static int64_t read_number(const struct row *row, const char *name, const char *
 	return value;
 }
 
-/* Adds to those of the times before. */
-static void read_list(struct list *list, const struct row *row, const char *name, const char *text)
-{
-	char *copy = strdup(text), *rest = copy, *part;
-
-	if (!copy)
-		options_refuse("%s: no memory", name);
-	while ((part = strsep(&rest, ","))) {
-		int64_t value = read_number(row, name, part);
-
-		if (list->n == MOST_LISTED)
-			options_refuse("%s: at most %d values", name, MOST_LISTED);
-		for (int i = 0; i < list->n; i++)
-			if (list->values[i] == value)
-				options_refuse(
-					"%s: value %d is value %d again: leave one of them out",
-					name, list->n + 1, i + 1);
-		list->values[list->n++] = value;
-	}
-	free(copy);
-}
-
 static void read_value(const struct row *row, struct options *o, const char *text)
 {
 	const char *name = name_of(row);
 	char *to = (char *)o + row->how.to;
+	struct list *list;
 	struct orr_error err;
 	int word;
 
@@ -143,7 +121,8 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 		*(int *)to = word;
 		return;
 	case KIND_COUNTS:
-		read_list((struct list *)to, row, name, text);
+		list = (struct list *)to;
+		list->values[list->n++] = read_number(row, name, text);
 		return;
 	case KIND_READ:
 	case KIND_MAY_READ:
@@ -193,15 +172,30 @@ static const struct row *find(const char *name)
 	return NULL;
 }
 
+/* One of these, parted by blanks? */
+static bool is_given(const char *names)
+{
+	for (size_t n; *names; names += n + (names[n] == ' ')) {
+		n = strcspn(names, " ");
+		for (int r = 0; r < n_option_rows; r++)
+			if (reading.given[r].n && strlen(option_rows[r].name) == n &&
+			    !strncmp(option_rows[r].name, names, n))
+				return true;
+	}
+	return false;
+}
+
 static void check_rules(void)
 {
-	for (const struct rule *rule = option_rules; rule < option_rules + n_option_rules; rule++) {
-		const struct row *row = find(rule->option), *other = find(rule->other);
+	const struct refusal *refusal = option_refusals;
 
-		if (row && other && reading.given[row - option_rows].n &&
-		    (reading.given[other - option_rows].n > 0) == rule->together)
+	for (; refusal < option_refusals + n_option_refusals; refusal++)
+		if (refusal->verb == (unsigned)reading.verb && is_given(refusal->options))
+			options_refuse("%s", refusal->message);
+	for (const struct rule *rule = option_rules; rule < option_rules + n_option_rules; rule++)
+		if (find(rule->other) && is_given(rule->options) &&
+		    is_given(rule->other) == rule->together)
 			options_refuse("%s", rule->message);
-	}
 }
 
 static void settle(struct options *o)
@@ -245,26 +239,28 @@ static bool is_axis(const struct row *row)
 	       reading.given[row - option_rows].n > 1;
 }
 
+static int n_values(int r)
+{
+	return is_axis(&option_rows[r]) ? reading.given[r].n : 1;
+}
+
 int options_n_combinations(void)
 {
 	int n = 1;
 
-	for (const struct row *row = option_rows; row < option_rows + n_option_rows; row++)
-		if (is_axis(row) && (n *= reading.given[row - option_rows].n) > MOST_COMBINATIONS)
+	for (int r = 0; r < n_option_rows; r++)
+		if ((n *= n_values(r)) > MOST_COMBINATIONS)
 			options_refuse("--%s: more than %d combinations of values: give fewer",
-				       row->name, MOST_COMBINATIONS);
+				       option_rows[r].name, MOST_COMBINATIONS);
 	return n;
 }
 
-/* Which value of each option combination i has, in the order of the rows. */
-static void choose(int *value, int i)
+/* Which value of row r combination i has. */
+static int choose(int r, int i)
 {
-	for (int r = n_option_rows - 1; r >= 0; r--) {
-		int n = is_axis(&option_rows[r]) ? reading.given[r].n : 1;
-
-		value[r] = i % n;
-		i /= n;
-	}
+	for (int k = n_option_rows - 1; k > r; k--)
+		i /= n_values(k);
+	return i % n_values(r);
 }
 
 static struct options defaults(void)
@@ -286,21 +282,16 @@ static struct options defaults(void)
 struct options options_combination(int i)
 {
 	struct options o = defaults();
-	int *value = calloc((size_t)n_option_rows, sizeof(*value));
 
-	if (!value)
-		options_refuse("no memory for the options");
-	choose(value, i);
 	o.open.source = reading.source;
 	for (int r = 0; r < n_option_rows; r++)
 		if (option_rows[r].how.kind == KIND_TEXTS)
 			o.compare.schedules = reading.given[r];
 		else
 			for (int k = 0; k < reading.given[r].n; k++)
-				if (k == value[r] || option_rows[r].how.kind == KIND_COUNTS)
+				if (option_rows[r].how.kind == KIND_COUNTS || k == choose(r, i))
 					read_value(named(&option_rows[r]), &o,
 						   reading.given[r].values[k]);
-	free(value);
 	settle(&o);
 	return o;
 }
@@ -315,18 +306,12 @@ static json_t *axis_json(const char *text)
 
 json_t *options_axes(int i)
 {
-	int *value = calloc((size_t)n_option_rows, sizeof(*value));
 	json_t *axes = json_object();
 
-	if (!value)
-		orr_json_keep(&axes, ORR_E_NOMEM);
-	else
-		choose(value, i);
-	for (int r = 0; r < n_option_rows && axes; r++)
+	for (int r = 0; r < n_option_rows; r++)
 		if (is_axis(&option_rows[r]) && !option_rows[r].how.parted)
 			orr_json_set(&axes, option_rows[r].name,
-				     axis_json(reading.given[r].values[value[r]]));
-	free(value);
+				     axis_json(reading.given[r].values[choose(r, i)]));
 	return axes;
 }
 
@@ -348,17 +333,11 @@ struct options options_with(const char *place, int n, char **names, char **value
 		options_refuse("no memory for the options");
 	memcpy(reading.given, given, bytes);
 	for (int i = 0; i < n; i++) {
-		const struct row *row = find(names[i]);
-
 		if (!strcmp(names[i], "graph"))
 			reading.source = values[i];
-		else if (row && row->how.kind != KIND_FLAG && !is_output(row))
-			reading.given[row - option_rows] = (struct texts){1, {values[i]}};
 		else
-			options_refuse(
-				"column %.40s is no option with a value: `orrery fit --help` "
-				"lists them",
-				names[i]);
+			reading.given[find(names[i]) - option_rows] =
+				(struct texts){1, {values[i]}};
 	}
 	o = options_combination(0);
 	free(reading.given);
