@@ -1,5 +1,4 @@
 /* orrery supervise: starts a training, and starts it again when a process of it dies or hangs. */
-#include <argp.h>
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
@@ -16,6 +15,7 @@
 #include "base/quantity.h"
 #include "command.h"
 #include "keep/keep.h"
+#include "options.h"
 
 #define MOST_RANKS 1024
 #define TICK_MS 20
@@ -29,8 +29,7 @@ struct peer {
 };
 
 static struct {
-	const char *root;
-	int64_t most_restarts, silence_ns;
+	struct supervise_options options;
 	char **command;
 	char *folder;
 	int lock, listener;
@@ -43,7 +42,7 @@ static struct {
 	bool ever, over, killed; /* a rank has spoken; it ends by itself; by this command */
 	int status;              /* of the child, once it has ended */
 	char why[160];
-} job = {.root = "/dev/shm", .most_restarts = 3, .begun = -1, .furthest = -1};
+} job = {.begun = -1, .furthest = -1};
 
 static volatile sig_atomic_t asked;
 
@@ -172,8 +171,8 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 	job.ever = true;
 	peer->rank = (int)beat->rank;
 	peer->pid = (pid_t)beat->pid;
-	if (job.silence_ns && beat->kind == ORR_BEAT_STEP)
-		patience = job.silence_ns;
+	if (job.options.silence_ns && beat->kind == ORR_BEAT_STEP)
+		patience = job.options.silence_ns;
 	peer->until_ns = orr_beat_now_ns() + patience;
 	if (beat->kind == ORR_BEAT_OVER)
 		job.over = true;
@@ -315,7 +314,7 @@ static int supervise(struct orr_error *err)
 	while (!(code = start(err)) && !is_end()) {
 		job.n_same++;
 		explain();
-		if (job.n_same > job.most_restarts)
+		if (job.n_same > job.options.restarts)
 			return orr_fail(err, ORR_E_RUNTIME,
 					"%s, %s without progress: a bug rather than a fault; the "
 					"training is not started again (--restarts)",
@@ -329,82 +328,28 @@ static int supervise(struct orr_error *err)
 	return code;
 }
 
-/* ---- options ---- */
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct orr_error err;
-	bool units = false;
-	int code = 0;
-
-	if (key == 'm')
-		job.root = arg;
-	else if (key == 'r')
-		code = orr_count_parse(&job.most_restarts, arg, 0, 1000000, "--restarts", &err);
-	else if (key == 's')
-		code = orr_duration_parse(&job.silence_ns, &units, arg, "--silence", &err);
-	else if (key == ARGP_KEY_ARGS)
-		job.command = state->argv + state->next;
-	else if (key != ARGP_KEY_NO_ARGS)
-		return ARGP_ERR_UNKNOWN;
-	if (key == 's' && !code && (units || !job.silence_ns))
-		code = orr_fail(&err, ORR_E_INPUT, "--silence: give a time with a unit, 5s");
-	if (key == ARGP_KEY_NO_ARGS)
-		code = orr_fail(&err, ORR_E_INPUT,
-				"supervise: what? give -- and a command, such as mpirun -n 4 "
-				"orrery train ...");
-	if (code)
-		exit(command_end(ORR_E_INPUT, &err));
-	return 0;
-}
-
-static void read_options(int argc, char **argv)
-{
-	static const struct argp_option options[] = {
-		{"memory", 'm', "DIR", 0, "a folder in memory, for the copies (/dev/shm)", 0},
-		{"restarts", 'r', "N", 0, "at most, without a later step to go on from (3)", 0},
-		{"silence", 's', "T", 0,
-		 "of a rank between two steps, after which it hangs (10 times the longest so far, "
-		 "and 2s at least)",
-		 0},
-		{0}};
-	static const struct argp argp = {
-		options,
-		parse,
-		"-- COMMAND...",
-		"Start a training, and start it again when one of its processes dies or hangs: "
-		"from the newest copy in memory (orrery train --copy-every 1), else from the "
-		"newest "
-		"checkpoint, to the same bits.",
-		NULL,
-		NULL,
-		NULL};
-
-	int at = 1;
-
-	for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--"); i++)
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			argp_help(&argp, stdout, ARGP_HELP_STD_HELP, argv[0]);
-			exit(command_flush(0));
-		}
-	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_ERRS, &at, NULL)) {
-		command_say(orr_text("'%s' is no option of `orrery supervise`, or lacks its value: "
-				     "`orrery supervise --help` lists them",
-				     argv[at < argc ? at - (at > 1) : argc - 1]));
-		exit(2);
-	}
-}
-
 int cmd_supervise(int argc, char **argv)
 {
 	struct sigaction mine = {.sa_handler = ask};
 	struct orr_error err;
-	int code;
+	int n = 1, code;
 
-	read_options(argc, argv);
+	while (n < argc && strcmp(argv[n], "--"))
+		n++;
+	job.options = options_read(VERB_SUPERVISE, "-- COMMAND...",
+				   "Start a training, and start it again when one of its processes "
+				   "dies or hangs: from the newest copy in memory (orrery train "
+				   "--copy-every 1), else from the newest checkpoint, to the same "
+				   "bits.",
+				   n, argv)
+			      .supervise;
+	if (n + 1 >= argc)
+		options_refuse("supervise: what? give -- and a command, such as mpirun -n 4 orrery "
+			       "train ...");
+	job.command = argv + n + 1;
 	alarm(0); /* the training tells its time by itself */
 	job.lock = job.listener = -1;
-	if ((code = orr_keep_make(&job.folder, &job.lock, job.root, &err)) ||
+	if ((code = orr_keep_make(&job.folder, &job.lock, job.options.memory, &err)) ||
 	    (code = orr_beat_listen(&job.listener, job.folder, &err)))
 		goto out;
 	sigaction(SIGINT, &mine, NULL);

@@ -63,6 +63,16 @@ static int read_within(struct options *o, const char *text, struct orr_error *er
 		       : orr_fail(err, ORR_E_INPUT, "--within: a step takes longer than 0");
 }
 
+static int read_silence(struct options *o, const char *text, struct orr_error *err)
+{
+	bool units = false;
+	int code = orr_duration_parse(&o->supervise.silence_ns, &units, text, "--silence", err);
+
+	return code || (!units && o->supervise.silence_ns)
+		       ? code
+		       : orr_fail(err, ORR_E_INPUT, "--silence: give a time with a unit, 5s");
+}
+
 static int read_search(struct options *o, const char *text, struct orr_error *err)
 {
 	o->plan.search = true;
@@ -154,6 +164,13 @@ const struct row option_rows[] = {
 	 "List the operators that a graph may have, with their attributes"},
 	{"table", NULL, 0, VERB_SCHEDULES, 0, FLAG(table), 0,
 	 "a line a schedule: name, tab, summary, tab, paper"},
+	{"memory", "DIR", 'm', VERB_SUPERVISE, 0, TEXT(supervise.memory), 0,
+	 "a folder in memory, for the copies (/dev/shm)"},
+	{"restarts", "N", 'r', VERB_SUPERVISE, 0, COUNT(supervise.restarts, 0, 1000000), 0,
+	 "at most, without a later step to go on from (3)"},
+	{"silence", "T", 's', VERB_SUPERVISE, 0, READ(read_silence), 0,
+	 "of a rank between two steps, after which it hangs (10 times the longest so far, and 2s "
+	 "at least)"},
 	{.help = "Model and step:"},
 	{"schedule", "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN", 's', SCHEDULED & ~COMPARE,
 	 PLAN | PROFILE, TEXT(open.schedule), AT(open.given.schedule),

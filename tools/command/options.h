@@ -21,7 +21,8 @@ enum verb {
 	VERB_PROFILE = 1 << 4,
 	VERB_PLAN = 1 << 5,
 	VERB_TRAIN = 1 << 6,
-	VERB_FIT = 1 << 7
+	VERB_FIT = 1 << 7,
+	VERB_SUPERVISE = 1 << 8
 };
 
 /* "8,16,32": none twice. */
@@ -71,6 +72,12 @@ struct train_options {
 	const char *workers; /* the reason for their number; NULL: an option or a file gives it */
 };
 
+struct supervise_options {
+	const char *memory; /* a folder */
+	int64_t restarts;   /* at most, without a later step to go on from */
+	int64_t silence_ns; /* of a rank between two steps, after which it hangs; 0: not given */
+};
+
 struct options {
 	struct orr_open_options open;
 	struct machine_options machine;
@@ -86,6 +93,7 @@ struct options {
 	struct plan_options plan;
 	struct orr_fit fit; /* which constants */
 	struct train_options train;
+	struct supervise_options supervise;
 	bool links;                 /* profile them, and no model */
 	bool dot, operators, table; /* of show, show and schedules */
 };

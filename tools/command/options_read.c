@@ -17,6 +17,7 @@
 
 #define FIRST_KEY 256 /* of rows without a letter */
 #define MOST_COMBINATIONS 1024
+#define NO_SOURCE (VERB_SCHEDULES | VERB_SUPERVISE) /* they work on no GRAPH */
 
 static struct {
 	enum verb verb;
@@ -206,7 +207,7 @@ static void settle(struct options *o)
 	settle_links(o);
 	if (!o->open.source && reading.verb == VERB_FIT)
 		options_refuse("no MEASURED.csv: name a table of steps");
-	if (!o->open.source && reading.verb != VERB_SCHEDULES && !o->links && !o->operators)
+	if (!o->open.source && !(reading.verb & NO_SOURCE) && !o->links && !o->operators)
 		options_refuse("no GRAPH: name a model's file, or a study such as chain:8 or "
 			       "towers:3,3/2");
 }
@@ -270,7 +271,8 @@ static struct options defaults(void)
 			    .run = orr_run_options_default(),
 			    .keep = {.every = 100, .keep = 3},
 			    .jitter.noise = {.n_samples = 1000, .seed = 1},
-			    .train.steps = -1};
+			    .train.steps = -1,
+			    .supervise = {"/dev/shm", 3, 0}};
 
 	o.run.tell = progress_tell;
 	o.run.lost = command_say;
@@ -402,7 +404,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				keep_value(row, arg);
 			return 0;
 		}
-	if (key != ARGP_KEY_ARG || reading.verb == VERB_SCHEDULES)
+	if (key != ARGP_KEY_ARG || reading.verb & NO_SOURCE)
 		return ARGP_ERR_UNKNOWN;
 	if (reading.source)
 		options_refuse("one GRAPH at a time: '%s' is a second one", arg);
