@@ -67,26 +67,6 @@ static int64_t since(const struct html *html, int64_t time_ns)
 	return time_ns - html->idle->start_ns;
 }
 
-static json_t *workers_json(const struct orr_timeline *t)
-{
-	json_t *workers = json_array();
-
-	for (int w = 0; w < t->jobs->pipeline->n_workers; w++)
-		orr_json_append(&workers, json_string(orr_layout_worker(t, w)));
-	return workers;
-}
-
-/* Of memory; 0: none. */
-static json_t *limits_json(const struct orr_timeline *t)
-{
-	json_t *workers = json_array();
-
-	for (int w = 0; w < t->jobs->pipeline->n_workers; w++)
-		orr_json_append(&workers,
-				json_integer(orr_machine_memory(&t->jobs->pipeline->machine, w)));
-	return workers;
-}
-
 static json_t *causes_json(const struct orr_idle *idle)
 {
 	json_t *workers = json_array();
@@ -287,17 +267,24 @@ static void write_timeline(struct html *html, const char *name)
 {
 	const struct orr_timeline *t = html->timeline;
 	const struct orr_pipeline *p = t->jobs->pipeline;
+	json_t *workers, *limits; /* of memory; 0: none */
 	struct orr_idle *idle = NULL;
 
 	if ((html->code = orr_idle_create(&idle, t, html->err)))
 		return;
 	html->idle = idle;
+	workers = json_array();
+	limits = json_array();
+	for (int w = 0; w < p->n_workers; w++) {
+		orr_json_append(&workers, json_string(orr_layout_worker(t, w)));
+		orr_json_append(&limits, json_integer(orr_machine_memory(&p->machine, w)));
+	}
 	(void)fprintf(html->file, "{\"makespan\":%lld,\n", (long long)since(html, idle->end_ns));
 	write_key(html, "name", json_string(name));
 	write_key(html, "units", json_boolean(p->units));
 	write_key(html, "schedule", json_string(t->jobs->schedule));
-	write_key(html, "workers", workers_json(t));
-	write_key(html, "limits", limits_json(t));
+	write_key(html, "workers", workers);
+	write_key(html, "limits", limits);
 	write_key(html, "stages", orr_stages_json(t->jobs, html->err));
 	write_key(html, "edges", edges_json(p));
 	write_key(html, "weights", weights_json(p));

@@ -335,50 +335,28 @@ static void set_hardware(json_t **json, const struct orr_training *r)
 	orr_json_set(json, "moved", moved);
 }
 
-static json_t *speed_json(const struct orr_training *r)
-{
-	return json_pack("{s:f, s:f}", "step_seconds", r->step_seconds, "samples_per_second",
-			 r->step_samples / r->step_seconds);
-}
-
-/* Beside the figures. */
-static void set_whole(json_t **json, const struct orr_training *r)
-{
-	orr_json_update(json, json_pack("{s:I, s:o, s:o, s:I}", "steps", (json_int_t)r->steps,
-					"loss", orr_json_number(r->scores.loss), "accuracy",
-					orr_json_number(r->scores.accuracy), "skipped_steps",
-					(json_int_t)r->skipped));
-	orr_json_update(json, speed_json(r));
-	orr_json_update(json, json_pack("{s:o, s:o}", "job_seconds", orr_json_time(r->job_ns),
-					"predicted_makespan",
-					orr_json_time(r->predicted->figures->makespan_ns)));
-	set_losses(json, r);
-	if (r->n_ranks > 1)
-		orr_json_set(json, "traffic", ranks_json(r));
-}
-
-/* Without a timeline. */
-static json_t *short_json(const struct orr_training *r)
-{
-	json_t *json =
-		json_pack("{s:I,s:I,s:o,s:o}", "steps", (json_int_t)r->steps, "skipped_steps",
-			  (json_int_t)r->skipped, "loss", orr_json_number(r->scores.loss),
-			  "accuracy", orr_json_number(r->scores.accuracy));
-
-	set_losses(&json, r);
-	if (r->steps > r->first)
-		orr_json_update(&json, speed_json(r));
-	return json;
-}
-
 json_t *orr_training_json(const struct orr_training *r, struct orr_error *err)
 {
-	json_t *json = r->measured ? orr_report_json(r->measured, r->figures, err) : short_json(r);
+	json_t *json = r->measured ? orr_report_json(r->measured, r->figures, err) : json_object();
 
 	if (r->measured && !json)
 		return NULL;
+	orr_json_update(&json, json_pack("{s:I, s:o, s:o, s:I}", "steps", (json_int_t)r->steps,
+					 "loss", orr_json_number(r->scores.loss), "accuracy",
+					 orr_json_number(r->scores.accuracy), "skipped_steps",
+					 (json_int_t)r->skipped));
+	if (r->steps > r->first)
+		orr_json_update(&json,
+				json_pack("{s:f, s:f}", "step_seconds", r->step_seconds,
+					  "samples_per_second", r->step_samples / r->step_seconds));
 	if (r->measured)
-		set_whole(&json, r);
+		orr_json_update(&json,
+				json_pack("{s:o, s:o}", "job_seconds", orr_json_time(r->job_ns),
+					  "predicted_makespan",
+					  orr_json_time(r->predicted->figures->makespan_ns)));
+	set_losses(&json, r);
+	if (r->measured && r->n_ranks > 1)
+		orr_json_set(&json, "traffic", ranks_json(r));
 	if (r->versions)
 		orr_json_set(&json, "measured_versions", versions_json(r));
 	if (r->measured)

@@ -281,18 +281,11 @@ static const char *value_text(int c, double value)
 			c == ORR_CONSTANT_LATENCY ? "a transfer" : "a job or an update");
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 /* Mean, median and worst of what the steps are off, of those with this use; left out: as they were.
  */
 static void write_summary(const struct table *t, const char *what, bool apart, bool left_out)
 {
-	double *list = calloc((size_t)t->n, sizeof(*list)), sum = 0;
+	double *list = calloc((size_t)t->n, sizeof(*list)), sum = 0, median;
 	int n = 0;
 
 	for (int i = 0; list && i < t->n; i++) {
@@ -304,9 +297,9 @@ static void write_summary(const struct table *t, const char *what, bool apart, b
 		}
 	}
 	if (n) {
-		qsort(list, (size_t)n, sizeof(*list), compare_doubles);
+		median = output_median(list, n);
 		printf("%-28s mean %.2f%%, median %.2f%%, worst %.2f%% of %d\n", what, sum / n,
-		       (list[(n - 1) / 2] + list[n / 2]) / 2, list[n - 1], n);
+		       median, list[n - 1], n);
 	}
 	free(list);
 }

@@ -9,6 +9,7 @@
 #include "base/input_file.h"
 #include "base/utf8.h"
 #include "orrery/graph.h"
+#include "output.h"
 #include "report/report.h"
 #include "plan/plan_file.h"
 #include "rewrite/rewrite.h"
@@ -86,7 +87,6 @@ int cmd_show(int argc, char **argv)
 			     argc, argv);
 	struct orr_graph *graph = NULL;
 	struct orr_error err = {""};
-	json_t *json = NULL;
 	int code;
 
 	if (options.operators)
@@ -99,15 +99,10 @@ int cmd_show(int argc, char **argv)
 		code = write_dot(graph, &err);
 	} else if (!options.output.json) {
 		code = orr_graph_report_write(stdout, graph, &err);
-	} else if (!(json = orr_graph_report_json(graph, &err))) {
-		code = ORR_E_NOMEM;
-	} else if (json_dumpf(json, stdout, JSON_INDENT(2) | OUTPUT_JSON_DIGITS) ||
-		   putchar('\n') == EOF) {
-		code = orr_fail(&err, ORR_E_IO, "%s: its JSON could not be written: is there room?",
-				graph->name);
+	} else {
+		code = output_json(orr_graph_report_json(graph, &err), &err);
 	}
 out:
-	json_decref(json);
 	orr_graph_destroy(graph);
 	return command_end(code, &err);
 }

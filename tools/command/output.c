@@ -70,6 +70,19 @@ int output_json(json_t *json, struct orr_error *err)
 	return code;
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+double output_median(double *numbers, int64_t n)
+{
+	qsort(numbers, (size_t)n, sizeof(*numbers), compare_numbers);
+	return (numbers[(n - 1) / 2] + numbers[n / 2]) / 2;
+}
+
 /* mpirun gives rank 0 a terminal of its own, wherever its output goes. */
 static bool is_terminal(void)
 {

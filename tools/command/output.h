@@ -29,6 +29,8 @@ int output_html(const struct output_options *o, const struct orr_page *page, str
 /* One object on standard output; takes the reference. NULL: there was no memory, err says so. */
 int output_json(json_t *json, struct orr_error *err);
 
+/* The middle of n numbers, which it sorts, or the mean of the two that are. */
+double output_median(double *numbers, int64_t n);
 /* Columns of the terminal on standard output, 100 where there is none. */
 int output_columns(void);
 /* A terminal that wants colour: standard output is one and NO_COLOR is not set. */

@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "orrery/run.h"
 #include "orrery/timeline.h"
+#include "output.h"
 #include "session.h"
 
 #define BAR 40
@@ -363,21 +364,11 @@ int progress_end(struct progress *p, struct orr_error *err)
 	return output_close(&p->losses, code, err);
 }
 
-static int compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 double progress_median(const struct progress *p)
 {
-	int64_t kept = p->n_done < MOST_STEPS ? p->n_done : MOST_STEPS, skip = kept / 10,
-		n = kept - skip;
+	int64_t kept = p->n_done < MOST_STEPS ? p->n_done : MOST_STEPS, skip = kept / 10;
 
-	qsort(p->seconds + skip, (size_t)n, sizeof(*p->seconds), compare);
-	return n % 2 ? p->seconds[skip + n / 2]
-		     : (p->seconds[skip + n / 2 - 1] + p->seconds[skip + n / 2]) / 2;
+	return output_median(p->seconds + skip, kept - skip);
 }
 
 const struct orr_timeline *progress_timeline(const struct progress *p)
