@@ -60,34 +60,31 @@ int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floa
 	return orr_keep_check(memory, n_bytes, err);
 }
 
-/* The newest copy in memory, of a training that was started again; or none. */
-static int open_copy(struct orr_checkpoint **out, const struct checkpoints_options *o,
-		     const struct session *s, struct orr_error *err)
+/* Of a training that was started again, the copy in memory, or the checkpoint on disk if it is of a
+ * later step; or none. */
+static int open_again(struct orr_checkpoint **out, int64_t *copied,
+		      const struct checkpoints_options *o, struct orr_error *err)
 {
-	const char *memory = s->n_starts ? checkpoints_memory(o) : NULL;
-	int64_t newest = -1;
-	int code = memory ? orr_checkpoint_prepare(memory, &newest, err) : 0;
+	const char *const folders[] = {checkpoints_memory(o), o->folder};
 
-	if (!code && newest >= 0 && orr_checkpoint_open(out, memory, -1, report_damaged, err))
-		*out = NULL;
-	return code;
-}
+	for (int i = 0; i < 2; i++) {
+		struct orr_checkpoint *found = NULL;
+		int64_t newest = -1;
+		int code = folders[i] ? orr_checkpoint_prepare(folders[i], &newest, err) : 0;
 
-/* Of the checkpoint on disk, if it is of a later step than the copy in memory. */
-static void prefer_later(struct orr_checkpoint **out, int64_t *copied,
-			 const struct checkpoints_options *o)
-{
-	struct orr_checkpoint *disk = NULL;
-
-	if (orr_checkpoint_open(&disk, o->folder, -1, report_damaged, NULL))
-		return;
-	if (*out && orr_checkpoint_step(*out) >= orr_checkpoint_step(disk)) {
-		orr_checkpoint_close(disk);
-		return;
+		if (code)
+			return code;
+		if (newest < 0 || orr_checkpoint_open(&found, folders[i], -1, report_damaged, NULL))
+			continue;
+		if (*out && orr_checkpoint_step(*out) >= orr_checkpoint_step(found)) {
+			orr_checkpoint_close(found);
+			continue;
+		}
+		orr_checkpoint_close(*out);
+		*out = found;
+		*copied = i == 0;
 	}
-	orr_checkpoint_close(*out);
-	*out = disk;
-	*copied = 0;
+	return 0;
 }
 
 /* Called on one process; the result is shared with all ranks. *copied: 1 for a copy in memory. */
@@ -96,25 +93,25 @@ static int open_first(struct orr_checkpoint **out, int64_t *copied,
 		      struct orr_error *err)
 {
 	int64_t newest;
-	int code = open_copy(out, o, s, err);
+	int code;
 
-	*copied = *out != NULL;
-	if (code || !o->folder)
-		return code;
 	if (o->resume && !s->n_starts &&
 	    (code = orr_checkpoint_open(out, o->folder, -1, report_damaged, err)))
 		return code;
-	if ((code = orr_checkpoint_lock(o->folder, err)) ||
-	    (code = orr_checkpoint_prepare(o->folder, &newest, err)))
+	if (o->folder && (code = orr_checkpoint_lock(o->folder, err)))
 		return code;
-	if (newest >= 0 && s->n_starts)
-		prefer_later(out, copied, o);
-	else if (newest >= 0 && !o->resume)
+	if (s->n_starts)
+		return open_again(out, copied, o, err);
+	if (!o->folder)
+		return 0;
+	if ((code = orr_checkpoint_prepare(o->folder, &newest, err)))
+		return code;
+	if (newest >= 0 && !o->resume)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has checkpoints, up to step %lld: give --resume to go on from "
 				"them, or another folder",
 				o->folder, (long long)newest);
-	return newest >= 0 || s->n_starts || !o->best ? 0 : check_best(o, err);
+	return newest >= 0 || !o->best ? 0 : check_best(o, err);
 }
 
 /* Of one process, as open_first: the best so far, if there is one. */

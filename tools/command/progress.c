@@ -68,23 +68,6 @@ void progress_doing(const char *what, const char *which)
 
 #define MOST_KEPT 8192
 
-/* Every other step of those without a test loss. */
-static void thin_out(struct history *h)
-{
-	json_t *fewer = json_array();
-
-	h->every *= 2;
-	for (size_t i = 0; i < json_array_size(h->losses); i++) {
-		json_t *entry = json_array_get(h->losses, i);
-
-		if (json_object_get(entry, "test_loss") ||
-		    json_integer_value(json_object_get(entry, "step")) % h->every == 0)
-			json_array_append(fewer, entry);
-	}
-	json_decref(h->losses);
-	h->losses = fewer;
-}
-
 /* Without memory a step is missing. */
 static void history_add(struct history *h, int64_t step, double loss)
 {
@@ -92,8 +75,6 @@ static void history_add(struct history *h, int64_t step, double loss)
 		return;
 	json_array_append_new(h->losses, json_pack("{s:I, s:o}", "step", (json_int_t)step, "loss",
 						   orr_json_number(loss)));
-	if (json_array_size(h->losses) > MOST_KEPT)
-		thin_out(h);
 }
 
 static void history_add_test(struct history *h, int64_t step, double loss)
@@ -126,6 +107,8 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 			       .terminal = !silent && isatty(STDERR_FILENO),
 			       .silent = silent,
 			       .history = {.losses = json_array(), .every = 1}};
+	while (p->n_steps / p->history.every > MOST_KEPT)
+		p->history.every *= 2;
 	if (!(p->seconds = calloc((size_t)room, sizeof(*p->seconds))))
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %lld steps",
 				(long long)room);
@@ -143,36 +126,30 @@ static void write_name(FILE *file, const char *name)
 /* Where the file is that grows, for a process after this one. */
 static void note_losses(const struct progress *p, const char *memory)
 {
-	FILE *file = fopen(orr_text("%s/losses.new", memory), "we");
+	const char *note = orr_text("%s/losses.new", memory);
 
-	if (!file)
-		return;
-	(void)fputs(p->losses.part ? p->losses.part : "", file);
-	(void)fclose(file);
-	(void)rename(orr_text("%s/losses.new", memory), orr_text("%s/losses", memory));
+	(void)unlink(note); /* of a process that was killed between these two */
+	if (p->losses.part && !symlink(p->losses.part, note))
+		(void)rename(note, orr_text("%s/losses", memory));
 }
 
 /* The whole rows of a file that another process has begun: its path, the caller's; or NULL. */
 static char *take_losses(struct progress *p, const char *memory)
 {
-	FILE *note = fopen(orr_text("%s/losses", memory), "re"), *old;
-	char *path = NULL, *row = NULL;
-	size_t room = 0, size = 0;
+	char *path = realpath(orr_text("%s/losses", memory), NULL), *row = NULL;
+	FILE *old = path ? fopen(path, "re") : NULL;
+	size_t room = 0;
 	ssize_t n;
 
-	if (!note)
-		return NULL;
-	if (getline(&path, &size, note) > 0 && (old = fopen(path, "re"))) {
-		for (bool first = true; (n = getline(&row, &room, old)) > 0; first = false) {
-			if (first || row[n - 1] != '\n')
-				continue;
-			p->losses_failed |= fputs(row, p->losses.file) < 0;
-			p->written = strtoll(row, NULL, 10);
-		}
-		(void)fclose(old);
+	for (bool first = true; old && (n = getline(&row, &room, old)) > 0; first = false) {
+		if (first || row[n - 1] != '\n')
+			continue;
+		p->losses_failed |= fputs(row, p->losses.file) < 0;
+		p->written = strtoll(row, NULL, 10);
 	}
+	if (old)
+		(void)fclose(old);
 	free(row);
-	(void)fclose(note);
 	return path;
 }
 

@@ -17,7 +17,7 @@ struct session;
 #define PROGRESS_KEPT 15
 
 /* The losses of a training for its page: of every step, or of a long training of every second,
- * fourth, ... step, so that a page never has more than a screen can show. */
+ * fourth, ... step, so that a page never has more than a screen can show, and of evaluations. */
 struct history {
 	bool wanted;    /* else nothing is kept */
 	json_t *losses; /* owned: {"step", "loss"}, and "test_loss" where there is one */
