@@ -1,25 +1,20 @@
 #include "flows.h"
 
-#include "base/grow.h"
 #include "base/max.h"
 
 #define PER_BYTE INT64_C(1000000000000000000) /* of what is left */
 
-int orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
-		  int steps, int parts, struct orr_error *err)
+void orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
+		   int steps, int parts)
 {
 	orr_wide all = (orr_wide)bytes * steps; /* in two parts, neither of which overflows */
 
-	if (!orr_grow(&flows->list, flows->n, &flows->room, sizeof(*flows->list)))
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers at once",
-				2 * flows->room);
 	flows->list[flows->n++] =
 		(struct orr_flow){.index = index,
 				  .first_use = way->first_use,
 				  .n_uses = way->n_uses,
 				  .left = all / parts * PER_BYTE + all % parts * PER_BYTE / parts};
 	flows->changed = true;
-	return 0;
 }
 
 /* ---- rates ---- */

@@ -42,9 +42,10 @@ struct orr_flows {
 	bool changed;     /* something has come or gone since */
 };
 
-/* bytes * steps / parts of them go over each of its links, once or in every hop. */
-int orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
-		  int steps, int parts, struct orr_error *err);
+/* bytes * steps / parts of them go over each of its links, once or in every hop. The list has room.
+ */
+void orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
+		   int steps, int parts);
 /* Set the rates from now on; used: room for a number a link. When the first leave, if nothing comes
  * before. */
 int64_t orr_flows_set(struct orr_flows *flows, struct orr_channel *links,

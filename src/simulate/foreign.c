@@ -1,8 +1,5 @@
-#include "foreign.h"
+#include "simulation.h"
 
-#include <stdlib.h>
-
-#include "base/arrays.h"
 #include "orrery/jobs.h"
 
 static bool has_any(const struct orr_jobs *jobs)
@@ -29,19 +26,12 @@ static int find_places(struct orr_foreign *x, const struct orr_jobs *jobs, enum 
 	return code;
 }
 
-static int order_gradients(struct orr_foreign *x, const struct orr_jobs *jobs,
-			   struct orr_error *err)
+/* last: [n_stages * n_workers] zeros; the last gradient of a stage for an owner, from 1. */
+static void order_gradients(struct orr_foreign *x, const struct orr_jobs *jobs, int *last)
 {
-	size_t n_workers = (size_t)jobs->pipeline->n_workers;
-	/* [n_stages * n_workers] the last gradient of a stage for an owner, from 1; 0: none yet */
-	int *last = calloc((size_t)jobs->pipeline->n_stages * n_workers, sizeof(*last));
-
-	if (!last)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the owners of %d jobs",
-				jobs->n_jobs);
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		int s = orr_jobs_at(jobs, j).s, before = x->before[ORR_PLACE_COMING][j],
-		    *at = &last[(size_t)s * n_workers + (size_t)jobs->weights[j]];
+		    *at = &last[s * jobs->pipeline->n_workers + jobs->weights[j]];
 
 		x->added_next[j] = -1;
 		if (!orr_jobs_makes_gradient(jobs, j))
@@ -52,29 +42,33 @@ static int order_gradients(struct orr_foreign *x, const struct orr_jobs *jobs,
 			x->added_next[*at - 1] = j;
 		*at = j + 1;
 	}
-	free(last);
-	return 0;
 }
 
-int orr_foreign_init(struct orr_foreign *x, struct orr_arrays *all, const struct orr_jobs *jobs,
-		     struct orr_error *err)
+int orr_foreign_init(struct orr_simulation *sim)
 {
-	size_t n_jobs = (size_t)jobs->n_jobs;
-	int code = 0;
+	const struct orr_jobs *jobs = sim->jobs;
+	struct orr_foreign *x = &sim->foreign;
+	struct orr_error *err = sim->fault.err;
+	int n = jobs->n_jobs, *last, code = 0;
 
 	if (!has_any(jobs))
 		return 0;
-	x->unsent = orr_arrays_add(all, n_jobs * (3 + 2 * ORR_N_PLACES), sizeof(*x->unsent));
-	if (!x->unsent)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d jobs", jobs->n_jobs);
-	x->unadded = x->unsent + n_jobs;
-	x->added_next = x->unadded + n_jobs;
-	for (int k = 0; k < ORR_N_PLACES && !code; k++) {
-		x->before[k] = x->added_next + n_jobs * (size_t)(1 + 2 * k);
-		x->after[k] = x->before[k] + n_jobs;
-		code = find_places(x, jobs, (enum orr_place)k, err);
+	orr_arrays_make(&sim->all, x->unsent, n);
+	orr_arrays_make(&sim->all, x->unadded, n);
+	orr_arrays_make(&sim->all, x->added_next, n);
+	orr_arrays_make(&sim->all, last,
+			(size_t)jobs->pipeline->n_stages * (size_t)jobs->pipeline->n_workers);
+	for (int k = 0; k < ORR_N_PLACES; k++) {
+		orr_arrays_make(&sim->all, x->before[k], n);
+		orr_arrays_make(&sim->all, x->after[k], n);
 	}
-	return code ? code : order_gradients(x, jobs, err);
+	if (sim->all.failed)
+		return orr_no_memory(err, "simulate");
+	for (int k = 0; k < ORR_N_PLACES && !code; k++)
+		code = find_places(x, jobs, (enum orr_place)k, err);
+	if (!code)
+		order_gradients(x, jobs, last);
+	return code;
 }
 
 int orr_foreign_waits(const struct orr_foreign *x, int j)

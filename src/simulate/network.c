@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "base/grow.h"
 #include "base/max.h"
 #include "base/mix.h"
@@ -44,7 +45,23 @@ static int *find_link(const struct orr_network *net, uint64_t key)
 	return &net->by_key[at];
 }
 
-static int grow_links(struct orr_network *net, struct orr_error *err)
+static void fail_for_memory(struct orr_network *net)
+{
+	if (!net->fault->code)
+		net->fault->code = orr_no_memory(net->fault->err, "simulate");
+}
+
+/* See orr_grow(). */
+static bool grow(struct orr_network *net, void *array, int n, int *room, size_t size)
+{
+	bool grown = orr_grow(array, n, room, size);
+
+	if (!grown)
+		fail_for_memory(net);
+	return grown;
+}
+
+static void grow_links(struct orr_network *net)
 {
 	int room = net->links_room ? 2 * net->links_room : 32;
 	struct orr_channel *links = realloc(net->links, (size_t)room * sizeof(*links));
@@ -55,18 +72,17 @@ static int grow_links(struct orr_network *net, struct orr_error *err)
 	net->touched = touched ? touched : net->touched;
 	if (!links || !touched || !by_key) {
 		free(by_key);
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d links", room);
+		fail_for_memory(net);
+		return;
 	}
 	free(net->by_key);
 	net->by_key = by_key;
 	net->links_room = room;
 	for (int i = 0; i < net->n_links; i++)
 		*find_link(net, links[i].key) = i + 1;
-	return 0;
 }
 
-/* Of all lanes, in thousandths of bytes per second. */
-/* Exact, so that every machine rounds it alike. */
+/* Of all lanes, exact, so that every machine rounds it alike. */
 static orr_wide rate_of(const struct orr_stretch *stretch)
 {
 	const double most = 1e18; /* bytes/s */
@@ -84,40 +100,38 @@ static orr_wide rate_of(const struct orr_stretch *stretch)
 	return rate > 0 ? rate : 1;
 }
 
-static int make_link(struct orr_network *net, int *number, const struct orr_stretch *stretch,
-		     struct orr_error *err)
+/* Its number; -1: no memory. */
+static int make_link(struct orr_network *net, const struct orr_stretch *stretch)
 {
-	int *at = find_link(net, stretch->key), code;
+	int *at = find_link(net, stretch->key);
+	struct orr_channel *link;
 
-	if (!*at) {
-		if (net->n_links == net->links_room && (code = grow_links(net, err)))
-			return code;
-		at = find_link(net, stretch->key);
-		net->links[net->n_links] =
-			(struct orr_channel){.key = stretch->key,
-					     .lanes = stretch->lanes,
-					     .stream = orr_machine_stream_of(stretch->key),
-					     .rate = rate_of(stretch)};
-		if (net->shared && net->links[net->n_links].stream < 0)
-			net->links[net->n_links].lanes = INT_MAX; /* nothing waits for it */
-		*at = ++net->n_links;
-	}
-	*number = *at - 1;
-	return 0;
+	if (*at)
+		return *at - 1;
+	if (net->n_links == net->links_room)
+		grow_links(net);
+	if (net->fault->code)
+		return -1;
+	link = &net->links[net->n_links++];
+	*link = (struct orr_channel){.key = stretch->key,
+				     .lanes = stretch->lanes,
+				     .stream = orr_machine_stream_of(stretch->key),
+				     .rate = rate_of(stretch)};
+	if (net->shared && link->stream < 0)
+		link->lanes = INT_MAX; /* nothing waits for it */
+	*find_link(net, stretch->key) = net->n_links;
+	return net->n_links - 1;
 }
 
 /* A way, whose uses begin with the first, passes a link; that of a ring does so once or more often.
  */
-static int add_use(struct orr_network *net, int first, struct orr_use use, struct orr_error *err)
+static void add_use(struct orr_network *net, int first, struct orr_use use)
 {
 	for (int i = first; i < net->n_uses && use.hops > 1; i++)
 		if (net->uses[i].link == use.link)
-			return 0;
-	if (!orr_grow(&net->uses, net->n_uses, &net->uses_room, sizeof(*net->uses)))
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for the links of %d ways",
-				net->n_links);
-	net->uses[net->n_uses++] = use;
-	return 0;
+			return;
+	if (use.link >= 0 && grow(net, &net->uses, net->n_uses, &net->uses_room, sizeof(use)))
+		net->uses[net->n_uses++] = use;
 }
 
 /* Of a transfer the link of its two workers; of a ring one that is for nothing else, as of that way
@@ -136,50 +150,34 @@ static const struct orr_channel *way_of(const struct orr_network *net,
 	return &net->links[*find_link(net, way_key(transfer)) - 1];
 }
 
-static int make_way(struct orr_network *net, const struct orr_transfer *transfer,
-		    struct orr_error *err)
+static void make_way(struct orr_network *net, const struct orr_transfer *transfer)
 {
 	struct orr_stretch way[ORR_MOST_STRETCHES] = {{.lanes = 1}};
-	int pair[] = {transfer->from, transfer->to}, at, code;
+	int pair[] = {transfer->from, transfer->to}, at, first = net->n_uses;
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
 	if (!k)
 		(void)orr_machine_path(way, net->machine, pair[0], pair[1]);
 	way[0].key = way_key(transfer);
-	if ((code = make_link(net, &at, way, err)) || net->links[at].n_uses)
-		return code;
-	net->links[at].first_use = net->n_uses;
+	if ((at = make_link(net, way)) < 0 || net->links[at].n_uses)
+		return;
 	for (int i = 0; i < (k ? k : 1); i++) {
 		const int *ends[] = {k ? owners + i : pair, k ? owners + (i + 1) % k : pair + 1};
 		int n = orr_machine_path(way, net->machine, *ends[0], *ends[1]);
 
 		for (int l = 0; l < n; l++) {
-			struct orr_use use = {
-				.hops = k ? (int)larger(1, orr_machine_hops(net->machine, owners, k,
-									    &way[l]))
-					  : 1};
+			int64_t hops = k ? orr_machine_hops(net->machine, owners, k, &way[l]) : 1;
 
-			if ((code = make_link(net, &use.link, &way[l], err)) ||
-			    (code = add_use(net, net->links[at].first_use, use, err)))
-				return code;
+			add_use(net, first,
+				(struct orr_use){make_link(net, &way[l]), (int)larger(1, hops)});
 		}
 	}
-	net->links[at].n_uses = net->n_uses - net->links[at].first_use;
-	return 0;
+	net->links[at].first_use = first;
+	net->links[at].n_uses = net->n_uses - first;
 }
 
 /* ---- requests ---- */
-
-static int reserve_transfer(struct orr_network *net, struct orr_error *err)
-{
-	struct orr_timeline *t = net->timeline;
-
-	return orr_grow(&t->transfers, t->n_transfers, &net->transfers_room, sizeof(*t->transfers))
-		       ? 0
-		       : orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers",
-				  2 * net->transfers_room);
-}
 
 /* The group of worker w. */
 static int group_of(const struct orr_groups *groups, int w)
@@ -215,14 +213,21 @@ static int64_t order_of(const struct orr_network *net, const struct orr_transfer
 	return (int64_t)((transfer->to - transfer->from + t) % t) * jobs->n_jobs + job;
 }
 
-int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err)
+static int refuse_clock(double ns, const struct orr_pipeline *p, bool host, struct orr_error *err)
 {
 	if (ns < (double)(INT64_MAX / 4))
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"the transfers of %d microbatches last more than %lld s, more than can be "
-			"counted in nanoseconds: take a smaller [latency], or a larger [bandwidth]",
-			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS));
+			"counted in nanoseconds: %s",
+			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS),
+			host ? "give a faster [host]"
+			     : "take a smaller [latency], or a larger [bandwidth]");
+}
+
+int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err)
+{
+	return refuse_clock(ns, p, false, err);
 }
 
 static int64_t duration_of(const struct orr_network *net, const struct orr_transfer *transfer)
@@ -237,36 +242,40 @@ static int64_t duration_of(const struct orr_network *net, const struct orr_trans
 	return transfer->ring == ORR_RING_ALL_REDUCE ? ns : ns - ns / 2;
 }
 
-/* Of equal (time, n) the lowest order, and within a job the first request. */
-static int queue(struct orr_network *net, struct orr_heap_entry entry,
-		 const struct orr_channel *way, struct orr_error *err)
+/* All of them one after the other fit the clock, so no sum of times overflows. */
+static void check_clock(struct orr_network *net, const struct orr_transfer *transfer)
 {
-	int code = orr_heap_push(&net->ready, entry.key, entry.tie, entry.value, err);
+	bool host = transfer->from == ORR_HOST || transfer->to == ORR_HOST;
 
-	for (int i = 0; i < way->n_uses && net->in_order && !code; i++)
-		code = orr_heap_push(&net->links[net->uses[way->first_use + i].link].waiting,
-				     entry.key, entry.tie, entry.value, err);
-	return code;
+	if (!net->fault->code)
+		net->fault->code = refuse_clock(net->total_ns, net->timeline->jobs->pipeline, host,
+						net->fault->err);
 }
 
-int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
-			int64_t now_ns, int64_t n, int job, struct orr_error *err)
+void orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
+			 int64_t now_ns, int64_t n, int job)
 {
 	struct orr_timeline *t = net->timeline;
 	int64_t order = order_of(net, transfer, job), ns = duration_of(net, transfer);
-	int code;
+	struct orr_heap_entry entry = {now_ns, n, order << 31 | t->n_transfers};
+	const struct orr_channel *way;
 
-	/* all of them one after the other fit the clock, so no sum of times overflows */
 	net->total_ns += (double)ns;
-	if ((code = orr_network_check_clock(net->total_ns, t->jobs->pipeline, err)) ||
-	    (code = reserve_transfer(net, err)) || (code = make_way(net, transfer, err)) ||
-	    (code = queue(net, (struct orr_heap_entry){now_ns, n, order << 31 | t->n_transfers},
-			  way_of(net, transfer), err)))
-		return code;
+	check_clock(net, transfer);
+	if (!net->fault->code &&
+	    grow(net, &t->transfers, t->n_transfers, &net->transfers_room, sizeof(*t->transfers)))
+		make_way(net, transfer);
+	if (net->fault->code)
+		return;
+	/* of equal (time, n) the lowest order, and within a job the first request */
+	orr_fault_push(net->fault, &net->ready, entry);
+	way = way_of(net, transfer);
+	for (int i = 0; i < way->n_uses && net->in_order; i++)
+		orr_fault_push(net->fault, &net->links[net->uses[way->first_use + i].link].waiting,
+			       entry);
 	t->transfers[t->n_transfers] = *transfer;
 	t->transfers[t->n_transfers].start_ns = -1;
 	t->transfers[t->n_transfers++].end_ns = ns; /* from its start on, see hold() */
-	return 0;
 }
 
 /* ---- links that carry one thing at a time ---- */
@@ -295,21 +304,19 @@ static int find_full(const struct orr_network *net, const struct orr_channel *wa
 	return -1;
 }
 
-/* The end of what leaves its links when the last byte is on its way: of a ring, the least latency
- * of its links before it ends. */
-static int64_t free_ns(const struct orr_network *net, const struct orr_transfer *transfer)
+/* Of its links the least latency or, with larger() for choose(), the largest. */
+static int64_t latency_of(const struct orr_network *net, const struct orr_transfer *transfer,
+			  int64_t (*choose)(int64_t a, int64_t b))
 {
+	const struct orr_machine *m = net->machine;
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
-	int64_t latency_ns =
-		k ? INT64_MAX
-		  : orr_machine_link(net->machine, transfer->from, transfer->to).latency_ns;
+	int64_t ns = k ? orr_machine_link(m, owners[k - 1], owners[0]).latency_ns
+		       : orr_machine_link(m, transfer->from, transfer->to).latency_ns;
 
-	for (int i = 0; i < k; i++)
-		latency_ns = smaller(
-			latency_ns,
-			orr_machine_link(net->machine, owners[i], owners[(i + 1) % k]).latency_ns);
-	return transfer->end_ns - latency_ns;
+	for (int i = 1; i < k; i++)
+		ns = choose(ns, orr_machine_link(m, owners[i - 1], owners[i]).latency_ns);
+	return ns;
 }
 
 /* More or less is on a stream. */
@@ -345,24 +352,18 @@ static void hold(struct orr_network *net, const struct orr_channel *way,
 }
 
 /* The first that waits for a link may be able to start. */
-static int wake(struct orr_network *net, struct orr_channel *link, struct orr_error *err)
+static void wake(struct orr_network *net, struct orr_channel *link)
 {
-	struct orr_heap_entry entry;
-
 	if (!link->waiting.n || link->taken == link->lanes)
-		return 0;
-	entry = net->in_order ? link->waiting.entries[0] : orr_heap_pop(&link->waiting);
-	return orr_heap_push(&net->ready, entry.key, entry.tie, entry.value, err);
+		return;
+	orr_fault_push(net->fault, &net->ready,
+		       net->in_order ? link->waiting.entries[0] : orr_heap_pop(&link->waiting));
 }
 
-static int park(struct orr_network *net, struct orr_heap_entry entry, int link,
-		struct orr_error *err)
+static void park(struct orr_network *net, struct orr_heap_entry entry, int link)
 {
-	if (!orr_grow(&net->parked, net->n_parked, &net->parked_room, sizeof(*net->parked)))
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d transfers",
-				2 * net->parked_room);
-	net->parked[net->n_parked++] = (struct orr_parked){entry, link};
-	return 0;
+	if (grow(net, &net->parked, net->n_parked, &net->parked_room, sizeof(*net->parked)))
+		net->parked[net->n_parked++] = (struct orr_parked){entry, link};
 }
 
 /* A ring goes round twice, or of its parts once. */
@@ -371,102 +372,91 @@ static int steps_of(const struct orr_transfer *transfer, int k)
 	return k ? (transfer->ring == ORR_RING_ALL_REDUCE ? 2 : 1) * (k - 1) : 1;
 }
 
-static int begin(struct orr_network *net, int index, const struct orr_channel *way, int64_t now_ns,
-		 int (*leaves)(void *user, int index, int64_t free_ns), void *user,
-		 struct orr_error *err)
+/* It leaves its links when the last byte is on its way: the least latency of them before its end.
+ */
+static void begin(struct orr_network *net, int index, const struct orr_channel *way, int64_t now_ns)
 {
 	struct orr_transfer *transfer = &net->timeline->transfers[index];
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
 	hold(net, way, transfer, now_ns);
-	return net->shared ? orr_flows_add(&net->flows, index, way, transfer->bytes,
-					   steps_of(transfer, k), k ? k : 1, err)
-			   : leaves(user, index, free_ns(net, transfer));
+	if (!net->shared)
+		net->leaves(net->user, index,
+			    transfer->end_ns - latency_of(net, transfer, smaller));
+	else if (grow(net, &net->flows.list, net->flows.n, &net->flows.room,
+		      sizeof(*net->flows.list)))
+		orr_flows_add(&net->flows, index, way, transfer->bytes, steps_of(transfer, k),
+			      k ? k : 1);
 }
 
 /* What cannot start waits for the first link that is full, and is in nobody's way. */
-static int start_first(struct orr_network *net, int64_t now_ns,
-		       int (*leaves)(void *user, int index, int64_t free_ns), void *user,
-		       struct orr_error *err)
+static void start_first(struct orr_network *net, int64_t now_ns)
 {
 	struct orr_heap_entry entry = orr_heap_pop(&net->ready);
 	struct orr_transfer *transfer = &net->timeline->transfers[index_of(entry)];
 	const struct orr_channel *way = way_of(net, transfer);
-	int full, code;
+	int full;
 
 	if (transfer->start_ns >= 0)
-		return 0; /* in order: on another of its links it was the first, too */
+		return; /* in order: on another of its links it was the first, too */
 	full = find_full(net, way, index_of(entry));
 	if (full >= 0 && net->in_order)
-		return 0;
-	code = full >= 0 ? park(net, entry, full, err)
-			 : begin(net, index_of(entry), way, now_ns, leaves, user, err);
-	for (int i = 0; i < way->n_uses && !code; i++)
-		code = wake(net, &net->links[net->uses[way->first_use + i].link], err);
-	return code;
+		return;
+	if (full >= 0)
+		park(net, entry, full);
+	else
+		begin(net, index_of(entry), way, now_ns);
+	for (int i = 0; i < way->n_uses; i++)
+		wake(net, &net->links[net->uses[way->first_use + i].link]);
 }
 
 /* ---- links that are shared ---- */
 
 /* All that is under way, from now on. */
-static int share(struct orr_network *net, int64_t now_ns,
-		 int (*leaves)(void *user, int index, int64_t free_ns), void *user)
+static void share(struct orr_network *net, int64_t now_ns)
 {
 	struct orr_flows *flows = &net->flows;
 	int64_t soonest;
-	int code = 0;
 
 	if (!flows->changed)
-		return 0;
+		return;
 	soonest = orr_flows_set(flows, net->links, net->uses, net->touched, now_ns);
-	for (int f = 0; f < flows->n && !code; f++) /* of the others later */
+	for (int f = 0; f < flows->n; f++) /* of the others later */
 		if (flows->list[f].free_ns == soonest)
-			code = leaves(user, flows->list[f].index, soonest);
-	return code;
+			net->leaves(net->user, flows->list[f].index, soonest);
 }
 
 /* Latencies, one a step, follow the last byte. */
 static bool end_shared(struct orr_network *net, int index, int64_t now_ns)
 {
 	struct orr_transfer *transfer = &net->timeline->transfers[index];
-	const struct orr_machine *m = net->machine;
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
-	int64_t longest = k ? 0 : orr_machine_link(m, transfer->from, transfer->to).latency_ns;
 
 	if (!orr_flows_end(&net->flows, index, now_ns))
 		return false;
-	for (int i = 0; i < k; i++)
-		longest = larger(longest,
-				 orr_machine_link(m, owners[i], owners[(i + 1) % k]).latency_ns);
-	transfer->end_ns = now_ns + steps_of(transfer, k) * longest;
+	transfer->end_ns = now_ns + steps_of(transfer, k) * latency_of(net, transfer, larger);
 	return true;
 }
 
 /* ---- both ---- */
 
-int orr_network_start(struct orr_network *net, int64_t now_ns,
-		      int (*leaves)(void *user, int index, int64_t free_ns), void *user,
-		      struct orr_error *err)
+void orr_network_start(struct orr_network *net, int64_t now_ns)
 {
-	int code = 0;
-
-	for (int i = 0; i < net->n_touched && !code; i++) {
+	for (int i = 0; i < net->n_touched; i++) {
 		net->links[net->touched[i]].touched = false;
-		code = wake(net, &net->links[net->touched[i]], err);
+		wake(net, &net->links[net->touched[i]]);
 	}
 	net->n_touched = 0;
-	while (net->ready.n && !code)
-		code = start_first(net, now_ns, leaves, user, err);
-	for (int i = 0; i < net->n_parked && !code; i++) {
-		const struct orr_heap_entry *entry = &net->parked[i].entry;
-
-		code = orr_heap_push(&net->links[net->parked[i].link].waiting, entry->key,
-				     entry->tie, entry->value, err);
-	}
+	while (net->ready.n && !net->fault->code)
+		start_first(net, now_ns);
+	for (int i = 0; i < net->n_parked; i++)
+		orr_fault_push(net->fault, &net->links[net->parked[i].link].waiting,
+			       net->parked[i].entry);
 	net->n_parked = 0;
-	return code || !net->shared ? code : share(net, now_ns, leaves, user);
+	if (net->shared)
+		share(net, now_ns);
 }
 
 bool orr_network_release(struct orr_network *net, int index, int64_t now_ns)
@@ -489,26 +479,24 @@ bool orr_network_release(struct orr_network *net, int index, int64_t now_ns)
 	return true;
 }
 
-int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err)
+void orr_network_init(struct orr_network *net)
 {
-	const struct orr_machine *machine = &timeline->jobs->pipeline->machine;
+	const struct orr_pipeline *p = net->timeline->jobs->pipeline;
+	const struct orr_cluster *cluster = p->machine.cluster;
 
-	net->machine = machine;
-	net->timeline = timeline;
-	net->is_free = !machine->latency_ns && !(machine->bandwidth_bytes_per_s > 0);
-	if (net->is_free && !timeline->jobs->park)
-		return 0;
-	net->in_order = machine->cluster && machine->cluster->in_order;
-	net->shared = machine->cluster && machine->cluster->shared;
-	if (machine->cluster && machine->cluster->slowdown) {
-		size_t n = (size_t)timeline->jobs->pipeline->n_workers;
-
-		net->busy = calloc(n, sizeof(*net->busy));
-		net->changed = calloc(n, sizeof(*net->changed));
+	net->machine = &p->machine;
+	net->is_free = !net->machine->latency_ns && !(net->machine->bandwidth_bytes_per_s > 0);
+	if (net->is_free && !net->timeline->jobs->park)
+		return;
+	net->in_order = cluster && cluster->in_order;
+	net->shared = cluster && cluster->shared;
+	if (cluster && cluster->slowdown) {
+		net->busy = calloc((size_t)p->n_workers, sizeof(*net->busy));
+		net->changed = calloc((size_t)p->n_workers, sizeof(*net->changed));
 		if (!net->busy || !net->changed)
-			return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %zu workers", n);
+			fail_for_memory(net);
 	}
-	return grow_links(net, err);
+	grow_links(net);
 }
 
 void orr_network_fini(struct orr_network *net)

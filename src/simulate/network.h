@@ -31,11 +31,29 @@ struct orr_pipeline;
 struct orr_timeline;
 struct orr_transfer;
 
+/* The first failure of what takes many steps: none that can fail is taken after it. */
+struct orr_fault {
+	int code;
+	struct orr_error *err;
+};
+
+static inline void orr_fault_push(struct orr_fault *fault, struct orr_heap *heap,
+				  struct orr_heap_entry x)
+{
+	if (!fault->code)
+		fault->code = orr_heap_push(heap, x.key, x.tie, x.value, fault->err);
+}
+
 struct orr_network {
 	const struct orr_machine *machine; /* borrowed */
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
-	bool is_free;                      /* nothing takes time: nothing is asked for but what is
-					      parked */
+	struct orr_fault *fault;           /* borrowed */
+	/* Told the index of what will leave its links, and when, if nothing else happens before:
+	 * then orr_network_release() has to be told. */
+	void (*leaves)(void *user, int index, int64_t free_ns);
+	void *user;
+	bool is_free; /* nothing takes time: nothing is asked for but what is
+			 parked */
 	bool in_order, shared;
 	struct orr_channel *links; /* [links_room] and rings, which are ways alone; NULL: nothing
 				      is asked for */
@@ -57,19 +75,15 @@ struct orr_network {
 /* ORR_E_INPUT where transfers that last ns together could overrun the clock. */
 int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err);
 
-/* All zero before. */
-int orr_network_init(struct orr_network *net, struct orr_timeline *timeline, struct orr_error *err);
+/* All zero before, but for timeline, fault, leaves and user. */
+void orr_network_init(struct orr_network *net);
 void orr_network_fini(struct orr_network *net);
 
-/* Ask for a transfer or a ring at time now_ns; n and job: which of one instant comes first. Fails
- * with ORR_E_INPUT where all that was asked for could overrun the clock. */
-int orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
-			int64_t now_ns, int64_t n, int job, struct orr_error *err);
-
-/* Start all requests that can start, and call leaves() with the index of what will leave its links,
- * and when, if nothing else happens before: then orr_network_release() has to be told. */
-int orr_network_start(struct orr_network *net, int64_t now_ns,
-		      int (*leaves)(void *user, int index, int64_t free_ns), void *user,
-		      struct orr_error *err);
+/* Ask for a transfer or a ring at time now_ns; n and job: which of one instant comes first.
+ * ORR_E_INPUT: all that was asked for could overrun the clock. */
+void orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
+			 int64_t now_ns, int64_t n, int job);
+/* Start all requests that can start. */
+void orr_network_start(struct orr_network *net, int64_t now_ns);
 /* Has it left its links? Its start and end are then as they stay. */
 bool orr_network_release(struct orr_network *net, int index, int64_t now_ns);

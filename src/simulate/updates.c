@@ -1,20 +1,25 @@
-#include "updates.h"
+#include "simulation.h"
 
 #include <stdlib.h>
 
-#include "base/arrays.h"
+#include "moves.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"
 
-int orr_updates_of(const struct orr_updates *updates, int j)
+static int n_owners(const struct orr_jobs *jobs, int s)
 {
-	const struct orr_jobs *jobs = updates->jobs;
-	struct orr_job job = orr_jobs_at(jobs, j);
-	int r = jobs->first_owner[job.s + 1] - jobs->first_owner[job.s];
+	return jobs->first_owner[s + 1] - jobs->first_owner[s];
+}
 
-	return updates->first[job.s] +
-	       (jobs->versions ? job.b / jobs->versions->every[job.s] * r : 0);
+/* The update, by the first owner, that job j's gradient goes into. */
+static int update_of(const struct orr_simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	struct orr_job job = orr_jobs_at(jobs, j);
+
+	return sim->updates.first[job.s] +
+	       (jobs->versions ? job.b / jobs->versions->every[job.s] * n_owners(jobs, job.s) : 0);
 }
 
 /* Worker w among the owners of stage s. */
@@ -27,43 +32,206 @@ static int number_of(const struct orr_jobs *jobs, int s, int w)
 	return i;
 }
 
-int orr_updates_at_owner(const struct orr_updates *updates, int j)
+/* The same by the owner that it goes to. */
+static int update_at_owner(const struct orr_simulation *sim, int j)
 {
-	const struct orr_jobs *jobs = updates->jobs;
+	const struct orr_jobs *jobs = sim->jobs;
 
-	return orr_updates_of(updates, j) +
-	       number_of(jobs, orr_jobs_at(jobs, j).s, jobs->weights[j]);
+	return update_of(sim, j) + number_of(jobs, orr_jobs_at(jobs, j).s, jobs->weights[j]);
 }
 
-int orr_updates_read(const struct orr_updates *updates, int j)
+int orr_updates_read(const struct orr_simulation *sim, int j)
 {
-	const struct orr_jobs *jobs = updates->jobs;
+	const struct orr_jobs *jobs = sim->jobs;
 	struct orr_job job = orr_jobs_at(jobs, j);
-	int r = jobs->first_owner[job.s + 1] - jobs->first_owner[job.s];
 	int64_t version =
 		jobs->versions ? orr_versions_read(jobs->versions, job.s, job.b, job.d) : 0;
 
 	if (!version || !orr_jobs_has(jobs, j))
 		return -1;
-	return updates->first[job.s] + (int)(version - 1) * r +
+	return sim->updates.first[job.s] + (int)(version - 1) * n_owners(jobs, job.s) +
 	       number_of(jobs, job.s, jobs->compute[j]);
 }
 
-/* Without a flush: jobs by the update that they wait for. */
-static void find_readers(struct orr_updates *x, int n_updates)
-{
-	int n_jobs = x->jobs->n_jobs;
+/* ---- the end of an update ---- */
 
-	for (int j = 0; j < n_jobs; j++) {
-		int u = orr_updates_read(x, j);
+/* The passes that read the new version of n owners from update u on may start. */
+static void end_updates(struct orr_simulation *sim, int u, int n)
+{
+	const struct orr_updates *x = &sim->updates;
+
+	for (int i = x->first_reader[u]; i < x->first_reader[u + n]; i++)
+		orr_simulation_deliver(sim, x->readers[i]);
+}
+
+void orr_updates_end(struct orr_simulation *sim, int u)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const struct orr_update *update = &sim->timeline->updates[u];
+	int n = n_owners(jobs, update->s),
+	    first = sim->updates.first[update->s] + (update->version - 1) * n;
+
+	if (!orr_jobs_shards(jobs, update->s))
+		end_updates(sim, u, 1);
+	else if (--sim->updates.running[first])
+		; /* other owners have not made their parts of the version */
+	else if (!sim->network.is_free && orr_set_trained_bytes(jobs->pipeline, update->s))
+		orr_simulation_request(sim, orr_moves_gather(jobs, update->s, update->version));
+	else
+		end_updates(sim, first, n);
+}
+
+/* ---- gradients and their sums ---- */
+
+/* The owners of a set have its sum, of which j made a part: those of its stages whose gradients are
+ * all there update. */
+static void end_sum(struct orr_simulation *sim, int set, int j)
+{
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+	const struct orr_tied *tied = set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
+
+	for (int i = 0; i < (tied ? tied->n_stages : 1); i++) {
+		int s = tied ? tied->stages[i] : set,
+		    first = tied ? sim->updates.first[s] : update_of(sim, j);
+
+		if (--sim->updates.sums[s])
+			continue;
+		sim->updates.sums[s] = 1;
+		for (int u = first; u < first + n_owners(sim->jobs, s); u++)
+			orr_simulation_push(sim, sim->now, ORR_EVENT_UPDATE, u);
+	}
+}
+
+/* Ask for the sums of the first n buckets of the gradient of stage s. */
+static void sum_buckets(struct orr_simulation *sim, int s, int j, int n)
+{
+	int *asked = &sim->updates.asked[update_of(sim, j)];
+	int all = sim->jobs->pipeline->buckets;
+
+	for (; *asked < n; ++*asked) {
+		struct orr_transfer ring = orr_moves_ring(sim->jobs, s, j);
+
+		ring.bytes = ring.bytes / all + (*asked < ring.bytes % all);
+		orr_simulation_request(sim, ring);
+	}
+}
+
+/* Does a ring over its owners sum the gradient of a set? */
+static bool has_ring(const struct orr_simulation *sim, int set)
+{
+	return orr_jobs_ring_size(sim->jobs, set) > 1 && !sim->network.is_free &&
+	       orr_set_trained_bytes(sim->jobs->pipeline, set);
+}
+
+/* One more stage has all gradients of a set for the update of job j. */
+static void sum(struct orr_simulation *sim, int set, int j)
+{
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+
+	if (--sim->updates.incomplete[set])
+		return;
+	sim->updates.incomplete[set] = 1; /* of a stage's own, for its next version */
+	if (!has_ring(sim, set))
+		end_sum(sim, set, j);
+	else if (set < p->n_stages)
+		sum_buckets(sim, set, j, p->buckets);
+	else
+		orr_simulation_request(sim, orr_moves_ring(sim->jobs, set, j));
+}
+
+/* The gradient of job j is with its owner; after the last one they are added up. */
+static void deliver_gradient(struct orr_simulation *sim, int j)
+{
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+	int s = orr_jobs_at(sim->jobs, j).s;
+
+	if (p->buckets > 1)
+		sim->updates.unmade[update_at_owner(sim, j)]--;
+	if (--sim->updates.gradients[update_of(sim, j)] > 0)
+		return;
+	sum(sim, s, j);
+	for (int set = orr_set_after(p, s, s); set >= 0; set = orr_set_after(p, s, set))
+		if (!p->tied[set - p->n_stages].frozen)
+			sum(sim, set, j);
+}
+
+/* One thing less for the gradient of job j to wait for before it goes to its owner. */
+static void send_gradient(struct orr_simulation *sim, int j)
+{
+	if (!sim->foreign.unsent || !--sim->foreign.unsent[j])
+		orr_simulation_request(sim, orr_moves_weight_gradient(sim->jobs, j));
+}
+
+/* The gradient of job j is with its owner, which adds it and those that have waited for it. */
+static void add_gradient(struct orr_simulation *sim, int j)
+{
+	struct orr_foreign *x = &sim->foreign;
+
+	deliver_gradient(sim, j);
+	for (; x->unsent && j >= 0 && !--x->unadded[j]; j = x->added_next[j])
+		if (x->after[ORR_PLACE_COMING][j] >= 0)
+			send_gradient(sim, x->after[ORR_PLACE_COMING][j]);
+}
+
+void orr_updates_gradient(struct orr_simulation *sim, int j)
+{
+	if (sim->network.is_free || sim->jobs->weights[j] == sim->jobs->compute[j])
+		add_gradient(sim, j);
+	else
+		send_gradient(sim, j);
+}
+
+void orr_updates_arrive(struct orr_simulation *sim, const struct orr_transfer *transfer)
+{
+	int j = transfer->producer, set = transfer->set;
+
+	if (transfer->kind != ORR_TRANSFER_ALL_REDUCE)
+		add_gradient(sim, j);
+	else if (transfer->ring == ORR_RING_ALL_GATHER)
+		end_updates(sim, update_of(sim, j), n_owners(sim->jobs, set));
+	else if (set >= sim->jobs->pipeline->n_stages ||
+		 !--sim->updates.unsummed[update_of(sim, j)])
+		end_sum(sim, set, j);
+}
+
+int orr_updates_first_bucket(const struct orr_simulation *sim, int j)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	int n = jobs->pipeline->buckets;
+
+	return n > 1 && sim->with_updates && orr_jobs_makes_gradient(jobs, j) &&
+			       jobs->weights[j] == jobs->compute[j] &&
+			       has_ring(sim, orr_jobs_at(jobs, j).s) &&
+			       sim->updates.unmade[update_at_owner(sim, j)] == 1
+		       ? 1
+		       : n;
+}
+
+void orr_updates_bucket(struct orr_simulation *sim, int j, int bucket)
+{
+	int n = sim->jobs->pipeline->buckets;
+
+	if (!--sim->updates.uncomputed[update_of(sim, j) * n + bucket - 1])
+		sum_buckets(sim, orr_jobs_at(sim->jobs, j).s, j, bucket);
+}
+
+/* ---- all of them ---- */
+
+/* Without a flush: jobs by the update that they wait for. */
+static void find_readers(struct orr_simulation *sim, int n_updates)
+{
+	struct orr_updates *x = &sim->updates;
+
+	for (int j = 0; j < sim->jobs->n_jobs; j++) {
+		int u = orr_updates_read(sim, j);
 
 		if (u >= 0)
 			x->first_reader[u + 2]++;
 	}
 	for (int u = 1; u <= n_updates; u++)
 		x->first_reader[u + 1] += x->first_reader[u];
-	for (int j = 0; j < n_jobs; j++) {
-		int u = orr_updates_read(x, j);
+	for (int j = 0; j < sim->jobs->n_jobs; j++) {
+		int u = orr_updates_read(sim, j);
 
 		if (u >= 0)
 			x->readers[x->first_reader[u + 1]++] = j;
@@ -71,10 +239,8 @@ static void find_readers(struct orr_updates *x, int n_updates)
 }
 
 /* Every set that is trained is summed up, when all of its stages have their gradients. */
-static void count_sums(struct orr_updates *x)
+static void count_sums(struct orr_updates *x, const struct orr_pipeline *p)
 {
-	const struct orr_pipeline *p = x->jobs->pipeline;
-
 	for (int s = 0; s < p->n_stages; s++)
 		x->sums[s] = x->incomplete[s] = 1;
 	for (int t = 0; t < p->n_tied; t++)
@@ -84,92 +250,71 @@ static void count_sums(struct orr_updates *x)
 		}
 }
 
-bool orr_updates_complete(struct orr_updates *updates, int set)
-{
-	if (--updates->incomplete[set])
-		return false;
-	updates->incomplete[set] = 1; /* of a stage's own, for its next version */
-	return true;
-}
-
-bool orr_updates_end(struct orr_updates *updates, int u)
-{
-	const struct orr_update *at = &updates->timeline->updates[u];
-	const int *first = &updates->jobs->first_owner[at->s];
-
-	return !--updates->running[updates->first[at->s] +
-				   (at->version - 1) * (first[1] - first[0])];
-}
-
-bool orr_updates_sum(struct orr_updates *updates, int s)
-{
-	if (--updates->sums[s])
-		return false;
-	updates->sums[s] = 1;
-	return true;
-}
-
 static void lay_out(struct orr_updates *x, struct orr_timeline *t)
 {
-	const struct orr_jobs *jobs = x->jobs;
+	const struct orr_jobs *jobs = t->jobs;
+	int buckets = jobs->pipeline->buckets;
 
 	for (int s = 0, u = 0; s < jobs->pipeline->n_stages; s++)
 		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++) {
 			x->gradients[u] =
 				jobs->pipeline->n_microbatches / orr_jobs_n_updates(jobs, s);
-			x->running[u] = jobs->first_owner[s + 1] - jobs->first_owner[s];
-			x->unsummed[u] = jobs->pipeline->buckets;
-			for (int k = 0; k < jobs->pipeline->buckets; k++)
-				x->uncomputed[u * jobs->pipeline->buckets + k] = x->running[u];
+			x->running[u] = n_owners(jobs, s);
+			x->unsummed[u] = buckets;
+			for (int k = 0; k < buckets; k++)
+				x->uncomputed[u * buckets + k] = x->running[u];
 			for (int k = jobs->first_owner[s]; k < jobs->first_owner[s + 1]; k++)
 				t->updates[u++] =
 					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
 		}
 }
 
-int orr_updates_init(struct orr_updates *x, struct orr_arrays *all, struct orr_timeline *t,
-		     struct orr_error *err)
+static int allocate(struct orr_simulation *sim, int n)
 {
-	const struct orr_jobs *jobs = t->jobs;
-	const struct orr_pipeline *p = jobs->pipeline;
-	int n = 0;
+	const struct orr_pipeline *p = sim->jobs->pipeline;
+	struct orr_updates *x = &sim->updates;
+	struct orr_arrays *all = &sim->all;
 
-	x->jobs = jobs;
-	x->timeline = t;
-	x->first = orr_arrays_add(all, (size_t)p->n_stages + 1, sizeof(*x->first));
-	if (!x->first)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d stages", p->n_stages);
-	for (int s = 0; s < p->n_stages; s++) {
-		x->first[s] = n;
-		n += orr_jobs_n_updates(jobs, s) *
-		     (jobs->first_owner[s + 1] - jobs->first_owner[s]);
-	}
 	if ((int64_t)n * p->buckets > INT32_MAX / (int)sizeof(*x->uncomputed))
-		return orr_fail(err, ORR_E_INPUT,
+		return orr_fail(sim->fault.err, ORR_E_INPUT,
 				"simulate: [buckets]=%d for each of %d updates are too many: take "
 				"fewer",
 				p->buckets, n);
-	t->updates = calloc((size_t)n, sizeof(*t->updates));
-	x->gradients = orr_arrays_add(all, (size_t)n, sizeof(*x->gradients));
-	x->running = orr_arrays_add(all, (size_t)n, sizeof(*x->running));
-	x->unmade = orr_arrays_add(all, (size_t)n, sizeof(*x->unmade));
-	x->asked = orr_arrays_add(all, (size_t)n, sizeof(*x->asked));
-	x->unsummed = orr_arrays_add(all, (size_t)n, sizeof(*x->unsummed));
-	x->uncomputed = orr_arrays_add(all, (size_t)n * (size_t)p->buckets, sizeof(*x->uncomputed));
-	x->incomplete = orr_arrays_add(all, (size_t)orr_pipeline_n_sets(p), sizeof(*x->incomplete));
-	x->sums = orr_arrays_add(all, (size_t)p->n_stages, sizeof(*x->sums));
-	x->first_reader = orr_arrays_add(all, (size_t)n + 2, sizeof(*x->first_reader));
-	if (jobs->async)
-		x->readers = orr_arrays_add(all, (size_t)jobs->n_jobs, sizeof(*x->readers));
-	if (!t->updates || all->failed)
-		return orr_fail(err, ORR_E_NOMEM, "simulate: no memory for %d updates", n);
-	t->n_updates = n;
-	count_sums(x);
-	lay_out(x, t);
+	sim->timeline->updates = calloc((size_t)n, sizeof(*sim->timeline->updates));
+	orr_arrays_make(all, x->gradients, n);
+	orr_arrays_make(all, x->running, n);
+	orr_arrays_make(all, x->unmade, n);
+	orr_arrays_make(all, x->asked, n);
+	orr_arrays_make(all, x->unsummed, n);
+	orr_arrays_make(all, x->uncomputed, n * p->buckets);
+	orr_arrays_make(all, x->incomplete, orr_pipeline_n_sets(p));
+	orr_arrays_make(all, x->sums, p->n_stages);
+	orr_arrays_make(all, x->first_reader, n + 2);
+	if (sim->jobs->async)
+		orr_arrays_make(all, x->readers, sim->jobs->n_jobs);
+	return sim->timeline->updates && !all->failed ? 0
+						      : orr_no_memory(sim->fault.err, "simulate");
+}
+
+int orr_updates_init(struct orr_simulation *sim)
+{
+	const struct orr_jobs *jobs = sim->jobs;
+	const struct orr_pipeline *p = jobs->pipeline;
+	int *first = orr_arrays_make(&sim->all, sim->updates.first, p->n_stages + 1), code;
+
+	if (!first)
+		return orr_no_memory(sim->fault.err, "simulate");
+	for (int s = 0; s < p->n_stages; s++)
+		first[s + 1] = first[s] + orr_jobs_n_updates(jobs, s) * n_owners(jobs, s);
+	if ((code = allocate(sim, first[p->n_stages])))
+		return code;
+	sim->timeline->n_updates = first[p->n_stages];
+	count_sums(&sim->updates, p);
+	lay_out(&sim->updates, sim->timeline);
 	for (int j = 0; p->buckets > 1 && j < jobs->n_jobs; j++)
 		if (orr_jobs_has(jobs, j) && orr_jobs_makes_gradient(jobs, j))
-			x->unmade[orr_updates_at_owner(x, j)]++;
+			sim->updates.unmade[update_at_owner(sim, j)]++;
 	if (jobs->async)
-		find_readers(x, n);
+		find_readers(sim, first[p->n_stages]);
 	return 0;
 }
