@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,6 @@
 #define MOST_NAME 200
 #define MOST_PLACE 320
 
-#define WORKERS_ALLOWED "speed, memory and repeat"
-#define LINKS_ALLOWED "latency and bandwidth"
-#define GROUPS_ALLOWED "latency, bandwidth, ports, uplink, lanes, rails and repeat"
-#define MACHINES_ALLOWED \
-	"latency, bandwidth, host, overhead, ports, duplex, waiting, model, streams and slowdown"
-
 struct reader {
 	struct orr_cluster *cluster;
 	struct orr_dot dot;
@@ -34,31 +29,55 @@ struct reader {
 	int *inside;  /* [dot.n_nodes] the innermost group, a subgraph */
 	int *source;  /* [MOST_WORKERS] node of each worker */
 	bool *linked; /* [n_workers * n_workers] which have a link of their own */
-	int pair_room;
+	int group_room, pair_room;
 	bool plain, unit; /* latencies seen; a plain 0 is neither */
 	struct orr_error *err;
 };
 
 /* ---- attributes ---- */
 
-static int refuse_attribute(const struct reader *r, const struct orr_dot_attribute *a,
-			    const char *owner, const char *allowed)
-{
-	struct orr_nearest near = orr_nearest_to(a->name);
-	char hint[ORR_HINT];
+/* What has attributes, and what Graphviz draws it as. */
+enum kind { WORKER, LINK, GROUP, MACHINE };
+static const char *const kind_names[] = {"a worker", "a link", "a group of workers", "a machine"};
+static const char drawn_as[] = {'n', 'e', 'g', 'g'};
 
-	orr_nearest_try_all(&near, allowed);
-	return orr_fail(r->err, ORR_E_INPUT,
-			"%s:%d: %.60s%s is no attribute of %s: use %s, or what Graphviz draws with",
-			r->file, a->line, a->name, orr_nearest_hint(hint, &near), owner, allowed);
-}
+/* What they say. */
+struct said {
+	struct orr_cluster_worker worker;
+	struct orr_cluster_group group;
+	struct orr_cluster machine;
+	int repeat;
+};
 
-/* "cluster.dot:3: gpu: speed" */
-static void print_place(char what[MOST_PLACE], const struct reader *r,
-			const struct orr_dot_attribute *a, const char *owner)
-{
-	(void)snprintf(what, MOST_PLACE, "%.100s:%d: %.80s: %s", r->file, a->line, owner, a->name);
-}
+enum form { SPEED, MEMORY, NUMBER, TIME, HOST, RATE, CHOICE, TRUTH, PORTS, SLOWDOWN };
+#define OF(kind) (1 << (kind))
+#define AT(member) offsetof(struct said, member)
+
+static const struct key {
+	const char *name;
+	int of; /* kinds */
+	enum form form;
+	size_t at;
+	const char *word, *other; /* CHOICE: true, or false; RATE: what leaving it out means */
+} keys[] = {{"speed", OF(WORKER), SPEED, AT(worker.speed), NULL, NULL},
+	    {"memory", OF(WORKER), MEMORY, AT(worker.memory_bytes), NULL, NULL},
+	    {"latency", OF(LINK) | OF(GROUP) | OF(MACHINE), TIME, AT(group.link.latency_ns), NULL,
+	     NULL},
+	    {"bandwidth", OF(LINK) | OF(GROUP) | OF(MACHINE), RATE, AT(group.link.bytes_per_s),
+	     "an infinite one", NULL},
+	    {"host", OF(MACHINE), HOST, AT(machine.host), NULL, NULL},
+	    {"overhead", OF(MACHINE), TIME, AT(machine.overhead_ns), NULL, NULL},
+	    {"ports", OF(GROUP) | OF(MACHINE), PORTS, AT(group.ports), NULL, NULL},
+	    {"uplink", OF(GROUP), RATE, AT(group.uplink_bytes_per_s), "no uplink", NULL},
+	    {"lanes", OF(GROUP), NUMBER, AT(group.lanes), NULL, NULL},
+	    {"rails", OF(GROUP), TRUTH, AT(group.rails), NULL, NULL},
+	    {"repeat", OF(WORKER) | OF(GROUP), NUMBER, AT(repeat), NULL, NULL},
+	    {"duplex", OF(MACHINE), CHOICE, AT(machine.half_duplex), "half", "full"},
+	    {"waiting", OF(MACHINE), CHOICE, AT(machine.in_order), "in_order", "free"},
+	    {"model", OF(MACHINE), CHOICE, AT(machine.shared), "shared", "exclusive"},
+	    {"streams", OF(MACHINE), NUMBER, AT(machine.streams), NULL, NULL},
+	    {"slowdown", OF(MACHINE), SLOWDOWN, AT(machine.slowdown), NULL, NULL}};
+#define N_KEYS (sizeof(keys) / sizeof(*keys))
 
 static int refuse_zero(const struct reader *r, const char *what, const char *means)
 {
@@ -76,153 +95,130 @@ static int read_memory(const struct reader *r, int64_t *bytes, const char *text,
 	return code || *bytes ? code : refuse_zero(r, what, "no limit");
 }
 
-static int read_worker(const struct reader *r, const struct orr_dot_node *node,
-		       struct orr_cluster_worker *worker, int64_t *repeat)
+/* A share of computing, in whole thousandths. */
+static int read_slowdown(const struct reader *r, int *slowdown, const char *text, const char *what)
 {
-	int code = 0;
+	double share = 0;
+	int code = orr_real_parse(&share, text, 0, 0.9, what, r->err);
 
-	*worker = (struct orr_cluster_worker){.speed = 1};
-	*repeat = 1;
-	for (int i = 0; i < node->attributes.n && !code; i++) {
-		const struct orr_dot_attribute *a = &node->attributes.list[i];
-		char what[MOST_PLACE];
+	*slowdown = (int)lround(share * 1000);
+	if (code || *slowdown / 1000.0 == share)
+		return code;
+	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give three decimals at most", what,
+			text);
+}
 
-		print_place(what, r, a, node->name);
-		if (!strcmp(a->name, "speed"))
-			code = orr_real_parse(&worker->speed, a->text, 1e-6, 1e9, what, r->err);
-		else if (!strcmp(a->name, "memory"))
-			code = read_memory(r, &worker->memory_bytes, a->text, what);
-		else if (!strcmp(a->name, "repeat"))
-			code = orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
-		else if (!orr_attribute_draws('n', a->name))
-			code = refuse_attribute(r, a, "a worker", WORKERS_ALLOWED);
-	}
-	return code;
+static int read_choice(const struct reader *r, const struct key *key, bool *first, const char *text,
+		       const char *what)
+{
+	*first = !strcmp(text, key->word);
+	if (*first || !strcmp(text, key->other))
+		return 0;
+	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give %s or %s", what, text, key->word,
+			key->other);
 }
 
 static int note_units(struct reader *r, bool plain, bool unit, const char *what)
 {
 	r->plain = r->plain || plain;
 	r->unit = r->unit || unit;
-	return r->plain && r->unit ? orr_fail(r->err, ORR_E_INPUT,
-					      "%s: a plain number is units, and others have a unit "
-					      "of time: give "
-					      "all the same",
-					      what)
-				   : 0;
-}
-
-static int read_time(struct reader *r, int64_t *ns, const char *text, const char *what)
-{
-	bool units = false;
-	int code = orr_duration_parse(ns, &units, text, what, r->err);
-
-	return code ? code : note_units(r, units && *ns, !units, what);
-}
-
-static int read_host(struct reader *r, const char *text, const char *what)
-{
-	struct orr_link_cost *host = &r->cluster->host;
-	bool units = false;
-	int code = orr_link_parse(host, &units, text, what, r->err);
-
-	return code ? code : note_units(r, units, host->latency_ns && !units, what);
-}
-
-/* "latency" or "bandwidth", if a is one of them. */
-static int read_link(struct reader *r, const struct orr_dot_attribute *a, const char *owner,
-		     struct orr_link_cost *link, bool *is_one)
-{
-	char what[MOST_PLACE];
-	int code;
-
-	print_place(what, r, a, owner);
-	*is_one = true;
-	if (!strcmp(a->name, "bandwidth")) {
-		code = orr_rate_parse(&link->bytes_per_s, a->text, what, r->err);
-		return code || link->bytes_per_s > 0 ? code
-						     : refuse_zero(r, what, "an infinite one");
-	}
-	*is_one = !strcmp(a->name, "latency");
-	return *is_one ? read_time(r, &link->latency_ns, a->text, what) : 0;
-}
-
-/* Is text the first of two words, or the second? */
-static int read_choice(const struct reader *r, bool *first, const char *text, const char *one,
-		       const char *other, const char *what)
-{
-	*first = !strcmp(text, one);
-	if (*first || !strcmp(text, other))
+	if (!r->plain || !r->unit)
 		return 0;
-	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give %s or %s", what, text, one, other);
+	return orr_fail(
+		r->err, ORR_E_INPUT,
+		"%s: a plain number is units, and others have a unit of time: give all the same",
+		what);
 }
 
-/* A share of computing, in whole thousandths. */
-static int read_slowdown(const struct reader *r, const char *text, const char *what)
+static int read_value(struct reader *r, const struct key *key, void *to, const char *text,
+		      const char *what)
 {
-	double share = 0;
-	int code = orr_real_parse(&share, text, 0, 0.9, what, r->err);
-
-	r->cluster->slowdown = (int)lround(share * 1000);
-	if (code || r->cluster->slowdown / 1000.0 == share)
-		return code;
-	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give three decimals at most", what,
-			text);
-}
-
-/* What is of the machine alone, if a is. */
-static int read_machine(struct reader *r, const struct orr_dot_attribute *a, const char *what,
-			bool *is_one)
-{
-	struct orr_cluster *c = r->cluster;
+	struct orr_error *err = r->err;
+	const struct orr_link_cost *host;
 	int64_t n = 0;
-	int code;
+	bool on = false;
+	int code = 0;
 
-	*is_one = true;
-	if (!strcmp(a->name, "streams")) {
-		code = orr_count_parse(&n, a->text, 1, MOST_WORKERS, what, r->err);
-		c->streams = (int)n;
-		return code;
+	switch (key->form) {
+	case SPEED:
+		return orr_real_parse(to, text, 1e-6, 1e9, what, err);
+	case MEMORY:
+		return read_memory(r, to, text, what);
+	case NUMBER:
+		code = orr_count_parse(&n, text, 1, MOST_WORKERS, what, err);
+		*(int *)to = (int)n;
+		break;
+	case TIME:
+		code = orr_duration_parse(to, &on, text, what, err);
+		return code ? code : note_units(r, on && *(int64_t *)to, !on, what);
+	case HOST:
+		code = orr_link_parse(to, &on, text, what, err);
+		host = to;
+		return code ? code : note_units(r, on, host->latency_ns && !on, what);
+	case RATE:
+		code = orr_rate_parse(to, text, what, err);
+		return code || *(double *)to > 0 ? code : refuse_zero(r, what, key->word);
+	case CHOICE:
+		return read_choice(r, key, to, text, what);
+	case TRUTH:
+		return orr_attribute_truth(to, text, what, err);
+	case PORTS: /* of the group that is next */
+		code = orr_attribute_truth(&on, text, what, err);
+		*(int *)to = on ? 1 + r->cluster->n_groups : 0;
+		break;
+	case SLOWDOWN:
+		return read_slowdown(r, to, text, what);
 	}
-	if (!strcmp(a->name, "slowdown"))
-		return read_slowdown(r, a->text, what);
-	if (!strcmp(a->name, "duplex"))
-		return read_choice(r, &c->half_duplex, a->text, "half", "full", what);
-	if (!strcmp(a->name, "host"))
-		return read_host(r, a->text, what);
-	if (!strcmp(a->name, "overhead"))
-		return read_time(r, &c->overhead_ns, a->text, what);
-	if (!strcmp(a->name, "waiting"))
-		return read_choice(r, &c->in_order, a->text, "in_order", "free", what);
-	if (!strcmp(a->name, "model"))
-		return read_choice(r, &c->shared, a->text, "shared", "exclusive", what);
-	*is_one = false;
-	return 0;
+	return code;
 }
 
-/* What is of a group alone, if a is. */
-static int read_uplink(const struct reader *r, const struct orr_dot_attribute *a, const char *what,
-		       struct orr_cluster_group *group, int64_t *repeat, bool *is_one)
+static int refuse_attribute(const struct reader *r, const struct orr_dot_attribute *a,
+			    enum kind kind)
 {
-	int64_t lanes;
-	int code;
+	struct orr_nearest near = orr_nearest_to(a->name);
+	char hint[ORR_HINT], allowed[120] = "";
+	const char *last = NULL;
 
-	*is_one = true;
-	if (!strcmp(a->name, "repeat"))
-		return orr_count_parse(repeat, a->text, 1, MOST_WORKERS, what, r->err);
-	if (!strcmp(a->name, "rails"))
-		return orr_attribute_truth(&group->rails, a->text, what, r->err);
-	if (!strcmp(a->name, "lanes")) {
-		code = orr_count_parse(&lanes, a->text, 1, MOST_WORKERS, what, r->err);
-		group->lanes = (int)lanes;
-		return code;
+	for (size_t k = 0; k < N_KEYS; k++) {
+		size_t n = strlen(allowed);
+
+		if (!(keys[k].of & OF(kind)))
+			continue;
+		if (last)
+			(void)snprintf(allowed + n, sizeof(allowed) - n, "%s%s", n ? ", " : "",
+				       last);
+		orr_nearest_try(&near, last = keys[k].name, NULL);
 	}
-	if ((*is_one = !strcmp(a->name, "uplink"))) {
-		code = orr_rate_parse(&group->uplink_bytes_per_s, a->text, what, r->err);
-		return code || group->uplink_bytes_per_s > 0 ? code
-							     : refuse_zero(r, what, "no uplink");
+	return orr_fail(r->err, ORR_E_INPUT,
+			"%s:%d: %.60s%s is no attribute of %s: use %s and %s, or what Graphviz "
+			"draws with",
+			r->file, a->line, a->name, orr_nearest_hint(hint, &near), kind_names[kind],
+			allowed, last);
+}
+
+/* Messages begin with the place: "cluster.dot:3: gpu: speed". *n: how many are ours. */
+static int read_attributes(struct reader *r, struct said *said, int *n, enum kind kind,
+			   const struct orr_dot_attributes *of, const char *owner)
+{
+	int code = 0;
+
+	*n = 0;
+	for (int i = 0; i < of->n && !code; i++) {
+		const struct orr_dot_attribute *a = &of->list[i];
+		char what[MOST_PLACE];
+		size_t k = 0;
+
+		while (k < N_KEYS && (!(keys[k].of & OF(kind)) || strcmp(keys[k].name, a->name)))
+			k++;
+		(void)snprintf(what, MOST_PLACE, "%.100s:%d: %.80s: %s", r->file, a->line, owner,
+			       a->name);
+		*n += k < N_KEYS;
+		if (k < N_KEYS)
+			code = read_value(r, &keys[k], (char *)said + keys[k].at, a->text, what);
+		else if (!strcmp(a->name, "model") || !orr_attribute_draws(drawn_as[kind], a->name))
+			code = refuse_attribute(r, a, kind);
 	}
-	return 0;
+	return code;
 }
 
 /* The lanes of an uplink; and there is a limit to the uplinks on a way. */
@@ -252,36 +248,17 @@ static int check_uplink(const struct reader *r, int s, struct orr_cluster_group 
 				 r->file, subgraph->line, subgraph->name, ORR_MOST_UPLINKS);
 }
 
-/* Of a subgraph, or the whole machine: what will be group number id. */
-static int read_group(struct reader *r, int s, int id, struct orr_cluster_group *group,
-		      int64_t *repeat)
+/* Of a subgraph, or the whole machine. */
+static int read_group(struct reader *r, int s, struct said *said)
 {
 	const struct orr_dot_subgraph *subgraph = &r->dot.subgraphs[s];
-	int code = 0;
+	int n, code;
 
-	*repeat = 1;
-	for (int i = 0; i < subgraph->attributes.n && !code; i++) {
-		const struct orr_dot_attribute *a = &subgraph->attributes.list[i];
-		const char *owner = s ? subgraph->name : "the machine";
-		char what[MOST_PLACE];
-		bool is_one, ports;
-
-		print_place(what, r, a, owner);
-		if ((code = read_link(r, a, owner, &group->link, &is_one)) || is_one)
-			continue;
-		code = s ? read_uplink(r, a, what, group, repeat, &is_one)
-			 : read_machine(r, a, what, &is_one);
-		if (code || is_one)
-			continue;
-		if (!strcmp(a->name, "ports")) {
-			code = orr_attribute_truth(&ports, a->text, what, r->err);
-			group->ports = ports ? 1 + id : 0;
-		} else if (!strcmp(a->name, "model") || !orr_attribute_draws('g', a->name)) {
-			code = refuse_attribute(r, a, s ? "a group of workers" : "a machine",
-						s ? GROUPS_ALLOWED : MACHINES_ALLOWED);
-		}
-	}
-	return code ? code : check_uplink(r, s, group);
+	said->machine = *r->cluster;
+	code = read_attributes(r, said, &n, s ? GROUP : MACHINE, &subgraph->attributes,
+			       s ? subgraph->name : "the machine");
+	*r->cluster = said->machine;
+	return code ? code : check_uplink(r, s, &said->group);
 }
 
 /* ---- workers and groups ---- */
@@ -302,24 +279,23 @@ static char *name_of(const char *name, const char *copy)
 
 static int add_workers(struct reader *r, int node, int group, const char *copy)
 {
+	const struct orr_dot_node *x = &r->dot.nodes[node];
+	struct said said = {.worker = {.speed = 1, .group = group}, .repeat = 1};
 	struct orr_cluster *c = r->cluster;
-	struct orr_cluster_worker worker;
-	int64_t repeat;
-	int code = read_worker(r, &r->dot.nodes[node], &worker, &repeat);
+	int n, code = read_attributes(r, &said, &n, WORKER, &x->attributes, x->name);
 
-	for (int i = 0; i < repeat && !code; i++) {
+	for (int i = 0; i < said.repeat && !code; i++) {
 		char own[MOST_NAME];
 
 		if (c->n_workers == MOST_WORKERS)
 			return orr_fail(r->err, ORR_E_INPUT,
-					"%s:%d: more than %d workers: take fewer", r->file,
-					r->dot.nodes[node].line, MOST_WORKERS);
-		(void)snprintf(own, sizeof(own), repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
+					"%s:%d: more than %d workers: take fewer", r->file, x->line,
+					MOST_WORKERS);
+		(void)snprintf(own, sizeof(own), said.repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
 		r->source[c->n_workers] = node;
-		worker.group = group;
-		if (!(worker.name = name_of(r->dot.nodes[node].name, own)))
+		if (!(said.worker.name = name_of(x->name, own)))
 			return no_memory(r);
-		c->workers[c->n_workers++] = worker;
+		c->workers[c->n_workers++] = said.worker;
 	}
 	return code;
 }
@@ -361,45 +337,34 @@ static int fill_group(struct reader *r, int s, int group, const char *copy)
 	return code;
 }
 
-static int grow_groups(struct reader *r)
-{
-	struct orr_cluster *c = r->cluster;
-	struct orr_cluster_group *grown =
-		realloc(c->groups, ((size_t)c->n_groups + 1) * sizeof(*grown));
-
-	if (!grown)
-		return no_memory(r);
-	c->groups = grown;
-	return 0;
-}
-
 /* As often as it repeats; recursion is as deep as subgraphs nest. */
 static int add_group(struct reader *r, int s, int parent, const char *copy)
 {
 	struct orr_cluster *c = r->cluster;
-	int64_t repeat = 1;
-	int code = 0;
+	int repeat = 1, code = 0;
 
 	for (int i = 0; i < repeat && !code; i++) {
-		struct orr_cluster_group group = {.parent = parent};
+		struct said x = {.group.parent = parent, .repeat = 1};
 		int id = c->n_groups;
 		char own[MOST_NAME];
 
 		if (parent >= 0) {
-			group.link = c->groups[parent].link;
-			group.ports = c->groups[parent].ports;
+			x.group.link = c->groups[parent].link;
+			x.group.ports = c->groups[parent].ports;
 		}
-		if ((code = read_group(r, s, id, &group, &repeat)) || (code = grow_groups(r)))
+		if ((code = read_group(r, s, &x)))
 			return code;
 		if (s && !*r->dot.subgraphs[s].name)
 			return orr_fail(
 				r->err, ORR_E_INPUT,
 				"%s:%d: a group of workers needs a name: say subgraph NAME {",
 				r->file, r->dot.subgraphs[s].line);
+		repeat = x.repeat;
 		(void)snprintf(own, sizeof(own), repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
-		if (!(group.name = name_of(s ? r->dot.subgraphs[s].name : "", own)))
+		if (!orr_grow(&c->groups, id, &r->group_room, sizeof(*c->groups)) ||
+		    !(x.group.name = name_of(s ? r->dot.subgraphs[s].name : "", own)))
 			return no_memory(r);
-		c->groups[c->n_groups++] = group;
+		c->groups[c->n_groups++] = x.group;
 		code = fill_group(r, s, id, own);
 	}
 	return code;
@@ -456,53 +421,33 @@ static int check_end(const struct reader *r, int node)
 		r->file, end->line, end->name, orr_nearest_hint(hint, &near));
 }
 
-/* Attributes of a link, which may be shared by several. */
-static int read_pair(struct reader *r, const struct orr_dot_attributes *of, const char *owner,
-		     struct orr_link_cost *link, int *line)
-{
-	bool is_link, any = false;
-	int code;
-
-	for (int i = 0; i < of->n; i++) {
-		const struct orr_dot_attribute *a = &of->list[i];
-
-		if ((code = read_link(r, a, owner, link, &is_link)))
-			return code;
-		if (!is_link && !orr_attribute_draws('e', a->name))
-			return refuse_attribute(r, a, "a link", LINKS_ALLOWED);
-		any = any || is_link;
-		*line = a->line;
-	}
-	if (any)
-		return 0;
-	return orr_fail(r->err, ORR_E_INPUT,
-			"%s: link %s says nothing: give it a latency or a bandwidth", r->file,
-			owner);
-}
-
 /* Of workers v < w; what it does not say is their group's. */
 static int add_pair(struct reader *r, int v, int w, const struct orr_dot_attributes *of,
 		    const char *owner)
 {
 	struct orr_cluster *c = r->cluster;
 	struct orr_machine m = {.cluster = c};
-	struct orr_cluster_pair pair = {v, w, {0}};
+	struct said said = {0};
 	size_t at = (size_t)v * (size_t)c->n_workers + (size_t)w;
-	int code, line = 0, n = c->n_pairs;
+	int code, n_ours, n = c->n_pairs;
 
 	c->n_pairs = 0;
-	pair.link = orr_machine_link(&m, v, w);
+	said.group.link = orr_machine_link(&m, v, w);
 	c->n_pairs = n;
-	if ((code = read_pair(r, of, owner, &pair.link, &line)))
+	if ((code = read_attributes(r, &said, &n_ours, LINK, of, owner)))
 		return code;
+	if (!n_ours)
+		return orr_fail(r->err, ORR_E_INPUT,
+				"%s: link %s says nothing: give it a latency or a bandwidth",
+				r->file, owner);
 	if (r->linked[at])
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s:%d: a second link of %.60s and %.60s: leave one out", r->file,
-				line, c->workers[v].name, c->workers[w].name);
+				of->list[of->n - 1].line, c->workers[v].name, c->workers[w].name);
 	r->linked[at] = true;
 	if (!orr_grow(&c->pairs, n, &r->pair_room, sizeof(*c->pairs)))
 		return no_memory(r);
-	c->pairs[c->n_pairs++] = pair;
+	c->pairs[c->n_pairs++] = (struct orr_cluster_pair){v, w, said.group.link};
 	return 0;
 }
 

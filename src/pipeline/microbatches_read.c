@@ -1,10 +1,10 @@
 /* Costs of single microbatches, from a CSV: a heading that names the columns, and a row a job. */
 #include "microbatches.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "cost.h"
 #include "base/input_file.h"
 #include "orrery/pipeline.h"
@@ -17,6 +17,14 @@ enum { STAGE, MICROBATCH, PASS, DURATION, BYTES, STASH, N_COLUMNS };
 static const char *const names[N_COLUMNS] = {"stage",    "microbatch", "pass",
 					     "duration", "bytes",      "stash"};
 
+/* A number is -1 where its cell is empty. */
+struct row {
+	int line; /* 0: there is none */
+	int s, b;
+	enum orr_pass d;
+	int64_t duration_ns, bytes, stash_bytes;
+};
+
 struct reading {
 	struct orr_pipeline *p;
 	const char *path;
@@ -24,14 +32,8 @@ struct reading {
 	int line;
 	int column_of[N_COLUMNS]; /* in the file; -1: not there */
 	int n_columns;
-	int *seen; /* [n_microbatches * n_stages * ORR_N_PASSES] the line of a job; 0: none */
-};
-
-/* A row; a number is -1 where its cell is empty. */
-struct row {
-	int s, b;
-	enum orr_pass d;
-	int64_t duration_ns, bytes, stash_bytes;
+	struct row *rows; /* [n_rows] by microbatch, stage and pass */
+	size_t n_rows;
 };
 
 static int refuse(const struct reading *r, const char *why)
@@ -91,14 +93,18 @@ static int read_heading(struct reading *r, char *line)
 	return 0;
 }
 
+static const char *place(const struct reading *r, int column)
+{
+	return orr_text("%.150s:%d: %s", r->path, r->line, names[column]);
+}
+
 static int read_number(const struct reading *r, const char *cell, int column, int n, int *number)
 {
-	char what[256];
+	const char *what = place(r, column);
 	int64_t value;
-	int code;
+	int code = orr_count_parse(&value, cell, 0, INT32_MAX, what, r->err);
 
-	(void)snprintf(what, sizeof(what), "%.150s:%d: %s", r->path, r->line, names[column]);
-	if ((code = orr_count_parse(&value, cell, 0, INT32_MAX, what, r->err)))
+	if (code)
 		return code;
 	if (value >= n)
 		return orr_fail(r->err, ORR_E_INPUT, "%s %lld: there %s %d, from 0 on%s", what,
@@ -131,12 +137,11 @@ static int read_pass(const struct reading *r, const char *cell, struct row *row)
 
 static int read_duration(const struct reading *r, const char *cell, struct row *row)
 {
-	char what[256];
+	const char *what = place(r, DURATION);
 	bool units = false;
-	int code;
+	int code = orr_duration_parse(&row->duration_ns, &units, cell, what, r->err);
 
-	(void)snprintf(what, sizeof(what), "%.150s:%d: duration", r->path, r->line);
-	if ((code = orr_duration_parse(&row->duration_ns, &units, cell, what, r->err)))
+	if (code)
 		return code;
 	if (row->duration_ns && units != r->p->units)
 		return orr_fail(r->err, ORR_E_INPUT,
@@ -148,21 +153,16 @@ static int read_duration(const struct reading *r, const char *cell, struct row *
 
 static int read_size(const struct reading *r, const char *cell, int column, int64_t *bytes)
 {
-	char what[256];
-	int code;
+	int code = orr_size_parse(bytes, cell, place(r, column), r->err);
 
-	(void)snprintf(what, sizeof(what), "%.150s:%d: %s", r->path, r->line, names[column]);
-	if ((code = orr_size_parse(bytes, cell, what, r->err)))
-		return code;
-	return *bytes <= MOST ? 0 : refuse(r, "bytes: more than can be counted");
+	return code || *bytes <= MOST ? code : refuse(r, "bytes: more than can be counted");
 }
 
-static int read_row(struct reading *r, char *line, struct row *row)
+static int read_cells(const struct reading *r, char *line, struct row *row)
 {
 	char *cells[N_COLUMNS], *cell[N_COLUMNS];
 	int n = split(line, cells, N_COLUMNS), code;
 
-	*row = (struct row){0, 0, ORR_PASS_F, -1, -1, -1};
 	if (n != r->n_columns)
 		return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %d cells, and the heading has %d",
 				r->path, r->line, n, r->n_columns);
@@ -183,6 +183,37 @@ static int read_row(struct reading *r, char *line, struct row *row)
 					 ? "stash: the stage has no backward, and keeps none"
 					 : "stash: F makes it: give it in the row of F");
 	return 0;
+}
+
+static int read_row(const struct reading *r, char *line)
+{
+	struct row row = {r->line, 0, 0, ORR_PASS_F, -1, -1, -1}, *at;
+	int code = read_cells(r, line, &row);
+
+	if (code)
+		return code;
+	at = &r->rows[(row.b * r->p->n_stages + row.s) * ORR_N_PASSES + (int)row.d];
+	if (at->line)
+		return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %d%c%d has a row already, in line %d",
+				r->path, r->line, row.s, orr_pass_letter(row.d), row.b, at->line);
+	*at = row;
+	return 0;
+}
+
+static int read_rows(struct reading *r, char *text)
+{
+	int code = *text ? 0
+			 : orr_fail(r->err, ORR_E_INPUT, "%s: empty: write a heading and rows",
+				    r->path);
+
+	for (char *line; !code && (line = strsep(&text, "\n"));) {
+		r->line++;
+		if (r->line == 1)
+			code = read_heading(r, line);
+		else if (*trim(line))
+			code = read_row(r, line);
+	}
+	return code;
 }
 
 /* ---- the table ---- */
@@ -230,15 +261,8 @@ static void set_bytes(const struct orr_pipeline *p, const struct row *row)
 			x->gradient_bytes[row->b * p->n_edges + stage->in[i]] = row->bytes;
 }
 
-static int take(struct reading *r, const struct row *row)
+static void take(struct orr_pipeline *p, const struct row *row)
 {
-	struct orr_pipeline *p = r->p;
-	int *seen = &r->seen[(row->b * p->n_stages + row->s) * ORR_N_PASSES + (int)row->d];
-
-	if (*seen)
-		return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %d%c%d has a row already, in line %d",
-				r->path, r->line, row->s, orr_pass_letter(row->d), row->b, *seen);
-	*seen = r->line;
 	if (row->duration_ns >= 0)
 		set_duration(p, row);
 	if (row->bytes >= 0)
@@ -246,42 +270,16 @@ static int take(struct reading *r, const struct row *row)
 	if (row->stash_bytes >= 0)
 		p->microbatches->costs[row->b * p->n_stages + row->s].stash_bytes =
 			row->stash_bytes;
-	return 0;
-}
-
-/* The rows of F alone, or the others: a gradient that is given counts whatever F sends. */
-static int read_rows(struct reading *r, FILE *file, bool forward)
-{
-	char *line = NULL;
-	size_t room = 0;
-	int code = 0;
-
-	rewind(file);
-	r->line = 0;
-	while (!code && getline(&line, &room, file) >= 0) {
-		struct row row;
-
-		r->line++;
-		if (r->line == 1)
-			code = read_heading(r, line);
-		else if (*trim(line) && !(code = read_row(r, line, &row)) &&
-			 (row.d == ORR_PASS_F) == forward)
-			code = take(r, &row);
-	}
-	if (!code && !r->line)
-		code = orr_fail(r->err, ORR_E_INPUT, "%s: empty: write a heading and rows",
-				r->path);
-	free(line);
-	return code;
 }
 
 int orr_microbatches_read(struct orr_pipeline *p, const char *path, struct orr_error *err)
 {
-	size_t n_jobs = (size_t)p->n_microbatches * (size_t)p->n_stages * ORR_N_PASSES;
-	struct reading r = {.p = p, .path = path, .err = err};
-	FILE *file = NULL;
+	struct reading r = {.p = p,
+			    .path = path,
+			    .err = err,
+			    .n_rows =
+				    (size_t)p->n_microbatches * (size_t)p->n_stages * ORR_N_PASSES};
 	char *text = NULL;
-	size_t length;
 	int code = 0;
 
 	if (p->split)
@@ -291,17 +289,18 @@ int orr_microbatches_read(struct orr_pipeline *p, const char *path, struct orr_e
 				path);
 	if (!p->microbatches && (code = orr_microbatches_create(p, p->n_microbatches, err)))
 		return code;
-	if (!(r.seen = calloc(n_jobs, sizeof(*r.seen))))
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory for %zu jobs", path, n_jobs);
-	else if ((code = orr_input_read(&text, &length, path, "a CSV of jobs", err)))
-		;
-	else if (!(file = fmemopen(text, length, "r")))
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
-	else if (!(code = read_rows(&r, file, true)) && !(code = read_rows(&r, file, false)))
+	if (!(r.rows = calloc(r.n_rows, sizeof(*r.rows))))
+		code = orr_no_memory(err, path);
+	else if (!(code = orr_input_read(&text, NULL, path, "a CSV of jobs", err)))
+		code = read_rows(&r, text);
+	/* F before the others: a gradient that is given counts whatever F sends */
+	for (size_t d = 0; d < ORR_N_PASSES; d++)
+		for (size_t k = d; k < r.n_rows && !code; k += ORR_N_PASSES)
+			if (r.rows[k].line)
+				take(p, &r.rows[k]);
+	if (!code)
 		orr_microbatches_settle(p);
-	if (file)
-		(void)fclose(file);
 	free(text);
-	free(r.seen);
+	free(r.rows);
 	return code;
 }
