@@ -194,6 +194,13 @@ static inline bool orr_jobs_makes_gradient(const struct orr_jobs *jobs, int j)
 
 /* Updates of stage s per step and owner: one; without a flush, those of a round; 0 if frozen. */
 int orr_jobs_n_updates(const struct orr_jobs *jobs, int s);
+/* The microbatches whose gradients are in one of them. */
+static inline int orr_jobs_each_update(const struct orr_jobs *jobs, int s)
+{
+	int n = orr_jobs_n_updates(jobs, s);
+
+	return jobs->pipeline->n_microbatches / (n ? n : 1);
+}
 /* Duration of an update on owner w; of its part alone if the optimizer's state is divided. */
 int64_t orr_jobs_update_ns(const struct orr_jobs *jobs, int s, int w);
 /* Do the owners of stage s each update a part, which they send to the others afterwards? */

@@ -1,7 +1,7 @@
 #include "bound.h"
-#include "base/max.h"
 
-#include <stdlib.h>
+#include "base/arrays.h"
+#include "base/max.h"
 
 struct finder {
 	const struct orr_jobs *jobs;
@@ -49,8 +49,8 @@ static int64_t bound_worker(const struct finder *f, int w)
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 		int j = jobs->by_worker[i];
 
-		before = f->head[j] < before ? f->head[j] : before;
-		after = f->tail[j] < after ? f->tail[j] : after;
+		before = smaller(before, f->head[j]);
+		after = smaller(after, f->tail[j]);
 		busy += jobs->duration_ns[j];
 	}
 	return busy ? before + busy + after : 0;
@@ -96,35 +96,31 @@ static int64_t work_of(const struct orr_jobs *jobs, int s, int b)
 int orr_bound_find(struct orr_bound *out, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	size_t n = (size_t)jobs->n_jobs;
-	struct finder finder = {.jobs = jobs};
+	struct finder x = {.jobs = jobs};
+	struct orr_arrays all = {0};
 	int code;
 
 	*out = (struct orr_bound){0};
-	finder.head = calloc(2 * n + (size_t)p->n_stages, sizeof(*finder.head));
-	finder.order = calloc(n + orr_jobs_most_around(jobs), sizeof(*finder.order));
-	if (!finder.head || !finder.order) {
-		code = orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d jobs", jobs->n_jobs);
+	orr_arrays_make(&all, x.head, jobs->n_jobs);
+	orr_arrays_make(&all, x.tail, jobs->n_jobs);
+	orr_arrays_make(&all, x.life, p->n_stages);
+	orr_arrays_make(&all, x.order, jobs->n_jobs);
+	orr_arrays_make(&all, x.around, orr_jobs_most_around(jobs));
+	if ((code = orr_arrays_check(&all, "figures", err)) ||
+	    (code = orr_jobs_sequence(jobs, x.order, err)))
 		goto out;
-	}
-	finder.tail = finder.head + n;
-	finder.life = finder.tail + n;
-	finder.around = finder.order + n;
-	if ((code = orr_jobs_sequence(jobs, finder.order, err)))
-		goto out;
-	find_paths(&finder);
+	find_paths(&x);
 	for (int j = 0; j < jobs->n_jobs; j++)
-		out->makespan_ns = larger(out->makespan_ns,
-					  finder.head[j] + jobs->duration_ns[j] + finder.tail[j]);
+		out->makespan_ns =
+			larger(out->makespan_ns, x.head[j] + jobs->duration_ns[j] + x.tail[j]);
 	for (int w = 0; w < p->n_workers; w++)
-		out->makespan_ns = larger(out->makespan_ns, bound_worker(&finder, w));
+		out->makespan_ns = larger(out->makespan_ns, bound_worker(&x, w));
 	for (int b = 0; b < p->n_microbatches; b++) {
-		out->lifespan_ns += add_lives(&finder, b);
+		out->lifespan_ns += add_lives(&x, b);
 		for (int s = 0; s < p->n_stages; s++)
 			out->work_ns += work_of(jobs, s, b) * orr_pipeline_n_at(p, s);
 	}
 out:
-	free(finder.head);
-	free(finder.order);
+	orr_arrays_free(&all);
 	return code;
 }

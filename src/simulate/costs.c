@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/sort.h"
-#include "orrery/jobs.h"
+#include "base/arrays.h"
 #include "orrery/pipeline.h"
 
 static int64_t mean(int64_t sum, int n)
@@ -13,70 +12,52 @@ static int64_t mean(int64_t sum, int n)
 	return n ? sum / n : 0;
 }
 
-/* Do all the jobs that job j waits for, or the update -1 - j, run on worker w, have they ended by
- * then, and does it own the parameters? Others arrive. */
-static bool is_ready(const struct orr_timeline *t, int j, int w, int64_t by_ns, int *around)
+/* Do all the jobs that number i waits for run on worker w, have they ended by then, and does it own
+ * the parameters? Others arrive. */
+static bool is_ready(const struct orr_timeline *t, int i, int w, int64_t by_ns, int *around)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	int n = j < 0 ? jobs->pipeline->n_microbatches * jobs->n_passes
-		      : orr_jobs_predecessors(jobs, j, around);
+	int u = i - jobs->n_jobs;
+	int n = u >= 0 ? jobs->pipeline->n_microbatches * jobs->n_passes
+		       : orr_jobs_predecessors(jobs, i, around);
 
-	if (j >= 0 && jobs->weights[j] != w)
+	if (u < 0 && jobs->weights[i] != w)
 		return false;
 	for (int k = 0; k < n; k++) {
-		int i = j < 0 ? orr_jobs_index(jobs, t->updates[-1 - j].s, k / jobs->n_passes,
-					       (enum orr_pass)(k % jobs->n_passes))
-			      : around[k];
+		int j = u >= 0 ? orr_jobs_index(jobs, t->updates[u].s, k / jobs->n_passes,
+						(enum orr_pass)(k % jobs->n_passes))
+			       : around[k];
 
-		if (orr_jobs_has(jobs, i) && (jobs->compute[i] != w || t->end_ns[i] > by_ns))
+		if (orr_jobs_has(jobs, j) && (jobs->compute[j] != w || t->end_ns[j] > by_ns))
 			return false;
 	}
 	return true;
-}
-
-/* The jobs and updates of worker w in the order of their starts; returns their number. */
-static int list(struct orr_keyed *items, const struct orr_timeline *t, int w)
-{
-	const struct orr_jobs *jobs = t->jobs;
-	int n = 0;
-
-	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
-		items[n++] =
-			(struct orr_keyed){t->start_ns[jobs->by_worker[i]], jobs->by_worker[i]};
-	for (int u = 0; u < t->n_updates; u++)
-		if (t->updates[u].w == w)
-			items[n++] = (struct orr_keyed){t->updates[u].start_ns, -1 - u};
-	return n;
 }
 
 int orr_timeline_gaps(int64_t *gaps, int *n_gaps, const struct orr_timeline *t,
 		      struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	struct orr_keyed *items =
-		calloc((size_t)jobs->n_jobs + (size_t)t->n_updates + 1, sizeof(*items));
-	int *around = calloc(orr_jobs_most_around(jobs), sizeof(*around)), code = 0;
+	struct orr_arrays all = {0};
+	struct orr_keyed *items = orr_arrays_add(
+		&all, (size_t)jobs->n_jobs + (size_t)t->n_updates + 1, sizeof(*items));
+	int *around = orr_arrays_add(&all, orr_jobs_most_around(jobs), sizeof(*around)),
+	    code = orr_arrays_check(&all, "gaps between jobs", err);
 
 	*n_gaps = 0;
-	if (!items || !around)
-		code = orr_fail(err, ORR_E_NOMEM, "no memory for the gaps between %d jobs",
-				jobs->n_jobs);
 	/* without a flush a round's jobs have those of others between them */
 	for (int w = 0; w < jobs->pipeline->n_workers && !jobs->async && !code; w++) {
-		int n = list(items, t, w);
+		int n;
 
-		code = orr_sort(items, n, err);
+		code = orr_timeline_list(items, &n, t, w, err);
 		for (int i = 1; i < n && !code; i++) {
-			int before = items[i - 1].value;
-			int64_t end_ns =
-				before < 0 ? t->updates[-1 - before].end_ns : t->end_ns[before];
+			int64_t end_ns = orr_timeline_end(t, items[i - 1].value);
 
 			if (is_ready(t, items[i].value, w, end_ns, around))
 				gaps[(*n_gaps)++] = items[i].key - end_ns;
 		}
 	}
-	free(items);
-	free(around);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -86,7 +67,7 @@ static int find_overhead(int64_t *overhead_ns, const struct orr_timeline *t, str
 	int64_t *gaps = calloc((size_t)t->jobs->n_jobs + (size_t)t->n_updates + 1, sizeof(*gaps)),
 		sum = 0;
 	int n = 0, code = gaps ? orr_timeline_gaps(gaps, &n, t, err)
-			       : orr_fail(err, ORR_E_NOMEM, "no memory for the gaps between jobs");
+			       : orr_no_memory(err, "gaps between jobs");
 
 	for (int i = 0; i < n; i++)
 		sum += gaps[i];

@@ -20,27 +20,17 @@ struct reason {
 	bool by_worker; /* for the worker; else for what it awaits */
 };
 
-static int worker_of(const struct orr_idle *idle, int item)
-{
-	int w = 0;
-
-	while (item >= idle->first[w + 1])
-		w++;
-	return w;
-}
-
 static void index_items(struct walk *walk)
 {
 	const struct orr_idle *idle = walk->idle;
 
-	for (int w = 0; w < idle->n_workers; w++)
-		for (int i = idle->first[w]; i < idle->first[w + 1]; i++) {
-			int j = idle->items[i].job;
+	for (int i = 0; i < idle->first[idle->n_workers]; i++) {
+		int j = idle->items[i].job, w = idle->items[i].w;
 
-			if (j >= 0)
-				walk->where[j * walk->jobs->most_at +
-					    orr_jobs_number_at(walk->jobs, j, w)] = i;
-		}
+		if (j >= 0)
+			walk->where[j * walk->jobs->most_at +
+				    orr_jobs_number_at(walk->jobs, j, w)] = i;
+	}
 }
 
 /* What comes at the same time as the worker gets free counts: the path follows the data. */
@@ -54,7 +44,7 @@ static struct reason find_reason(const struct walk *walk, int item)
 	for (int k = 0; k < n; k++) {
 		int i = j >= 0 ? walk->where[j * walk->jobs->most_at + k] : item;
 		const struct orr_item *x = &idle->items[i];
-		bool first = i == idle->first[worker_of(idle, i)];
+		bool first = i == idle->first[x->w];
 
 		if (orr_item_awaits(x) && x->came_ns >= last_ns) {
 			reason = (struct reason){i, false};
@@ -82,7 +72,7 @@ static int cross(struct walk *walk, int item)
 {
 	const struct orr_idle *idle = walk->idle;
 	const struct orr_item *x = &idle->items[item];
-	int from = x->from, w = worker_of(idle, item);
+	int from = x->from;
 	int64_t made_ns = x->made_ns;
 
 	if (from < 0) {
@@ -91,7 +81,7 @@ static int cross(struct walk *walk, int item)
 		from = walk->before[reader] == reader ? -1 : walk->before[reader];
 		made_ns = from < 0 ? idle->start_ns : idle->timeline->end_ns[from];
 	}
-	add_part(walk, -1, x->transfer, w, made_ns, x->came_ns);
+	add_part(walk, -1, x->transfer, x->w, made_ns, x->came_ns);
 	return from < 0 ? -1 : walk->where[from * walk->jobs->most_at];
 }
 
@@ -144,10 +134,20 @@ static void go_back(struct walk *walk)
 		const struct orr_item *x = &idle->items[item];
 		struct reason reason = find_reason(walk, item);
 
-		add_part(walk, item, -1, worker_of(idle, item), x->start_ns, x->end_ns);
+		add_part(walk, item, -1, x->w, x->start_ns, x->end_ns);
 		if (reason.item < 0)
 			return;
 		item = reason.by_worker ? reason.item - 1 : cross(walk, reason.item);
+	}
+}
+
+static void reverse(struct orr_path_part *parts, int n)
+{
+	for (int i = 0; i < n / 2; i++) {
+		struct orr_path_part part = parts[i];
+
+		parts[i] = parts[n - 1 - i];
+		parts[n - 1 - i] = part;
 	}
 }
 
@@ -157,33 +157,25 @@ int orr_idle_path(struct orr_path_part **parts, int *n, const struct orr_idle *i
 	const struct orr_jobs *jobs = idle->timeline->jobs;
 	struct walk walk = {
 		.idle = idle, .jobs = jobs, .room = 2 * idle->first[idle->n_workers] + 1};
+	struct orr_arrays all = {0};
 	int code;
 
 	walk.parts = calloc((size_t)walk.room, sizeof(*walk.parts));
-	walk.where = calloc((size_t)jobs->n_jobs * (size_t)jobs->most_at, sizeof(*walk.where));
-	walk.before = calloc((size_t)jobs->n_jobs, sizeof(*walk.before));
-	if (!walk.parts || !walk.where || !walk.before)
-		code = orr_fail(err, ORR_E_NOMEM, "critical path: no memory for %d jobs",
-				jobs->n_jobs);
-	else
-		code = orr_places_find(walk.before, jobs, jobs->pipeline->prefetch + 1,
-				       ORR_PLACE_PARAMETERS, NULL, err);
-	if (code)
-		goto out;
-	index_items(&walk);
-	go_back(&walk);
-	for (int i = 0; i < walk.n / 2; i++) {
-		struct orr_path_part part = walk.parts[i];
-
-		walk.parts[i] = walk.parts[walk.n - 1 - i];
-		walk.parts[walk.n - 1 - i] = part;
+	orr_arrays_make(&all, walk.where, (size_t)jobs->n_jobs * (size_t)jobs->most_at);
+	orr_arrays_make(&all, walk.before, jobs->n_jobs);
+	code = !walk.parts || all.failed
+		       ? orr_no_memory(err, "critical path")
+		       : orr_places_find(walk.before, jobs, jobs->pipeline->prefetch + 1,
+					 ORR_PLACE_PARAMETERS, NULL, err);
+	if (code) {
+		free(walk.parts);
+	} else {
+		index_items(&walk);
+		go_back(&walk);
+		reverse(walk.parts, walk.n);
+		*parts = walk.parts;
+		*n = walk.n;
 	}
-	*parts = walk.parts;
-	*n = walk.n;
-	walk.parts = NULL;
-out:
-	free(walk.parts);
-	free(walk.where);
-	free(walk.before);
+	orr_arrays_free(&all);
 	return code;
 }

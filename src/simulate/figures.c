@@ -1,12 +1,12 @@
 #include "orrery/figures.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "footprint.h"
-#include "orrery/jobs.h"
+#include "gaps.h"
 #include "orrery/machine.h"
 #include "pipeline/parameter_cost.h"
 #include "base/quantity.h"
@@ -22,46 +22,26 @@ static void note_peak(void *user, int64_t time_ns, int stashes, int64_t bytes)
 	worker->peak_stash_bytes = larger(worker->peak_stash_bytes, bytes);
 }
 
-static void note_interval(struct orr_worker_figures *worker, bool *seen, int64_t start_ns,
-			  int64_t end_ns)
-{
-	if (!*seen || start_ns < worker->first_start_ns)
-		worker->first_start_ns = start_ns;
-	if (!*seen || end_ns > worker->last_end_ns)
-		worker->last_end_ns = end_ns;
-	*seen = true;
-	worker->busy_ns += end_ns - start_ns;
-}
-
 static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 {
-	const struct orr_jobs *jobs = t->jobs;
-	int64_t first = INT64_MAX, last = orr_timeline_gathered(t, -1), busy = 0, busiest = 0;
+	int64_t busy = 0, busiest = 0;
 
+	f->makespan_ns = orr_timeline_makespan(t);
 	for (int w = 0; w < f->n_workers; w++) {
 		struct orr_worker_figures *worker = &f->worker[w];
-		int64_t end = orr_timeline_gathered(t, w);
-		bool seen = false;
+		struct orr_interval x = orr_timeline_interval(t, w);
 
-		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
-			note_interval(worker, &seen, t->start_ns[jobs->by_worker[i]],
-				      t->end_ns[jobs->by_worker[i]]);
-		for (int u = 0; u < t->n_updates; u++)
-			if (t->updates[u].w == w)
-				note_interval(worker, &seen, t->updates[u].start_ns,
-					      t->updates[u].end_ns);
-		busy += worker->busy_ns;
-		busiest = worker->busy_ns > busiest ? worker->busy_ns : busiest;
-		if (!seen)
+		worker->busy_ns = x.busy_ns;
+		worker->idle_ns = f->makespan_ns - x.busy_ns;
+		busy += x.busy_ns;
+		busiest = larger(busiest, x.busy_ns);
+		if (x.start_ns > x.end_ns)
 			continue;
-		first = worker->first_start_ns < first ? worker->first_start_ns : first;
-		last = worker->last_end_ns > last ? worker->last_end_ns : last;
-		end = worker->last_end_ns > end ? worker->last_end_ns : end;
-		f->span_ns = larger(f->span_ns, end - worker->first_start_ns);
+		worker->first_start_ns = x.start_ns;
+		worker->last_end_ns = x.end_ns;
+		f->span_ns = larger(f->span_ns,
+				    larger(x.end_ns, orr_timeline_gathered(t, w)) - x.start_ns);
 	}
-	f->makespan_ns = last - first;
-	for (int w = 0; w < f->n_workers; w++)
-		f->worker[w].idle_ns = f->makespan_ns - f->worker[w].busy_ns;
 	if (f->makespan_ns > 0)
 		f->bubble = 1 - (double)busy / ((double)f->n_workers * (double)f->makespan_ns);
 	if (f->span_ns > 0)
@@ -120,7 +100,7 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 	int *around = calloc(orr_jobs_most_around(jobs), sizeof(*around));
 
 	if (!around)
-		return orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d stages", p->n_stages);
+		return orr_no_memory(err, "figures");
 	for (int j = 0; j < jobs->n_jobs; j++)
 		if (orr_jobs_has(jobs, j)) {
 			count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
@@ -157,7 +137,7 @@ static int measure_bounds(struct orr_figures *f, const struct orr_jobs *jobs, st
 	if (code)
 		return code;
 	for (int w = 0; w < f->n_workers; w++)
-		peak = f->worker[w].peak_stash > peak ? f->worker[w].peak_stash : peak;
+		peak = (int)larger(peak, f->worker[w].peak_stash);
 	f->bound_in_limits = jobs->bound_ns > bound.makespan_ns;
 	f->lower_bound_ns = f->bound_in_limits ? jobs->bound_ns : bound.makespan_ns;
 	if (f->makespan_ns > 0)
@@ -176,17 +156,14 @@ static int check_bound(const struct orr_figures *f, const struct orr_timeline *t
 {
 	const struct orr_jobs *jobs = t->jobs;
 	bool units = jobs->pipeline->units, span = jobs->bound_ns <= f->makespan_ns;
-	char bound[64], takes[64];
 
 	if (t->measured || (span && jobs->span_bound_ns <= f->span_ns))
 		return 0;
-	orr_duration_print(bound, sizeof(bound), span ? jobs->span_bound_ns : jobs->bound_ns,
-			   units);
-	orr_duration_print(takes, sizeof(takes), span ? f->span_ns : f->makespan_ns, units);
 	return orr_fail(err, ORR_E_INPUT,
-			"schedule %s: its own order takes %s%s, less than the lower bound of %s%s "
-			"that it gives: correct %s in its place()",
-			jobs->schedule, takes, units ? " units" : "", bound, units ? " units" : "",
+			"schedule %s: its own order takes %s, less than the lower bound of %s that "
+			"it gives: correct %s in its place()",
+			jobs->schedule, orr_time_text(span ? f->span_ns : f->makespan_ns, units),
+			orr_time_text(span ? jobs->span_bound_ns : jobs->bound_ns, units),
 			span ? "span_bound_ns" : "bound_ns");
 }
 
@@ -195,8 +172,7 @@ static int add_memory(struct orr_figures *f, const struct orr_jobs *jobs, struct
 {
 	struct orr_footprint *footprint = calloc((size_t)f->n_workers, sizeof(*footprint));
 	int code = footprint ? orr_footprint_keep(footprint, jobs, NULL, f->n_workers, err)
-			     : orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers",
-					f->n_workers);
+			     : orr_no_memory(err, "figures");
 
 	for (int w = 0; w < f->n_workers && !code; w++) {
 		struct orr_worker_figures *worker = &f->worker[w];
@@ -220,7 +196,7 @@ int orr_figures_create(struct orr_figures **out, const struct orr_timeline *t,
 	struct orr_worker_figures host = {0};
 
 	if (!f || !(f->worker = calloc((size_t)n_workers, sizeof(*f->worker)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "figures: no memory for %d workers", n_workers);
+		code = orr_no_memory(err, "figures");
 		goto out;
 	}
 	f->n_workers = n_workers;
@@ -242,49 +218,35 @@ out:
 	return code;
 }
 
-/* Sizes that round to the same are told in bytes. */
-static void print_need(char need[32], char limit[32], int64_t need_bytes, int64_t limit_bytes)
-{
-	orr_size_print(need, 32, need_bytes);
-	orr_size_print(limit, 32, limit_bytes);
-	if (strcmp(need, limit))
-		return;
-	(void)snprintf(need, 32, "%lld B", (long long)need_bytes);
-	(void)snprintf(limit, 32, "%lld B", (long long)limit_bytes);
-}
-
 /* ", 5 MB for `what`", or nothing. */
-static const char *print_part(char text[64], int64_t bytes, const char *what)
+static const char *part_text(int64_t bytes, const char *what)
 {
-	char size[32];
-
-	text[0] = '\0';
-	if (bytes)
-		(void)snprintf(text, 64, ", %s for %s", orr_size_print(size, sizeof(size), bytes),
-			       what);
-	return text;
+	return bytes ? orr_text(", %s for %s", orr_size_text(bytes), what) : "";
 }
 
 static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes,
 			 struct orr_error *err)
 {
 	const struct orr_worker_figures *worker = &f->worker[w];
-	char need[32], limit[32], size[32], stash[32], cost[96], copies[64], versions[64];
+	const char *need = orr_size_text(worker->memory_bytes), *limit = orr_size_text(limit_bytes);
+	int64_t parameters = worker->memory_bytes - worker->copy_bytes - worker->version_bytes -
+			     worker->peak_stash_bytes;
+	char cost[96];
 
-	print_need(need, limit, worker->memory_bytes, limit_bytes);
-	orr_size_print(size, sizeof(size),
-		       worker->memory_bytes - worker->copy_bytes - worker->version_bytes -
-			       worker->peak_stash_bytes);
-	orr_size_print(stash, sizeof(stash), worker->peak_stash_bytes);
+	if (!strcmp(need, limit)) { /* sizes that round to the same are told in bytes */
+		need = orr_text("%lld B", (long long)worker->memory_bytes);
+		limit = orr_text("%lld B", (long long)limit_bytes);
+	}
 	return orr_fail(
 		err, ORR_E_INPUT,
-		"worker %d needs %s, %s for parameters (%s)%s%s and %s for %d stash%s, and has %s: "
-		"take more workers, %sa schedule that holds fewer microbatches, or a larger "
-		"[memory]",
-		w, need, size, orr_parameter_cost_print(cost, sizeof(cost), &f->numerics),
-		print_part(versions, worker->version_bytes, "older versions"),
-		print_part(copies, worker->copy_bytes, "copies of parameters and gradients"), stash,
-		worker->peak_stash, worker->peak_stash == 1 ? "" : "es", limit,
+		"worker %d needs %s, %s for parameters (%s)%s%s and %s for %s, and has %s: take "
+		"more workers, %sa schedule that holds fewer microbatches, or a larger [memory]",
+		w, need, orr_size_text(parameters),
+		orr_parameter_cost_print(cost, sizeof(cost), &f->numerics),
+		part_text(worker->version_bytes, "older versions"),
+		part_text(worker->copy_bytes, "copies of parameters and gradients"),
+		orr_size_text(worker->peak_stash_bytes),
+		orr_count_text(worker->peak_stash, "stash"), limit,
 		worker->version_bytes ? "a larger [accumulate], " : "");
 }
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
+#include "base/max.h"
 #include "orrery/jobs.h"
 #include "pipeline/parameter_cost.h"
 #include "orrery/timeline.h"
@@ -152,7 +154,7 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 	int64_t held = 0;
 
 	if (!changes.at)
-		return orr_fail(err, ORR_E_NOMEM, "footprint: no memory for %d jobs", jobs->n_jobs);
+		return orr_no_memory(err, "footprint");
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		if (!orr_jobs_has(jobs, j))
 			continue;
@@ -164,7 +166,7 @@ static int add_passing(struct orr_footprint *footprint, const struct orr_timelin
 		struct orr_footprint *f = &footprint[changes.at[i].rank];
 
 		held += changes.at[i].bytes; /* zero again after a rank's last */
-		f->passing = held > f->passing ? held : f->passing;
+		f->passing = larger(f->passing, held);
 	}
 	free(changes.at);
 	return 0;
@@ -228,10 +230,9 @@ static void add_incoming(struct orr_footprint *footprint, int64_t *from_others, 
 
 		if (!orr_jobs_makes_gradient(jobs, j) || by == of)
 			continue;
-		if (rank_at(rank_of, by) != k && bytes > from_others[k])
-			from_others[k] = bytes;
-		if (bytes > own[k])
-			own[k] = bytes; /* then the owner's own are apart as well */
+		if (rank_at(rank_of, by) != k)
+			from_others[k] = larger(from_others[k], bytes);
+		own[k] = larger(own[k], bytes); /* then the owner's own are apart as well */
 	}
 	for (int k = 0; k < n_ranks; k++)
 		footprint[k].partial += 2 * from_others[k] + own[k];
@@ -339,16 +340,14 @@ int orr_footprint_keep(struct orr_footprint *footprint, const struct orr_jobs *j
 		       const int *rank_of, int n_ranks, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	int64_t *incoming = calloc(2 * (size_t)n_ranks, sizeof(*incoming));
-	int *computed = calloc((size_t)orr_pipeline_n_sets(p), sizeof(*computed));
-	int code = 0;
+	struct orr_arrays all = {0};
+	int64_t *incoming = orr_arrays_add(&all, 2 * (size_t)n_ranks, sizeof(*incoming));
+	int *computed = orr_arrays_add(&all, (size_t)orr_pipeline_n_sets(p), sizeof(*computed)),
+	    code = orr_arrays_check(&all, "footprint", err);
 
+	if (code)
+		return code;
 	memset(footprint, 0, (size_t)n_ranks * sizeof(*footprint));
-	if (!incoming || !computed) {
-		code = orr_fail(err, ORR_E_NOMEM, "footprint: no memory for %d stages and %d ranks",
-				p->n_stages, n_ranks);
-		goto out;
-	}
 	add_owned(footprint, jobs, rank_of);
 	add_rounded(footprint, computed, jobs, rank_of);
 	for (int w = 0; w < p->n_workers; w++) {
@@ -360,10 +359,8 @@ int orr_footprint_keep(struct orr_footprint *footprint, const struct orr_jobs *j
 	add_incoming(footprint, incoming, incoming + n_ranks, jobs, rank_of, n_ranks);
 	for (int k = 0; k < n_ranks; k++)
 		add_up(&footprint[k]);
-out:
-	free(incoming);
-	free(computed);
-	return code;
+	orr_arrays_free(&all);
+	return 0;
 }
 
 int orr_footprint_predict(struct orr_footprint *footprint, const struct orr_timeline *t,

@@ -1,7 +1,27 @@
 #pragma once
-/* The engine's time between jobs, in a measured step. */
-#include "orrery/orrery.h"
+/* The jobs and updates of a worker one after the other, and the time between them. A number from
+ * n_jobs on is that of an update. */
+#include "base/sort.h"
+#include "orrery/jobs.h"
 #include "orrery/timeline.h"
+
+static inline int64_t orr_timeline_end(const struct orr_timeline *t, int number)
+{
+	return number < t->jobs->n_jobs ? t->end_ns[number]
+					: t->updates[number - t->jobs->n_jobs].end_ns;
+}
+
+/* The *n of worker w by their starts; what takes no time comes before what starts with it. items:
+ * room for all jobs and updates of t. */
+int orr_timeline_list(struct orr_keyed *items, int *n, const struct orr_timeline *t, int w,
+		      struct orr_error *err);
+
+/* From the first start on worker w to the last end, and how long it was busy; start_ns > end_ns:
+ * it never was. */
+struct orr_interval {
+	int64_t start_ns, end_ns, busy_ns;
+};
+struct orr_interval orr_timeline_interval(const struct orr_timeline *t, int w);
 
 /* Before each job or update that could have started when the one before it on its worker ended,
  * since it waits for jobs of that worker alone, which owns its parameters: the time between the

@@ -3,11 +3,8 @@
 #include <stdlib.h>
 
 #include "base/max.h"
-#include "base/sort.h"
+#include "gaps.h"
 #include "moves.h"
-#include "orrery/jobs.h"
-#include "orrery/timeline.h"
-#include "schedule/versions.h"
 
 const char *orr_cause_name(enum orr_cause cause)
 {
@@ -25,6 +22,7 @@ struct search {
 	struct orr_idle *idle;
 	const struct orr_timeline *t;
 	const struct orr_jobs *jobs;
+	struct orr_keyed *keyed;
 	int *around;
 	int *next, *to_job; /* transfers to a job: to_job[j], then next[..]; -1: no more */
 	struct orr_arrays all;
@@ -32,62 +30,38 @@ struct search {
 
 /* ---- what each worker did ---- */
 
-/* In the order of time: what takes none comes before what starts with it. */
 static int order_worker(struct orr_idle *idle, int w, struct orr_keyed *keyed,
 			struct orr_error *err)
 {
 	const struct orr_timeline *t = idle->timeline;
-	const struct orr_jobs *jobs = t->jobs;
 	struct orr_item *items = idle->items + idle->first[w];
-	int n = 0, code;
+	int n, code = orr_timeline_list(keyed, &n, t, w, err);
 
-	for (int longer = 0; longer < 2; longer++) {
-		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-			int j = jobs->by_worker[i];
+	for (int i = 0; i < n && !code; i++) {
+		int number = keyed[i].value;
+		bool is_job = number < t->jobs->n_jobs;
 
-			if ((t->end_ns[j] > t->start_ns[j]) == longer)
-				keyed[n++] = (struct orr_keyed){t->start_ns[j], j};
-		}
-		for (int u = 0; u < t->n_updates; u++)
-			if (t->updates[u].w == w &&
-			    (t->updates[u].end_ns > t->updates[u].start_ns) == longer)
-				keyed[n++] = (struct orr_keyed){t->updates[u].start_ns,
-								jobs->n_jobs + u};
-	}
-	if ((code = orr_sort(keyed, n, err)))
-		return code;
-	for (int i = 0; i < n; i++) {
-		bool is_job = keyed[i].value < jobs->n_jobs;
-		int j = is_job ? keyed[i].value : -1,
-		    u = is_job ? -1 : keyed[i].value - jobs->n_jobs;
-
-		items[i] = (struct orr_item){.job = j,
-					     .update = u,
-					     .start_ns = is_job ? t->start_ns[j]
-								: t->updates[u].start_ns,
-					     .end_ns = is_job ? t->end_ns[j] : t->updates[u].end_ns,
+		items[i] = (struct orr_item){.job = is_job ? number : -1,
+					     .update = is_job ? -1 : number - t->jobs->n_jobs,
+					     .w = w,
+					     .start_ns = keyed[i].key,
+					     .end_ns = orr_timeline_end(t, number),
 					     .from = -1,
 					     .transfer = -1};
 		idle->start_ns = smaller(idle->start_ns, items[i].start_ns);
 		idle->end_ns = larger(idle->end_ns, items[i].end_ns);
 	}
-	return 0;
+	return code;
 }
 
-static int order_items(struct orr_idle *idle, struct orr_error *err)
+static int order_items(struct orr_idle *idle, struct orr_keyed *keyed, struct orr_error *err)
 {
-	int most = 1, code = 0;
-	struct orr_keyed *keyed;
+	int code = 0;
 
-	for (int w = 0; w < idle->n_workers; w++)
-		most = (int)larger(most, idle->first[w + 1] - idle->first[w]);
-	if (!(keyed = calloc((size_t)most, sizeof(*keyed))))
-		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %d jobs", most);
 	idle->start_ns = INT64_MAX;
 	idle->end_ns = INT64_MIN;
 	for (int w = 0; w < idle->n_workers && !code; w++)
 		code = order_worker(idle, w, keyed, err);
-	free(keyed);
 	idle->end_ns = larger(idle->end_ns, orr_timeline_gathered(idle->timeline, -1));
 	if (idle->start_ns > idle->end_ns)
 		idle->start_ns = idle->end_ns = 0;
@@ -176,7 +150,7 @@ static void find_gradients(const struct search *x, struct orr_item *item)
 {
 	const struct orr_pipeline *p = x->jobs->pipeline;
 	const struct orr_update *u = &x->t->updates[item->update];
-	int every = x->jobs->versions ? x->jobs->versions->every[u->s] : p->n_microbatches;
+	int every = orr_jobs_each_update(x->jobs, u->s);
 
 	for (int i = 0; i < x->t->n_transfers; i++) {
 		const struct orr_transfer *transfer = &x->t->transfers[i];
@@ -374,10 +348,8 @@ static int allocate(struct search *x, struct orr_error *err)
 	struct orr_idle *idle = x->idle;
 	size_t n_workers = (size_t)idle->n_workers, n;
 
-	idle->first = orr_arrays_add(&idle->all, n_workers + 1, sizeof(*idle->first));
-	if (!idle->first)
-		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %zu workers",
-				n_workers);
+	if (!orr_arrays_make(&idle->all, idle->first, n_workers + 1))
+		return orr_no_memory(err, "idle time");
 	for (int w = 0; w < idle->n_workers; w++)
 		idle->first[w + 1] = x->jobs->first[w + 1] - x->jobs->first[w];
 	for (int u = 0; u < x->t->n_updates; u++)
@@ -385,15 +357,14 @@ static int allocate(struct search *x, struct orr_error *err)
 	for (int w = 0; w < idle->n_workers; w++)
 		idle->first[w + 1] += idle->first[w];
 	n = (size_t)idle->first[n_workers];
-	idle->items = orr_arrays_add(&idle->all, n + 1, sizeof(*idle->items));
-	idle->gaps = orr_arrays_add(&idle->all, MOST_GAPS * n + 4 * n_workers, sizeof(*idle->gaps));
-	idle->causes = orr_arrays_add(&idle->all, n_workers, sizeof(*idle->causes));
-	x->around = orr_arrays_add(&x->all, orr_jobs_most_around(x->jobs), sizeof(*x->around));
-	x->to_job = orr_arrays_add(&x->all, (size_t)x->jobs->n_jobs, sizeof(*x->to_job));
-	x->next = orr_arrays_add(&x->all, (size_t)x->t->n_transfers + 1, sizeof(*x->next));
-	if (idle->all.failed || x->all.failed)
-		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory for %zu jobs", n);
-	return 0;
+	orr_arrays_make(&idle->all, idle->items, n + 1);
+	orr_arrays_make(&idle->all, idle->gaps, MOST_GAPS * n + 4 * n_workers);
+	orr_arrays_make(&idle->all, idle->causes, n_workers);
+	orr_arrays_make(&x->all, x->keyed, n + 1);
+	orr_arrays_make(&x->all, x->around, orr_jobs_most_around(x->jobs));
+	orr_arrays_make(&x->all, x->to_job, x->jobs->n_jobs);
+	orr_arrays_make(&x->all, x->next, x->t->n_transfers + 1);
+	return idle->all.failed || x->all.failed ? orr_no_memory(err, "idle time") : 0;
 }
 
 int orr_idle_create(struct orr_idle **out, const struct orr_timeline *t, struct orr_error *err)
@@ -402,10 +373,10 @@ int orr_idle_create(struct orr_idle **out, const struct orr_timeline *t, struct 
 	int code;
 
 	if (!(x.idle = calloc(1, sizeof(*x.idle))))
-		return orr_fail(err, ORR_E_NOMEM, "idle time: no memory");
+		return orr_no_memory(err, "idle time");
 	x.idle->timeline = t;
 	x.idle->n_workers = t->jobs->pipeline->n_workers;
-	if ((code = allocate(&x, err)) || (code = order_items(x.idle, err)))
+	if ((code = allocate(&x, err)) || (code = order_items(x.idle, x.keyed, err)))
 		goto out;
 	index_transfers(&x);
 	find_all_awaited(&x);

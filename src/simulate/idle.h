@@ -30,6 +30,7 @@ const char *orr_cause_name(enum orr_cause cause); /* "warm_up" */
 /* A job or an update on one of its workers. */
 struct orr_item {
 	int job, update; /* one of them -1 */
+	int w;
 	int64_t start_ns, end_ns;
 	int64_t free_ns; /* since when the worker was idle; start_ns: it was not */
 	/* the last thing to come, both -1 where it waits for nothing: a job, and the transfer that

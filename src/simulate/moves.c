@@ -1,7 +1,5 @@
 #include "moves.h"
 
-#include "schedule/versions.h"
-
 bool orr_moves_activations(const struct orr_jobs *jobs, int j, int k)
 {
 	return orr_jobs_at(jobs, j).s != orr_jobs_at(jobs, k).s &&
@@ -119,7 +117,7 @@ struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j)
 	const struct orr_pipeline *p = jobs->pipeline;
 	const struct orr_tied *tied = set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
 	int s = tied ? tied->stages[tied->n_stages - 1] : set;
-	int every = jobs->versions ? jobs->versions->every[s] : p->n_microbatches;
+	int every = orr_jobs_each_update(jobs, s);
 	int last = orr_jobs_at(jobs, j).b / every * every + every - 1;
 	const int *owners = orr_jobs_ring(jobs, set);
 
@@ -137,8 +135,7 @@ struct orr_transfer orr_moves_ring(const struct orr_jobs *jobs, int set, int j)
 
 struct orr_transfer orr_moves_gather(const struct orr_jobs *jobs, int s, int version)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	int every = jobs->versions ? jobs->versions->every[s] : p->n_microbatches;
+	int every = orr_jobs_each_update(jobs, s);
 	struct orr_transfer transfer = orr_moves_ring(
 		jobs, s,
 		orr_jobs_index(jobs, s, (version - 1) * every, orr_jobs_last_pass(jobs, s)));

@@ -1,20 +1,15 @@
 #include "steady.h"
 
-#include "orrery/jobs.h"
+#include "base/max.h"
+#include "gaps.h"
 #include "simulate.h"
 #include "schedule/async.h"
 #include "schedule/table.h"
-#include "orrery/timeline.h"
 #include "schedule/versions.h"
 
 /* The longest timeline tried, in jobs: many times the length after which any known pipeline
  * repeats. */
 #define MOST_JOBS (1 << 20)
-
-static int64_t start_of(const struct orr_timeline *t, int s, int b, enum orr_pass d)
-{
-	return t->start_ns[orr_jobs_index(t->jobs, s, b, d)];
-}
 
 /* Is stage s the first of those before it with a backward? */
 static bool is_input(const struct orr_jobs *jobs, int s)
@@ -32,22 +27,20 @@ static void measure_ends(struct orr_steady *steady, const struct orr_timeline *t
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	int64_t first = INT64_MAX, last = 0, full = 0, empty = INT64_MAX;
 
-	for (int j = 0; j < t->jobs->n_jobs; j++) {
-		if (!orr_jobs_has(t->jobs, j))
-			continue;
-		first = t->start_ns[j] < first ? t->start_ns[j] : first;
-		last = t->end_ns[j] > last ? t->end_ns[j] : last;
+	for (int w = 0; w < p->n_workers; w++) {
+		struct orr_interval x = orr_timeline_interval(t, w);
+
+		first = smaller(first, x.start_ns);
+		last = larger(last, x.end_ns);
 	}
-	for (int i = 0; i < t->n_updates; i++)
-		last = t->updates[i].end_ns > last ? t->updates[i].end_ns : last;
 	for (int s = 0; s < p->n_stages; s++) {
 		int newest = orr_jobs_index(t->jobs, s, p->n_microbatches - 1, ORR_PASS_F);
 		enum orr_pass backward = orr_jobs_first_backward(t->jobs, s);
 
 		if (!is_input(t->jobs, s))
 			continue;
-		full = start_of(t, s, 0, backward) > full ? start_of(t, s, 0, backward) : full;
-		empty = t->end_ns[newest] < empty ? t->end_ns[newest] : empty;
+		full = larger(full, t->start_ns[orr_jobs_index(t->jobs, s, 0, backward)]);
+		empty = smaller(empty, t->end_ns[newest]);
 	}
 	steady->startup_ns = full - first;
 	steady->drain_ns = last - empty;
@@ -62,18 +55,15 @@ static int count_undisturbed(const struct orr_jobs *jobs, int *around)
 	int64_t low = INT64_MAX, high = INT64_MIN, span;
 
 	for (int i = 0; i < n_stages * jobs->n_passes; i++) {
-		low = jobs->priority[i] < low ? jobs->priority[i] : low;
-		high = jobs->priority[i] > high ? jobs->priority[i] : high;
+		low = smaller(low, jobs->priority[i]);
+		high = larger(high, jobs->priority[i]);
 	}
 	span = high - low; /* from the first job of a microbatch to its last */
 	for (int b = 0; b < m; b++) {
 		int64_t last = INT64_MIN;
 
-		for (int i = 0; i < n_stages * jobs->n_passes; i++) {
-			int64_t at = jobs->priority[b * n_stages * jobs->n_passes + i];
-
-			last = at > last ? at : last;
-		}
+		for (int i = 0; i < n_stages * jobs->n_passes; i++)
+			last = larger(last, jobs->priority[b * n_stages * jobs->n_passes + i]);
 		n += last < low + jobs->async->period;
 	}
 	*around = (int)(span * m / jobs->async->period) + 2;

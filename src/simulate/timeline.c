@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
-#include "orrery/jobs.h"
-#include "base/sort.h"
+#include "gaps.h"
 #include "schedule/versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
@@ -17,7 +17,7 @@ int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
 	if (!t || !(t->start_ns = malloc(n * sizeof(*t->start_ns))) ||
 	    !(t->end_ns = malloc(n * sizeof(*t->end_ns)))) {
 		orr_timeline_destroy(t);
-		return orr_fail(err, ORR_E_NOMEM, "timeline: no memory for %d jobs", jobs->n_jobs);
+		return orr_no_memory(err, "timeline");
 	}
 	t->jobs = jobs;
 	for (size_t j = 0; j < n; j++)
@@ -66,14 +66,58 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
 	copy->transfers = copy_array(t->transfers, t->n_transfers, sizeof(*t->transfers));
 	if ((t->n_updates && !copy->updates) || (t->n_transfers && !copy->transfers)) {
 		orr_timeline_destroy(copy);
-		return orr_fail(err, ORR_E_NOMEM, "timeline: no memory for a copy of %d jobs",
-				n_jobs);
+		return orr_no_memory(err, "timeline");
 	}
 	copy->n_updates = t->n_updates;
 	copy->n_transfers = t->n_transfers;
 	copy->measured = t->measured;
 	*out = copy;
 	return 0;
+}
+
+/* ---- what a worker did ---- */
+
+int orr_timeline_list(struct orr_keyed *items, int *n, const struct orr_timeline *t, int w,
+		      struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+
+	*n = 0;
+	for (int longer = 0; longer < 2; longer++) {
+		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
+			int j = jobs->by_worker[i];
+
+			if ((t->end_ns[j] > t->start_ns[j]) == longer)
+				items[(*n)++] = (struct orr_keyed){t->start_ns[j], j};
+		}
+		for (int u = 0; u < t->n_updates; u++) {
+			const struct orr_update *x = &t->updates[u];
+
+			if (x->w == w && (x->end_ns > x->start_ns) == longer)
+				items[(*n)++] = (struct orr_keyed){x->start_ns, jobs->n_jobs + u};
+		}
+	}
+	return orr_sort(items, *n, err);
+}
+
+static void extend(struct orr_interval *x, int64_t start_ns, int64_t end_ns)
+{
+	x->start_ns = smaller(x->start_ns, start_ns);
+	x->end_ns = larger(x->end_ns, end_ns);
+	x->busy_ns += end_ns - start_ns;
+}
+
+struct orr_interval orr_timeline_interval(const struct orr_timeline *t, int w)
+{
+	struct orr_interval x = {INT64_MAX, INT64_MIN, 0};
+	const struct orr_jobs *jobs = t->jobs;
+
+	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++)
+		extend(&x, t->start_ns[jobs->by_worker[i]], t->end_ns[jobs->by_worker[i]]);
+	for (int u = 0; u < t->n_updates; u++)
+		if (t->updates[u].w == w)
+			extend(&x, t->updates[u].start_ns, t->updates[u].end_ns);
+	return x;
 }
 
 /* ---- check ---- */
@@ -169,20 +213,30 @@ static int refuse_update(const struct orr_timeline *t, const struct orr_update *
 			u->s, u->w, JOB(orr_jobs_at(t->jobs, j)));
 }
 
-/* An update without a flush: after its gradients, and before the passes that read its version. */
-static int check_version(const struct orr_timeline *t, const struct orr_update *u,
+/* Of stage s, for the version that u makes. */
+static int check_gradients(const struct orr_timeline *t, const struct orr_update *u, int s,
+			   struct orr_error *err)
+{
+	const struct orr_jobs *jobs = t->jobs;
+	int every = orr_jobs_each_update(jobs, s);
+
+	for (int b = (u->version - 1) * every; b < u->version * every; b++) {
+		int j = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s));
+
+		if (u->start_ns < t->end_ns[j])
+			return refuse_update(t, u, j, false, err);
+	}
+	return 0;
+}
+
+/* An update without a flush: before the passes that read its version. */
+static int check_readers(const struct orr_timeline *t, const struct orr_update *u,
 			 struct orr_error *err)
 {
 	const struct orr_jobs *jobs = t->jobs;
 	const struct orr_versions *v = jobs->versions;
 	int every = v->every[u->s];
 
-	for (int b = (u->version - 1) * every; b < u->version * every; b++) {
-		int j = orr_jobs_index(jobs, u->s, b, orr_jobs_last_pass(jobs, u->s));
-
-		if (u->start_ns < t->end_ns[j])
-			return refuse_update(t, u, j, false, err);
-	}
 	for (int b = u->version * every;
 	     b < (u->version + v->most[u->s] + 1) * every && b < v->n_microbatches; b++)
 		for (int d = 0; d < jobs->n_passes; d++) {
@@ -196,27 +250,13 @@ static int check_version(const struct orr_timeline *t, const struct orr_update *
 	return 0;
 }
 
-static int check_gradients(const struct orr_timeline *t, const struct orr_update *u, int s,
-			   struct orr_error *err)
-{
-	const struct orr_jobs *jobs = t->jobs;
-
-	for (int b = 0; b < jobs->pipeline->n_microbatches; b++) {
-		int j = orr_jobs_index(jobs, s, b, orr_jobs_last_pass(jobs, s));
-
-		if (u->start_ns < t->end_ns[j])
-			return refuse_update(t, u, j, false, err);
-	}
-	return 0;
-}
-
-/* With a flush: after its own gradients and those of the stages that share trained parameters with
- * it, and after the rings of both. summed_ns: [sets] when the last of them ends. */
+/* With a flush: after the gradients of the stages that share trained parameters with it, and after
+ * the rings of these and its own. summed_ns: [sets] when the last of them ends. */
 static int check_sums(const struct orr_timeline *t, const struct orr_update *u,
 		      const int64_t *summed_ns, struct orr_error *err)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
-	int code = check_gradients(t, u, u->s, err);
+	int code = 0;
 
 	for (int set = u->s; set >= 0 && !code; set = orr_set_after(p, u->s, set)) {
 		const struct orr_tied *tied =
@@ -240,22 +280,25 @@ static int check_updates(const struct orr_timeline *t, struct orr_error *err)
 	int code = 0;
 
 	if (!summed_ns)
-		return orr_fail(err, ORR_E_NOMEM, "timeline: no memory for %zu rings", n_sets);
+		return orr_no_memory(err, "timeline");
 	for (int i = 0; i < t->n_transfers; i++) {
 		const struct orr_transfer *x = &t->transfers[i];
 
-		if (x->kind == ORR_TRANSFER_ALL_REDUCE && x->ring != ORR_RING_ALL_GATHER &&
-		    x->end_ns > summed_ns[x->set])
-			summed_ns[x->set] = x->end_ns;
+		if (x->kind == ORR_TRANSFER_ALL_REDUCE && x->ring != ORR_RING_ALL_GATHER)
+			summed_ns[x->set] = larger(summed_ns[x->set], x->end_ns);
 	}
-	for (int i = 0; !code && i < t->n_updates; i++)
-		code = t->jobs->versions ? check_version(t, &t->updates[i], err)
-					 : check_sums(t, &t->updates[i], summed_ns, err);
+	for (int i = 0; !code && i < t->n_updates; i++) {
+		const struct orr_update *u = &t->updates[i];
+
+		if (!(code = check_gradients(t, u, u->s, err)))
+			code = t->jobs->versions ? check_readers(t, u, err)
+						 : check_sums(t, u, summed_ns, err);
+	}
 	free(summed_ns);
 	return code;
 }
 
-/* What was on each worker, in the order of time; zero-length jobs cannot overlap anything. */
+/* What was on each worker; zero-length jobs cannot overlap anything. */
 static int check_overlap(const struct orr_timeline *t, struct orr_keyed *keyed,
 			 struct orr_error *err)
 {
@@ -263,34 +306,25 @@ static int check_overlap(const struct orr_timeline *t, struct orr_keyed *keyed,
 
 	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
 		int64_t end = -1;
-		int n = 0, code;
+		int n, code = orr_timeline_list(keyed, &n, t, w, err);
 
-		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-			int j = jobs->by_worker[i];
-
-			if (i > jobs->first[w] && jobs->order == ORR_ORDER_STRICT &&
-			    t->start_ns[j] < t->end_ns[jobs->by_worker[i - 1]])
+		if (code)
+			return code;
+		for (int i = jobs->first[w] + 1;
+		     i < jobs->first[w + 1] && jobs->order == ORR_ORDER_STRICT; i++)
+			if (t->start_ns[jobs->by_worker[i]] < t->end_ns[jobs->by_worker[i - 1]])
 				return orr_fail(err, ORR_E_RUNTIME,
 						"timeline: worker %d starts job " JOB_FORMAT
 						" before the one before it in the order of n ends",
-						w, JOB(orr_jobs_at(jobs, j)));
-			if (t->end_ns[j] > t->start_ns[j])
-				keyed[n++] = (struct orr_keyed){t->start_ns[j], j};
-		}
-		for (int u = 0; u < t->n_updates; u++)
-			if (t->updates[u].w == w && t->updates[u].end_ns > t->updates[u].start_ns)
-				keyed[n++] = (struct orr_keyed){t->updates[u].start_ns,
-								jobs->n_jobs + u};
-		if ((code = orr_sort(keyed, n, err)))
-			return code;
+						w, JOB(orr_jobs_at(jobs, jobs->by_worker[i])));
 		for (int i = 0; i < n; i++) {
-			int j = keyed[i].value;
+			int64_t start = keyed[i].key, until = orr_timeline_end(t, keyed[i].value);
 
-			if (keyed[i].key < end)
+			if (until > start && start < end)
 				return orr_fail(err, ORR_E_RUNTIME,
 						"timeline: worker %d runs two jobs at %lld ns", w,
-						(long long)keyed[i].key);
-			end = j < jobs->n_jobs ? t->end_ns[j] : t->updates[j - jobs->n_jobs].end_ns;
+						(long long)start);
+			end = until > start ? until : end;
 		}
 	}
 	return 0;
@@ -323,22 +357,18 @@ static int check_memory(const struct orr_timeline *t, struct orr_error *err)
 
 int orr_timeline_check(const struct orr_timeline *t, struct orr_error *err)
 {
-	int *around = calloc(orr_jobs_most_around(t->jobs), sizeof(*around));
-	struct orr_keyed *keyed =
-		calloc((size_t)t->jobs->n_jobs + (size_t)t->n_updates, sizeof(*keyed));
-	int code;
+	struct orr_arrays all = {0};
+	int *around = orr_arrays_add(&all, orr_jobs_most_around(t->jobs), sizeof(*around)), code;
+	struct orr_keyed *keyed = orr_arrays_add(
+		&all, (size_t)t->jobs->n_jobs + (size_t)t->n_updates, sizeof(*keyed));
 
-	if (!around || !keyed)
-		code = orr_fail(err, ORR_E_NOMEM, "timeline: no memory to check %d jobs",
-				t->jobs->n_jobs);
-	else if ((code = check_predecessors(t, around, err)) || (code = check_arrivals(t, err)) ||
-		 (code = check_parked(t, err)) || (code = check_updates(t, err)) ||
-		 (code = check_overlap(t, keyed, err)))
-		;
-	else
+	if ((code = orr_arrays_check(&all, "timeline", err)))
+		return code;
+	if (!(code = check_predecessors(t, around, err)) && !(code = check_arrivals(t, err)) &&
+	    !(code = check_parked(t, err)) && !(code = check_updates(t, err)) &&
+	    !(code = check_overlap(t, keyed, err)))
 		code = check_memory(t, err);
-	free(around);
-	free(keyed);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -422,26 +452,22 @@ int orr_timeline_stash(const struct orr_timeline *t, int w,
 {
 	size_t n_jobs = w < 0 ? 0 : (size_t)(t->jobs->first[w + 1] - t->jobs->first[w]),
 	       room = 2 * n_jobs + (t->jobs->park ? (size_t)t->n_transfers : 0) + 1;
-	struct changes x = {t, w, calloc(room, sizeof(*x.keyed)), calloc(room, sizeof(*x.list)), 0};
+	struct orr_arrays all = {0};
+	struct changes x = {t, w, orr_arrays_add(&all, room, sizeof(*x.keyed)),
+			    orr_arrays_add(&all, room, sizeof(*x.list)), 0};
 	struct change now = {0, 0};
-	int code = 0;
+	int code = orr_arrays_check(&all, "timeline", err);
 
-	if (!x.keyed || !x.list) {
-		code = orr_fail(err, ORR_E_NOMEM, "timeline: no memory for the stash of worker %d",
-				w);
-		goto out;
-	}
+	if (code)
+		return code;
 	collect_changes(&x);
-	if ((code = orr_sort(x.keyed, x.n, err)))
-		goto out;
-	for (int i = 0; i < x.n; i++) {
+	code = orr_sort(x.keyed, x.n, err);
+	for (int i = 0; i < x.n && !code; i++) {
 		now.stashes += x.list[x.keyed[i].value].stashes;
 		now.bytes += x.list[x.keyed[i].value].bytes;
 		visit(user, x.keyed[i].key, now.stashes, now.bytes);
 	}
-out:
-	free(x.keyed);
-	free(x.list);
+	orr_arrays_free(&all);
 	return code;
 }
 
@@ -482,21 +508,14 @@ int64_t orr_timeline_makespan(const struct orr_timeline *t)
 
 int64_t orr_timeline_span(const struct orr_timeline *t)
 {
-	const struct orr_jobs *jobs = t->jobs;
 	int64_t span = 0;
 
-	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
-		int64_t first = INT64_MAX, last = orr_timeline_gathered(t, w);
+	for (int w = 0; w < t->jobs->pipeline->n_workers; w++) {
+		struct orr_interval x = orr_timeline_interval(t, w);
 
-		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
-			first = smaller(first, t->start_ns[jobs->by_worker[i]]);
-			last = larger(last, t->end_ns[jobs->by_worker[i]]);
-		}
-		for (int u = 0; u < t->n_updates; u++)
-			if (t->updates[u].w == w)
-				last = larger(last, t->updates[u].end_ns);
-		if (last >= first)
-			span = larger(span, last - first);
+		if (x.end_ns >= x.start_ns)
+			span = larger(span,
+				      larger(x.end_ns, orr_timeline_gathered(t, w)) - x.start_ns);
 	}
 	return span;
 }

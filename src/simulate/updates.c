@@ -257,8 +257,7 @@ static void lay_out(struct orr_updates *x, struct orr_timeline *t)
 
 	for (int s = 0, u = 0; s < jobs->pipeline->n_stages; s++)
 		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++) {
-			x->gradients[u] =
-				jobs->pipeline->n_microbatches / orr_jobs_n_updates(jobs, s);
+			x->gradients[u] = orr_jobs_each_update(jobs, s);
 			x->running[u] = n_owners(jobs, s);
 			x->unsummed[u] = buckets;
 			for (int k = 0; k < buckets; k++)
