@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "base/arrays.h"
+#include "orrery/jobs.h"
 #include "orrery/pipeline.h"
+#include "orrery/timeline.h"
 
 static int64_t mean(int64_t sum, int n)
 {

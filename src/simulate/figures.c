@@ -7,6 +7,7 @@
 #include "base/max.h"
 #include "footprint.h"
 #include "gaps.h"
+#include "orrery/jobs.h"
 #include "orrery/machine.h"
 #include "pipeline/parameter_cost.h"
 #include "base/quantity.h"

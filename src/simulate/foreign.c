@@ -48,7 +48,7 @@ int orr_foreign_init(struct orr_simulation *sim)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 	struct orr_foreign *x = &sim->foreign;
-	struct orr_error *err = sim->fault.err;
+	struct orr_error *err = sim->failure.err;
 	int n = jobs->n_jobs, *last, code = 0;
 
 	if (!has_any(jobs))

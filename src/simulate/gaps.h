@@ -2,14 +2,10 @@
 /* The jobs and updates of a worker one after the other, and the time between them. A number from
  * n_jobs on is that of an update. */
 #include "base/sort.h"
-#include "orrery/jobs.h"
-#include "orrery/timeline.h"
 
-static inline int64_t orr_timeline_end(const struct orr_timeline *t, int number)
-{
-	return number < t->jobs->n_jobs ? t->end_ns[number]
-					: t->updates[number - t->jobs->n_jobs].end_ns;
-}
+struct orr_timeline;
+
+int64_t orr_timeline_end(const struct orr_timeline *t, int number);
 
 /* The *n of worker w by their starts; what takes no time comes before what starts with it. items:
  * room for all jobs and updates of t. */

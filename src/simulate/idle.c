@@ -4,6 +4,8 @@
 
 #include "base/max.h"
 #include "gaps.h"
+#include "orrery/jobs.h"
+#include "orrery/timeline.h"
 #include "moves.h"
 
 const char *orr_cause_name(enum orr_cause cause)

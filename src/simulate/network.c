@@ -47,8 +47,8 @@ static int *find_link(const struct orr_network *net, uint64_t key)
 
 static void fail_for_memory(struct orr_network *net)
 {
-	if (!net->fault->code)
-		net->fault->code = orr_no_memory(net->fault->err, "simulate");
+	if (!net->failure->code)
+		net->failure->code = orr_no_memory(net->failure->err, "simulate");
 }
 
 /* See orr_grow(). */
@@ -110,7 +110,7 @@ static int make_link(struct orr_network *net, const struct orr_stretch *stretch)
 		return *at - 1;
 	if (net->n_links == net->links_room)
 		grow_links(net);
-	if (net->fault->code)
+	if (net->failure->code)
 		return -1;
 	link = &net->links[net->n_links++];
 	*link = (struct orr_channel){.key = stretch->key,
@@ -247,9 +247,9 @@ static void check_clock(struct orr_network *net, const struct orr_transfer *tran
 {
 	bool host = transfer->from == ORR_HOST || transfer->to == ORR_HOST;
 
-	if (!net->fault->code)
-		net->fault->code = refuse_clock(net->total_ns, net->timeline->jobs->pipeline, host,
-						net->fault->err);
+	if (!net->failure->code)
+		net->failure->code = refuse_clock(net->total_ns, net->timeline->jobs->pipeline,
+						  host, net->failure->err);
 }
 
 void orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,
@@ -262,17 +262,17 @@ void orr_network_request(struct orr_network *net, const struct orr_transfer *tra
 
 	net->total_ns += (double)ns;
 	check_clock(net, transfer);
-	if (!net->fault->code &&
+	if (!net->failure->code &&
 	    grow(net, &t->transfers, t->n_transfers, &net->transfers_room, sizeof(*t->transfers)))
 		make_way(net, transfer);
-	if (net->fault->code)
+	if (net->failure->code)
 		return;
 	/* of equal (time, n) the lowest order, and within a job the first request */
-	orr_fault_push(net->fault, &net->ready, entry);
+	orr_failure_push(net->failure, &net->ready, entry);
 	way = way_of(net, transfer);
 	for (int i = 0; i < way->n_uses && net->in_order; i++)
-		orr_fault_push(net->fault, &net->links[net->uses[way->first_use + i].link].waiting,
-			       entry);
+		orr_failure_push(net->failure,
+				 &net->links[net->uses[way->first_use + i].link].waiting, entry);
 	t->transfers[t->n_transfers] = *transfer;
 	t->transfers[t->n_transfers].start_ns = -1;
 	t->transfers[t->n_transfers++].end_ns = ns; /* from its start on, see hold() */
@@ -356,8 +356,8 @@ static void wake(struct orr_network *net, struct orr_channel *link)
 {
 	if (!link->waiting.n || link->taken == link->lanes)
 		return;
-	orr_fault_push(net->fault, &net->ready,
-		       net->in_order ? link->waiting.entries[0] : orr_heap_pop(&link->waiting));
+	orr_failure_push(net->failure, &net->ready,
+			 net->in_order ? link->waiting.entries[0] : orr_heap_pop(&link->waiting));
 }
 
 static void park(struct orr_network *net, struct orr_heap_entry entry, int link)
@@ -449,11 +449,11 @@ void orr_network_start(struct orr_network *net, int64_t now_ns)
 		wake(net, &net->links[net->touched[i]]);
 	}
 	net->n_touched = 0;
-	while (net->ready.n && !net->fault->code)
+	while (net->ready.n && !net->failure->code)
 		start_first(net, now_ns);
 	for (int i = 0; i < net->n_parked; i++)
-		orr_fault_push(net->fault, &net->links[net->parked[i].link].waiting,
-			       net->parked[i].entry);
+		orr_failure_push(net->failure, &net->links[net->parked[i].link].waiting,
+				 net->parked[i].entry);
 	net->n_parked = 0;
 	if (net->shared)
 		share(net, now_ns);

@@ -32,22 +32,22 @@ struct orr_timeline;
 struct orr_transfer;
 
 /* The first failure of what takes many steps: none that can fail is taken after it. */
-struct orr_fault {
+struct orr_failure {
 	int code;
 	struct orr_error *err;
 };
 
-static inline void orr_fault_push(struct orr_fault *fault, struct orr_heap *heap,
-				  struct orr_heap_entry x)
+static inline void orr_failure_push(struct orr_failure *failure, struct orr_heap *heap,
+				    struct orr_heap_entry x)
 {
-	if (!fault->code)
-		fault->code = orr_heap_push(heap, x.key, x.tie, x.value, fault->err);
+	if (!failure->code)
+		failure->code = orr_heap_push(heap, x.key, x.tie, x.value, failure->err);
 }
 
 struct orr_network {
 	const struct orr_machine *machine; /* borrowed */
 	struct orr_timeline *timeline;     /* borrowed; its transfers are those asked for */
-	struct orr_fault *fault;           /* borrowed */
+	struct orr_failure *failure;       /* borrowed */
 	/* Told the index of what will leave its links, and when, if nothing else happens before:
 	 * then orr_network_release() has to be told. */
 	void (*leaves)(void *user, int index, int64_t free_ns);
@@ -75,7 +75,7 @@ struct orr_network {
 /* ORR_E_INPUT where transfers that last ns together could overrun the clock. */
 int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err);
 
-/* All zero before, but for timeline, fault, leaves and user. */
+/* All zero before, but for timeline, failure, leaves and user. */
 void orr_network_init(struct orr_network *net);
 void orr_network_fini(struct orr_network *net);
 

@@ -9,62 +9,12 @@
 
 #define FULL 1000 /* pace of a worker that nothing slows */
 
-void orr_simulation_push(struct orr_simulation *sim, int64_t time, enum orr_event event, int id)
-{
-	int64_t value = (int64_t)id * ORR_EVENTS + (int64_t)event;
-
-	orr_fault_push(&sim->fault, &sim->events, (struct orr_heap_entry){time, 0, value});
-}
-
-static void touch(struct orr_simulation *sim, int w)
-{
-	if (!sim->workers[w].touched) {
-		sim->workers[w].touched = true;
-		sim->touched_workers[sim->n_touched_workers++] = w;
-	}
-}
-
-/* ---- transfers ---- */
-
-void orr_simulation_request(struct orr_simulation *sim, struct orr_transfer transfer)
-{
-	int j = transfer.consumer < 0 ? transfer.producer : transfer.consumer;
-	int64_t n = transfer.consumer < 0 ? INT64_MAX : sim->jobs->priority[j];
-
-	orr_network_request(&sim->network, &transfer, sim->now, n, j);
-}
-
 static void leaves(void *user, int index, int64_t free_ns)
 {
 	orr_simulation_push(user, free_ns, ORR_EVENT_FREE, index);
 }
 
 /* ---- jobs ---- */
-
-static void touch_all(struct orr_simulation *sim, int j)
-{
-	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j); i++)
-		touch(sim, orr_jobs_worker(sim->jobs, j, i));
-}
-
-/* GREEDY: j may start as soon as its workers are free. */
-static void make_ready(struct orr_simulation *sim, int j)
-{
-	struct orr_heap_entry entry = {sim->jobs->priority[j], 0, j};
-
-	for (int i = 0; i < orr_jobs_n_at(sim->jobs, j); i++)
-		orr_fault_push(&sim->fault, &sim->workers[orr_jobs_worker(sim->jobs, j, i)].ready,
-			       entry);
-}
-
-void orr_simulation_deliver(struct orr_simulation *sim, int j)
-{
-	if (--sim->waits[j])
-		return;
-	touch_all(sim, j);
-	if (sim->jobs->order == ORR_ORDER_GREEDY)
-		make_ready(sim, j);
-}
 
 /* What j has made sets out to k, or is there. */
 static void pass_on(struct orr_simulation *sim, int j, int k)
@@ -331,7 +281,7 @@ static void end_running(struct orr_simulation *sim, int w)
 	}
 	x->running = -1;
 	x->due_ns = -1;
-	touch(sim, w);
+	orr_simulation_touch_worker(sim, w);
 	if (j >= sim->jobs->n_jobs) {
 		sim->timeline->updates[j - sim->jobs->n_jobs].end_ns = sim->now;
 		orr_updates_end(sim, j - sim->jobs->n_jobs);
@@ -340,7 +290,7 @@ static void end_running(struct orr_simulation *sim, int w)
 	sim->timeline->end_ns[j] = sim->now;
 	for (int i = 1; i < orr_jobs_n_at(sim->jobs, j); i++)
 		sim->workers[orr_jobs_worker(sim->jobs, j, i)].running = -1;
-	touch_all(sim, j);
+	orr_simulation_touch(sim, j);
 	end_job(sim, j);
 }
 
@@ -358,9 +308,9 @@ static void handle(struct orr_simulation *sim, enum orr_event event, int id)
 		arrive(sim, &sim->timeline->transfers[id]);
 		break;
 	case ORR_EVENT_UPDATE:
-		touch(sim, sim->timeline->updates[id].w);
-		orr_fault_push(&sim->fault, &sim->workers[sim->timeline->updates[id].w].updates,
-			       (struct orr_heap_entry){id, 0, id});
+		orr_simulation_touch_worker(sim, sim->timeline->updates[id].w);
+		orr_failure_push(&sim->failure, &sim->workers[sim->timeline->updates[id].w].updates,
+				 (struct orr_heap_entry){id, 0, id});
 		break;
 	}
 }
@@ -412,14 +362,14 @@ static void begin(struct orr_simulation *sim)
 			sim->unsummed[orr_jobs_at(jobs, j).s * jobs->pipeline->n_workers +
 				      jobs->compute[j]] += orr_jobs_at(jobs, j).d == ORR_PASS_B;
 		if (jobs->order == ORR_ORDER_GREEDY && !sim->waits[j])
-			make_ready(sim, j);
+			orr_simulation_ready(sim, j);
 		if (x->unsent && x->before[ORR_PLACE_PARAMETERS][j] == j)
 			orr_simulation_request(sim, orr_moves_parameters(jobs, j));
 	}
 	for (int w = 0; w < jobs->pipeline->n_workers; w++) {
 		sim->workers[w].running = -1;
 		sim->workers[w].next = jobs->first[w];
-		touch(sim, w);
+		orr_simulation_touch_worker(sim, w);
 	}
 	start_touched(sim);
 }
@@ -427,7 +377,7 @@ static void begin(struct orr_simulation *sim)
 static void run(struct orr_simulation *sim)
 {
 	begin(sim);
-	while (!sim->fault.code && sim->events.n) {
+	while (!sim->failure.code && sim->events.n) {
 		sim->now = sim->events.entries[0].key;
 		while (sim->events.n && sim->events.entries[0].key == sim->now) {
 			int64_t value = orr_heap_pop(&sim->events).value;
@@ -469,7 +419,7 @@ static int prepare(struct orr_simulation *sim)
 		orr_arrays_make(&sim->all, sim->unsummed,
 				(size_t)p->n_stages * (size_t)p->n_workers);
 	if (sim->all.failed)
-		return orr_no_memory(sim->fault.err, "simulate");
+		return orr_no_memory(sim->failure.err, "simulate");
 	if (!sim->network.is_free && (code = orr_foreign_init(sim)))
 		return code;
 	return sim->with_updates ? orr_updates_init(sim) : 0;
@@ -489,16 +439,16 @@ static void finish(struct orr_simulation *sim)
 
 int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err)
 {
-	struct orr_simulation sim = {.jobs = jobs, .fault.err = err};
+	struct orr_simulation sim = {.jobs = jobs, .failure.err = err};
 	int code;
 
 	if ((code = orr_timeline_create(&sim.timeline, jobs, err)))
 		return code;
 	sim.network = (struct orr_network){
-		.timeline = sim.timeline, .fault = &sim.fault, .leaves = leaves, .user = &sim};
-	if (!(code = prepare(&sim)) && !(code = sim.fault.code)) {
+		.timeline = sim.timeline, .failure = &sim.failure, .leaves = leaves, .user = &sim};
+	if (!(code = prepare(&sim)) && !(code = sim.failure.code)) {
 		run(&sim);
-		code = sim.fault.code;
+		code = sim.failure.code;
 	}
 	if (!code) {
 		if (!sim.keeps_updates)

@@ -1,6 +1,6 @@
 #pragma once
-/* The state of a simulation: simulate.c has the clock, jobs and workers, updates.c gradients, their
- * sums and updates, foreign.c places for what is of other owners. Private to these. */
+/* The state of a simulation, for its parts: the clock, jobs and workers (simulate.c); gradients,
+ * their sums and updates (updates.c); places for what is of other owners (foreign.c). */
 #include "base/arrays.h"
 #include "base/heap.h"
 #include "network.h"
@@ -60,7 +60,7 @@ struct orr_updates {
 struct orr_simulation {
 	const struct orr_jobs *jobs;
 	struct orr_timeline *timeline;
-	struct orr_fault fault;
+	struct orr_failure failure;
 	struct orr_network network;
 	bool with_updates;
 	bool keeps_updates; /* they take time: the timeline has them */
@@ -78,12 +78,15 @@ struct orr_simulation {
 	struct orr_arrays all;
 };
 
-/* ---- simulate.c ---- */
-
 void orr_simulation_push(struct orr_simulation *sim, int64_t time, enum orr_event event, int id);
 /* Of transfers asked for at one instant the consumer of lowest n comes first, and what has no
  * consumer last. */
 void orr_simulation_request(struct orr_simulation *sim, struct orr_transfer transfer);
+/* At the end of the instant worker w, or those of job j, may be able to start something. */
+void orr_simulation_touch_worker(struct orr_simulation *sim, int w);
+void orr_simulation_touch(struct orr_simulation *sim, int j);
+/* GREEDY: j may start as soon as its workers are free. */
+void orr_simulation_ready(struct orr_simulation *sim, int j);
 /* One thing less for job j to wait for. */
 void orr_simulation_deliver(struct orr_simulation *sim, int j);
 

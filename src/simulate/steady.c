@@ -2,6 +2,8 @@
 
 #include "base/max.h"
 #include "gaps.h"
+#include "orrery/jobs.h"
+#include "orrery/timeline.h"
 #include "simulate.h"
 #include "schedule/async.h"
 #include "schedule/table.h"

@@ -6,6 +6,7 @@
 #include "base/arrays.h"
 #include "base/max.h"
 #include "gaps.h"
+#include "orrery/jobs.h"
 #include "schedule/versions.h"
 
 int orr_timeline_create(struct orr_timeline **out, const struct orr_jobs *jobs,
@@ -76,6 +77,13 @@ int orr_timeline_copy(struct orr_timeline **out, const struct orr_timeline *t,
 }
 
 /* ---- what a worker did ---- */
+
+int64_t orr_timeline_end(const struct orr_timeline *t, int number)
+{
+	int u = number - t->jobs->n_jobs;
+
+	return u < 0 ? t->end_ns[number] : t->updates[u].end_ns;
+}
 
 int orr_timeline_list(struct orr_keyed *items, int *n, const struct orr_timeline *t, int w,
 		      struct orr_error *err)

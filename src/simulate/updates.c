@@ -275,7 +275,7 @@ static int allocate(struct orr_simulation *sim, int n)
 	struct orr_arrays *all = &sim->all;
 
 	if ((int64_t)n * p->buckets > INT32_MAX / (int)sizeof(*x->uncomputed))
-		return orr_fail(sim->fault.err, ORR_E_INPUT,
+		return orr_fail(sim->failure.err, ORR_E_INPUT,
 				"simulate: [buckets]=%d for each of %d updates are too many: take "
 				"fewer",
 				p->buckets, n);
@@ -292,7 +292,7 @@ static int allocate(struct orr_simulation *sim, int n)
 	if (sim->jobs->async)
 		orr_arrays_make(all, x->readers, sim->jobs->n_jobs);
 	return sim->timeline->updates && !all->failed ? 0
-						      : orr_no_memory(sim->fault.err, "simulate");
+						      : orr_no_memory(sim->failure.err, "simulate");
 }
 
 int orr_updates_init(struct orr_simulation *sim)
@@ -302,7 +302,7 @@ int orr_updates_init(struct orr_simulation *sim)
 	int *first = orr_arrays_make(&sim->all, sim->updates.first, p->n_stages + 1), code;
 
 	if (!first)
-		return orr_no_memory(sim->fault.err, "simulate");
+		return orr_no_memory(sim->failure.err, "simulate");
 	for (int s = 0; s < p->n_stages; s++)
 		first[s + 1] = first[s] + orr_jobs_n_updates(jobs, s) * n_owners(jobs, s);
 	if ((code = allocate(sim, first[p->n_stages])))
