@@ -140,54 +140,36 @@ static int64_t link_ns(const struct orr_machine *machine, int from, int to, stru
 	return orr_machine_half_duplex(machine) ? there + back : larger(there, back);
 }
 
-/* Of replicas that do not take turns: a pair's link is busy for the microbatches that both serve.
- */
-static double link_of_shares_s(const struct orr_plan *plan, const struct orr_machine *machine,
-			       const struct orr_edge *edge, struct orr_sent sent)
-{
-	int m = plan->pipeline->n_microbatches, n_to = plan->replicas[edge->to],
-	    n_from = plan->replicas[edge->from];
-	const int *from = plan->workers + plan->first[edge->from],
-		  *to = plan->workers + plan->first[edge->to];
-	int *turns = calloc(2 * (size_t)m + (size_t)n_from + (size_t)n_to, sizeof(*turns));
-	int64_t slowest_ns = 0;
-
-	if (!turns)
-		return 0;
-	orr_machine_turns(machine, from, n_from, turns, m);
-	orr_machine_turns(machine, to, n_to, turns + m, m);
-	for (int pair = 0; pair < n_from * n_to; pair++) {
-		int a = pair / n_to, b = pair % n_to;
-		int64_t ns = 0, each = link_ns(machine, from[a], to[b], sent);
-
-		for (int i = 0; i < m; i++)
-			ns += turns[i] == a && turns[m + i] == b ? each : 0;
-		slowest_ns = larger(slowest_ns, ns);
-	}
-	free(turns);
-	return seconds(slowest_ns) / m;
-}
-
-/* How long the busiest link between the replicas of two stages is busy, per microbatch. Only stages
- * of one worker each share one with others. */
+/* How long the busiest link between the replicas of two stages is busy, per microbatch: a pair's is
+ * for those that both serve. Only stages of one worker each share one with others. */
 static double link_s(const struct orr_plan *plan, const struct orr_machine *machine, int e)
 {
 	const struct orr_edge *edge = &plan->pipeline->edges[e];
 	const int *from = plan->workers + plan->first[edge->from],
 		  *to = plan->workers + plan->first[edge->to];
-	int n_from = plan->replicas[edge->from], n_to = plan->replicas[edge->to], pairs = 0;
+	int n_from = plan->replicas[edge->from], n_to = plan->replicas[edge->to];
+	/* replicas that take turns: until the same two meet again */
+	int m = machine->cluster ? plan->pipeline->n_microbatches
+				 : n_from / (int)common_divisor(n_from, n_to) * n_to;
 	struct orr_sent sent = sent_beside(plan, edge);
-	int64_t slowest_ns = 0;
+	struct orr_arrays all = {0};
+	int64_t slowest_ns = 0, *busy;
+	int *turns;
 
-	if (machine->cluster)
-		return link_of_shares_s(plan, machine, edge, sent);
-	do { /* microbatch after microbatch, until the same two meet again */
-		int a = from[pairs % n_from], b = to[pairs % n_to];
+	orr_arrays_make(&all, turns, 2 * (size_t)m + (size_t)n_from + (size_t)n_to);
+	orr_arrays_make(&all, busy, (size_t)n_from * (size_t)n_to);
+	if (!all.failed) {
+		orr_machine_turns(machine, from, n_from, turns, m);
+		orr_machine_turns(machine, to, n_to, turns + m, m);
+	}
+	for (int i = 0; i < m && !all.failed; i++) {
+		int a = turns[i], b = turns[m + i];
 
-		slowest_ns = larger(slowest_ns, link_ns(machine, a, b, sent));
-		pairs++;
-	} while (pairs % n_from || pairs % n_to);
-	return seconds(slowest_ns) / pairs;
+		busy[a * n_to + b] += link_ns(machine, from[a], to[b], sent);
+		slowest_ns = larger(slowest_ns, busy[a * n_to + b]);
+	}
+	orr_arrays_free(&all);
+	return seconds(slowest_ns) / m;
 }
 
 /* Stages of one worker add up; the cost beyond computing is that of the first of them. */
