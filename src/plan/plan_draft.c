@@ -1,6 +1,9 @@
 #include "plan_draft.h"
 
+#include <math.h>
+
 #include "base/hash.h"
+#include "base/sort.h"
 #include "pipeline/cut.h"
 #include "orrery/graph.h"
 #include "hierarchy.h"
@@ -99,49 +102,38 @@ int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g,
 	return code ? code : orr_cut(g, machine, samples, n_stages, d->stage_of, &n_chosen, err);
 }
 
-/* The one with most that is left, or -1. */
-static int largest_of(const double *sizes, const bool *taken, int n)
-{
-	int largest = -1;
-
-	for (int i = 0; i < n; i++)
-		if (!taken[i] && (largest < 0 || sizes[i] > sizes[largest]))
-			largest = i;
-	return largest;
-}
-
 int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
 			  const struct orr_machine *machine, int64_t samples, struct orr_error *err)
 {
-	size_t n = (size_t)d->n_stages, n_workers = (size_t)machine->n_workers;
 	struct orr_arrays all = {0};
-	double *work = orr_arrays_add(&all, n, sizeof(*work)),
-	       *speed = orr_arrays_add(&all, n_workers, sizeof(*speed));
-	bool *placed = orr_arrays_add(&all, n, sizeof(*placed)),
-	     *taken = orr_arrays_add(&all, n_workers, sizeof(*taken));
-	int code = orr_arrays_check(&all, "plan", err);
+	int n_workers = machine->n_workers, *of_rank, code;
+	int64_t *stages, *workers; /* the most work, and the fastest, first */
 
-	if (code || !machine->cluster)
+	if (!machine->cluster)
+		return 0;
+	orr_arrays_make(&all, stages, d->n_stages);
+	orr_arrays_make(&all, workers, n_workers);
+	orr_arrays_make(&all, of_rank, n_workers);
+	if ((code = orr_arrays_check(&all, "plan", err)) ||
+	    (code = orr_plan_draft_add(d, &d->workers, d->n_stages, err)))
 		goto out;
-	if ((code = orr_plan_draft_add(d, &d->workers, d->n_stages, err)))
-		goto out;
-	for (size_t w = 0; w < n_workers; w++)
-		speed[w] = orr_machine_speed(machine, (int)w);
+	for (int w = 0; w < n_workers; w++)
+		workers[w] = -llround(orr_machine_speed(machine, w) * 1e9);
 	for (int i = 0; i < g->n_operators; i++) {
 		struct orr_stage cost = {0};
 
 		orr_charge(&cost, &g->operators[i], samples, machine);
 		if (d->stage_of[i] >= 0)
-			work[d->stage_of[i]] +=
-				(double)(cost.forward_ns + cost.backward_ns + cost.weight_ns);
+			stages[d->stage_of[i]] -=
+				cost.forward_ns + cost.backward_ns + cost.weight_ns;
 	}
-	for (size_t k = 0; k < n; k++) {
-		int s = largest_of(work, placed, (int)n),
-		    w = largest_of(speed, taken, (int)n_workers);
-
-		d->workers[s] = w;
-		placed[s] = taken[w] = true;
-	}
+	if ((code = orr_rank(stages, NULL, d->n_stages, err)) ||
+	    (code = orr_rank(workers, NULL, n_workers, err)))
+		goto out;
+	for (int w = 0; w < n_workers; w++)
+		of_rank[workers[w]] = w;
+	for (int s = 0; s < d->n_stages; s++)
+		d->workers[s] = of_rank[stages[s]];
 out:
 	orr_arrays_free(&all);
 	return code;
