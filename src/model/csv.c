@@ -222,7 +222,6 @@ static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
 int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in, struct orr_error *err)
 {
 	struct reader r = {.file = in, .path = in->path, .data = data};
-	float *values;
 	FILE *file;
 	int code;
 
@@ -245,11 +244,6 @@ int orr_csv_read(struct orr_dataset *data, const struct orr_data_file *in, struc
 				"%s: %s; it needs two rows, one to test and one to train", in->path,
 				data->n_rows ? "there is one row of numbers" : what);
 	}
-	/* reading has doubled the capacity: give back the unused part */
-	if (!code && data->n_kept &&
-	    (values = realloc(data->values,
-			      (size_t)(data->n_rows * data->n_kept) * sizeof(*values))))
-		data->values = values;
 	(void)fclose(file);
 	return code;
 }
