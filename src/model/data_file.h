@@ -26,11 +26,6 @@ int orr_mapped_read(struct orr_dataset *data, const struct orr_data_file *in,
 /* Is it one of .safetensors or .npy, by its content or its ending? */
 bool orr_mapped_is(const struct orr_data_file *in);
 
-/* A .npy file, in memory: its array is the one entry, without a name, of the header. */
-bool orr_npy_is(const char *text, int64_t n_bytes);
-int orr_npy_read(struct orr_tensor_header *header, int64_t *data_at, const char *path,
-		 const char *text, int64_t n_bytes, struct orr_error *err);
-
 /* Of the n_columns of a tensor those that are wanted (all: *index_of is not written), in their
  * order: *index_of is the caller's. */
 int orr_data_keep(int64_t **index_of, int64_t *n_kept, int64_t n_columns, const char *name,
