@@ -108,9 +108,6 @@ int orr_plan_pipeline(struct orr_pipeline **out, const struct orr_graph *g, cons
 /* Simulate a table; after an error, too, orr_try_fini() frees what there is. */
 int orr_plan_try(struct orr_try *tried, const struct orr_pipeline *p, const struct orr_table *table,
 		 struct orr_error *err);
-/* A plan of the draft, its costs and jobs still to come. */
-int orr_plan_lay(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
-		 const struct orr_plan_draft *d, struct orr_error *err);
 /* The plan of a draft in one world (enum orr_world): side by side, or in a chain, where every stage
  * also waits for
  * the one before, and the makespan is the chain's; its order runs on the real stages as it is,
