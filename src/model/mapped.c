@@ -357,7 +357,7 @@ int orr_mapped_read(struct orr_dataset *data, const struct orr_data_file *in, st
 	struct orr_tensor_header header = {0};
 	size_t n_bytes = (size_t)in->n_bytes;
 	void *map = n_bytes ? mmap(NULL, n_bytes, PROT_READ, MAP_SHARED, in->fd, 0) : NULL;
-	int64_t data_at;
+	int64_t data_at = 0;
 	int code;
 
 	if (map == MAP_FAILED)
