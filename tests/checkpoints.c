@@ -1,6 +1,6 @@
 #include "checkpoints.h"
+#include "suite.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "golden.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "graphs.h"
+#include "suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 

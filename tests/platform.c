@@ -1,12 +1,12 @@
 #include "platform.h"
 
-#include <check.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "simulated_model.h"
+#include "suite.h"
 
 #define FAST 1e15     /* bytes/s of main memory, of which the simulator knows nothing */
 #define MOST_NODES 32 /* that tools/build-starpu gives StarPU */

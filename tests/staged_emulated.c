@@ -1,8 +1,8 @@
 /* Memory of an emulated device that the host reaches as well. */
-#include <check.h>
 #include <cuda_runtime_api.h>
 
 #include "staged.h"
+#include "suite.h"
 #include "../codelets/cuda/stream.h"
 
 static cudaStream_t stream;

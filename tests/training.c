@@ -1,10 +1,10 @@
 #include "training.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frozen.h"
+#include "suite.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
