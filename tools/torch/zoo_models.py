@@ -1,13 +1,13 @@
-"""Models of transformers, timm and torchvision, small, with random weights and without dropout, for `zoo`: forward()
-takes data and returns a loss."""
+"""Models of transformers, timm and torchvision, small, with random weights and without dropout, for `zoo`, `steps` and the
+tests: forward() takes data and returns a loss."""
 
+import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import timm
 import torch
 import torch.nn.functional as F
-import torchvision
 import transformers as hf
 from published import Around, Scored, Translates, Words
 from torch import Tensor, nn
@@ -95,12 +95,26 @@ def seen(config: Any, side: int = SIDE) -> Callable[[int], Made]:
     return lambda n: images(hf.AutoModelForImageClassification.from_config(config()), n, side)
 
 
-def drawn(name: str, side: int = SIDE, **sizes: Any) -> Callable[[int], Made]:
-    return lambda n: images(timm.create_model(name, num_classes=CLASSES, **sizes), n, side)
+def drawn(name: str, side: int = SIDE, library: str = "timm", **sizes: Any) -> Callable[[int], Made]:
+    """Of a library that is imported with the first of its models."""
+
+    def make(n: int) -> Made:
+        models = importlib.import_module(library)
+        made = models.create_model if library == "timm" else models.get_model
+        return images(made(name, num_classes=CLASSES, **sizes), n, side)
+
+    return make
 
 
-def built(name: str, side: int = SIDE, **sizes: Any) -> Callable[[int], Made]:
-    return lambda n: images(getattr(torchvision.models, name)(weights=None, num_classes=CLASSES, **sizes), n, side)
+built = partial(drawn, library="torchvision.models")
+
+
+def swin(*sizes: Any, side: int = SIDE) -> Callable[[int], Made]:
+    def make(n: int) -> Made:
+        models = importlib.import_module("torchvision.models")
+        return images(models.SwinTransformer(*sizes, stochastic_depth_prob=0.0, num_classes=CLASSES), n, side)
+
+    return make
 
 
 def whisper(n: int) -> Made:
@@ -219,8 +233,7 @@ MODELS: dict[str, Callable[[int], Made]] = {
     "torchvision mobilenet_v2": built("mobilenet_v2", dropout=0.0),
     "torchvision squeezenet": built("squeezenet1_1", dropout=0.0),
     "torchvision shufflenet": built("shufflenet_v2_x0_5"),
-    "torchvision swin_t": lambda n: images(torchvision.models.SwinTransformer([4, 4], 16, [2, 2], [2, 2], [4, 4],
-        stochastic_depth_prob=0.0, num_classes=CLASSES), n),
+    "torchvision swin_t": swin([4, 4], 16, [2, 2], [2, 2], [4, 4]),
     "torchvision efficientnet_b0": built("efficientnet_b0", dropout=0.0, stochastic_depth_prob=0.0),
 }  # fmt: skip
 
@@ -242,6 +255,20 @@ LARGE: dict[str, Callable[[int], Made]] = {
     "timm mixer s16": drawn("mixer_s16_224", 224),
     "timm convnext nano": drawn("convnext_nano", 128),
     "torchvision resnet18, 128": built("resnet18", 128),
-    "torchvision swin_t, 96 wide": lambda n: images(torchvision.models.SwinTransformer([4, 4], 96, [2, 2, 4], [3, 6, 12],
-        [7, 7], stochastic_depth_prob=0.0, num_classes=CLASSES), n, 112),
+    "torchvision swin_t, 96 wide": swin([4, 4], 96, [2, 2, 4], [3, 6, 12], [7, 7], side=112),
 }  # fmt: skip
+
+
+def made(name: str, samples: int) -> Made:
+    """The same weights and data each time."""
+    torch.manual_seed(1)
+    model, inputs = (MODELS | LARGE)[name](samples)
+    return model.train(), inputs
+
+
+def known(names: list[str]) -> list[str]:
+    """These; the first that there is not is refused."""
+    for name in names:
+        if name not in MODELS | LARGE:
+            raise SystemExit(f"{name}: no model of that name: {', '.join(MODELS | LARGE)}")
+    return names

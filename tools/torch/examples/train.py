@@ -14,6 +14,7 @@ import orrery_torch
 import torch
 from models import EXAMPLES
 from orrery_torch import command
+from peer import apart
 from peer.training import Options, batches
 from orrery_torch.convert.values import CONSTANT
 from torch import Tensor, nn
@@ -23,10 +24,6 @@ RATES = {"adamw": 0.001, "sgd": 0.01}
 MICROBATCHES = {"clip": 2, "resnet": 1}  # a batch norm is of a microbatch
 MORE = {"clip": ["--schedule", "gpipe"]}  # its loss waits for the whole minibatch
 SLOWER = {"resnet": 0.1}  # where PyTorch's own runs go apart, if they differ by a rounding
-
-
-def apart(a: float, b: float) -> float:
-    return abs(a - b) / abs(b)
 
 
 class Beside:
@@ -94,8 +91,8 @@ def check(name: str, optimizer: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         beside = Beside(example.model(), example.batch(ROWS), Path(folder))
         theirs, test = beside.orrery(own, *MORE.get(name, []))
-        worst = max(map(apart, theirs, beside.pytorch(own)))
-        back = apart(beside.evaluated(), test)
+        worst = apart(theirs, list(beside.pytorch(own)))
+        back = apart([beside.evaluated()], [test])
     good = len(theirs) == STEPS and worst <= BOUND and back <= BOUND
     print(
         f"{name:<16} {optimizer:<9} {rate:<7g} {theirs[0]:8.4f} {theirs[-1]:8.4f} {worst:8.1e} "

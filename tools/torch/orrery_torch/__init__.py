@@ -1,6 +1,6 @@
 """PyTorch models as graphs of Orrery, and back."""
 
-from .calls import Compared, Planned, compare, plan, simulate
+from .calls import Compared, Planned, Simulated, compare, plan, simulate
 from .command import Page, page
 from .convert.convert import Program, convert
 from .convert.weights import load
@@ -8,7 +8,7 @@ from .costs.study import Graph, graph
 from .run.alarm import Fault
 from .run.evaluate import Evaluation
 from .run.runner import Runner, run
-from .schedule import Simulated, schedule
+from .schedule import schedule
 
 __all__ = [
     "Compared",

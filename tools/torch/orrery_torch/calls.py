@@ -9,24 +9,29 @@ from typing import Any
 
 from . import command
 from .costs.study import Graph
-from .schedule import Simulated
 
 Source = Graph | Mapping[str, Any] | Path | str
 
 
 @dataclass
-class Planned:
-    """A plan, for Runner, simulate() and the command; in a notebook, its page."""
+class Drawn:
+    """What a command found; in a notebook, its page."""
+
+    page: str  # of --html
+
+    def _repr_html_(self) -> str:
+        return command.Page(self.page)._repr_html_()
+
+
+@dataclass
+class Planned(Drawn):
+    """A plan, for Runner, simulate() and the command."""
 
     plan: dict[str, Any]
-    page: str
 
     @property
     def makespan(self) -> float:
         return float(self.plan["makespan"])
-
-    def _repr_html_(self) -> str:
-        return command.Page(self.page)._repr_html_()
 
     def write(self, path: Path | str) -> Path:
         Path(path).write_text(json.dumps(self.plan, indent=1))
@@ -34,16 +39,23 @@ class Planned:
 
 
 @dataclass
-class Compared:
-    """Rows of `orrery compare --json`, each with what all have in common; in a notebook, their page."""
+class Simulated(Planned):
+    """The timeline of a schedule."""
+
+    figures: dict[str, Any]  # as of `orrery simulate --json`
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+@dataclass
+class Compared(Drawn):
+    """Rows of `orrery compare --json`, each with what all have in common."""
 
     rows: list[dict[str, Any]]  # that fit, by makespan in each combination of the options
     refused: list[dict[str, Any]]  # with the `reason`
     report: dict[str, Any]
-    page: str
-
-    def _repr_html_(self) -> str:
-        return command.Page(self.page)._repr_html_()
 
 
 def words_of(options: dict[str, Any]) -> list[str]:
@@ -88,8 +100,7 @@ def simulate(source: Source, **options: Any) -> Simulated:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         figures = json.loads(call("simulate", source, options, folder, "--svg", folder / "step.svg", "-o", folder / "out.json"))
-        svg = (folder / "step.svg").read_text()
-        return Simulated(figures, plan_in(folder, source), svg, page_in(folder))
+        return Simulated(page_in(folder), plan_in(folder, source), figures, (folder / "step.svg").read_text())
 
 
 def plan(source: Source, **options: Any) -> Planned:
@@ -97,7 +108,7 @@ def plan(source: Source, **options: Any) -> Planned:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         call("plan", source, options, folder, "-o", folder / "out.json")
-        return Planned(plan_in(folder, source), page_in(folder))
+        return Planned(page_in(folder), plan_in(folder, source))
 
 
 def compare(source: Source, **options: Any) -> Compared:
@@ -108,4 +119,4 @@ def compare(source: Source, **options: Any) -> Compared:
         report = json.loads(call("compare", source, options, folder))
         common = {key: value for key, value in report.items() if not isinstance(value, (list, dict))}
         rows, refused = ([common | row for row in report[key]] for key in ("schedules", "refused"))
-        return Compared(rows, refused, report, page_in(folder))
+        return Compared(page_in(folder), rows, refused, report)

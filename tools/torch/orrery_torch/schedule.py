@@ -1,16 +1,15 @@
 """A schedule of one's own in Python, as a plan that the command simulates."""
 
 import functools
-import json
 import operator
 import re
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import command
+from .calls import Simulated, simulate
 from .costs.study import Graph
 
 ORDERS = ("strict", "greedy", "bounded")
@@ -44,30 +43,6 @@ class Costs:
     edges: dict[tuple[int, int], tuple[int, int]]  # bytes of an activation, and of its gradient
 
 
-@dataclass
-class Simulated:
-    """The timeline of a schedule; in a notebook it is its page. plan is for Runner and the command."""
-
-    figures: dict[str, Any]  # as of `orrery simulate --json`
-    plan: dict[str, Any]
-    svg: str
-    page: str  # of `orrery simulate --html`
-
-    @property
-    def makespan(self) -> float:
-        return float(self.figures["makespan"])
-
-    def _repr_svg_(self) -> str:
-        return self.svg
-
-    def _repr_html_(self) -> str:
-        return command.Page(self.page)._repr_html_()
-
-    def write(self, path: Path | str) -> Path:
-        Path(path).write_text(json.dumps(self.plan, indent=1))
-        return Path(path)
-
-
 Policy = Callable[[Costs, int, int, str], tuple[int, Any]]
 
 
@@ -80,16 +55,16 @@ def read_lengths(lengths: Any) -> list[float]:
     raise ValueError(f"lengths: {lengths!r}: give a list of numbers, such as [1, 1.5]")
 
 
-def simulate(called: dict[str, str], *words: Any) -> str:
-    """What `orrery simulate` writes. ValueError has its line, options named as the words of
-    schedule(), and files of this process's own as in `called`."""
+@contextmanager
+def in_words() -> Iterator[None]:
+    """A command's refusal names options as the words of schedule(), and the plan of a policy as the policy."""
     try:
-        return command.ask("simulate", *words)
+        yield
     except ValueError as why:
         line = re.sub(r"(?<![\w-])-m\b", "microbatches", str(why)).replace("--batch:", "samples:")
-    for file, name in called.items():
-        line = line.replace(file, name)
-    raise ValueError(re.sub(r"--([a-z-]+)", lambda m: m[1].replace("-", "_"), line))
+        line = line.replace("the plan: ", "").replace("schedule the plan ", "the policy ").replace("the plan", "the policy")
+        line = line.replace('change "order" of its workers', "change their order")
+        raise ValueError(re.sub(r"--([a-z-]+)", lambda m: m[1].replace("-", "_"), line)) from None
 
 
 def costs_of(plan: dict[str, Any], split: bool) -> Costs:
@@ -239,56 +214,21 @@ def fill(
         stage["recompute"] = truth(s, recompute(p, s)) if recompute else False
 
 
-def pipeline(graph: Graph | Path | str, words: list[str], folder: Path) -> dict[str, Any]:
-    """The plan of any schedule, for the pipeline in it: in all the memory that it may need."""
-    file, called = graph, {}
-    if isinstance(graph, Graph):
-        file = graph.write(folder / "graph.dot")
-        called = {str(file): graph.name}
-    simulate(called, file, *words, "--schedule=gpipe", "-o", folder / "first.json")
-    plan: dict[str, Any] = json.loads((folder / "first.json").read_text())
-    return plan | {"graph": graph.name, "text": graph.dot()} if isinstance(graph, Graph) else plan
-
-
-def simulated(plan: dict[str, Any], memory: str | None, folder: Path) -> Simulated:
-    names = ("plan.json", "step.svg", "step.html", "last.json")
-    mine, svg, page, last = (folder / name for name in names)
-    mine.write_text(json.dumps(plan))
-    called = {f"{mine}: ": "", f"schedule {mine} ": "the policy ", str(mine): "the policy"}
-    called['change "order" of its workers'] = "change their order"
-    limit = [] if memory is None else [f"--memory={memory}"]
-    figures = simulate(called, mine, "--json", "--svg", svg, "--html", page, "-o", last, *limit)
-    name = {"schedule": plan["schedule"]}
-    drawn = (svg.read_text(), page.read_text().replace(f"{folder}/", ""))  # the same every time
-    return Simulated(json.loads(figures) | name, json.loads(last.read_text()) | name, *drawn)
-
-
 def schedule(
     policy: Policy,
     graph: Graph | Path | str,
     *,
     workers: int,
     microbatches: int,
-    stages: int | None = None,
     split: bool = False,
     order: str = "strict",
     weights: Callable[[Costs, int, int, str], int] | None = None,
     in_flight: Callable[[Costs, int], int] | None = None,
     recompute: Callable[[Costs, int], bool] | None = None,
     samples: int = 12,
-    costs: str | None = None,
-    activation: str | int | None = None,
-    stash: str | int | None = None,
-    parameters: str | int | None = None,
     lengths: Sequence[float] = (),
-    microbatch_costs: Path | str | None = None,
-    machine: Path | str | None = None,
-    latency: str | float | None = None,
-    bandwidth: str | None = None,
     memory: str | None = None,
-    flops: float = 1e10,
-    optimizer: str = "adamw",
-    precision: str = "fp32",
+    **options: Any,
 ) -> Simulated:
     """Simulates a policy: policy(costs, s, b, d) gives the worker of a job, d being "F", "B" or, with
     split, "W", and its place in the order of that worker, lower first, of any kind that compares.
@@ -299,8 +239,8 @@ def schedule(
     order; weights(costs, s, b, d): the worker that has the parameters; in_flight(costs, s): the most
     microbatches of a stage; recompute(costs, s): is F run again before B?
 
-    samples: of a microbatch; the rest is as the options of `orrery simulate`. What is refused is a
-    ValueError with the command's line; what a function raises comes out as it is."""
+    samples: of a microbatch; the rest is as the options of `orrery simulate`, as simulate() takes them. What is refused
+    is a ValueError with the command's line; what a function raises comes out as it is."""
     if order not in ORDERS:
         raise ValueError(f"order: no {order!r}: there are {', '.join(ORDERS)}")
     asked = {"policy": policy, "weights": weights, "in_flight": in_flight, "recompute": recompute}
@@ -308,28 +248,19 @@ def schedule(
         if not callable(function) and (function is not None or word == "policy"):
             raise ValueError(f"{word}: {function!r} is no function")
     whole = isinstance(microbatches, int) and isinstance(samples, int)
-    options = {
+    options |= {
         "workers": workers,
         "microbatches": microbatches,
         "batch": samples * microbatches if whole else samples,
-        "stages": stages,
-        "costs": costs,
-        "activation": activation,
-        "stash": stash,
-        "parameters": parameters,
-        "lengths": ",".join(map(str, read_lengths(lengths))) or None,
-        "microbatch-costs": microbatch_costs,
-        "machine": machine,
-        "latency": latency,
-        "bandwidth": bandwidth,
-        "flops": flops,
-        "optimizer": optimizer,
-        "precision": precision,
+        "lengths": tuple(read_lengths(lengths)) or None,
     }
-    words = [f"--{key}={value}" for key, value in options.items() if value is not None]
-    with tempfile.TemporaryDirectory() as folder:
-        plan = pipeline(graph, words, Path(folder))
-        seen = costs_of(plan, split)
-        fill(plan, seen, placed(plan, seen, policy, split), weights, in_flight, recompute)
-        plan |= {"order": order, "schedule": getattr(policy, "__name__", "policy")}
-        return simulated(plan, memory, Path(folder))
+    with in_words():  # the plan of any schedule, for the pipeline in it: in all the memory that it may need
+        plan = simulate(graph, schedule="gpipe", **options).plan
+    seen = costs_of(plan, split)
+    fill(plan, seen, placed(plan, seen, policy, split), weights, in_flight, recompute)
+    name = {"schedule": getattr(policy, "__name__", "policy")}
+    with in_words():
+        found = simulate(plan | name | {"order": order}, memory=memory)
+    found.figures |= name
+    found.plan |= name
+    return found

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from runs import script
 
+pytest.importorskip("transformers")
+
 
 @pytest.mark.parametrize(
     "training, wrong",
