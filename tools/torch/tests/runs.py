@@ -49,21 +49,34 @@ def start(run: Callable[..., None], n: int, *args: Any) -> None:
     mp.start_processes(run, args, nprocs=n, start_method="forkserver")
 
 
-def joined(rank: int, n: int, worker: Callable[..., None], folder: Path, args: Any) -> None:
+def joined(rank: int, n: int, worker: Callable[..., Any], folder: Path, args: Any) -> None:
     torch.set_num_threads(1)
     meet = f"file://{folder}/meet-{worker.__name__}"
     dist.init_process_group("gloo", meet, rank=rank, world_size=n)
-    worker(rank, n, folder, *args)
+    torch.save(worker(rank, n, folder, *args), f"{folder}/{worker.__name__}-{rank}.pt")
     dist.destroy_process_group()
 
 
-def on_processes(worker: Callable[..., None], n: int, folder: Path, *args: Any) -> None:
-    """Calls a test module's worker(rank, n, folder, *args) in n processes of one group."""
+def on_processes(worker: Callable[..., Any], n: int, folder: Path, *args: Any) -> list[Any]:
+    """What a test module's worker(rank, n, folder, *args) gives in each of n processes of one group."""
     start(joined, n, n, worker, folder, args)
+    return [torch.load(folder / f"{worker.__name__}-{rank}.pt") for rank in range(n)]
+
+
+def seeded(make: Callable[[], nn.Module]) -> Any:
+    """With the same weights in every process, and in one piece."""
+    torch.manual_seed(7)
+    return make()
 
 
 def gradients(model: nn.Module) -> dict[str, Tensor]:
     return {k: p.grad.clone() for k, p in model.named_parameters() if p.grad is not None}
+
+
+def check_together(told: Iterable[dict[str, Tensor]], whole: dict[str, Tensor], what: Any) -> None:
+    """What processes have together is what the model in one piece has."""
+    found = {name: t for each in told for name, t in each.items()}
+    torch.testing.assert_close(found, whole, rtol=1e-5, atol=1e-6, msg=lambda why: f"{what}: {why}")
 
 
 def optimizer_of(named: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:

@@ -77,7 +77,7 @@ def runner_of(folder: Path, n: int, meta: bool = False) -> tuple[Any, ...]:
     return model, runner, lambda: runner.step(batch)
 
 
-def writer(rank: int, n: int, folder: Path) -> None:
+def writer(rank: int, n: int, folder: Path) -> tuple[Any, ...]:
     """Trains under plan A, writes, and trains on."""
     model, runner, step = runner_of(folder, n)
     optimizer = optimizer_of(runner.named_parameters())
@@ -101,10 +101,10 @@ def writer(rank: int, n: int, folder: Path) -> None:
             runner.save(f"{folder}/other", optimizer)
     runner.collect()
     ended = state_of(runner.named_parameters(), optimizer)
-    torch.save((losses, saved, ended, model.state_dict()), f"{folder}/a-{rank}.pt")
+    return losses, saved, ended, model.state_dict()
 
 
-def reader(rank: int, n: int, folder: Path) -> None:
+def reader(rank: int, n: int, folder: Path) -> tuple[Any, ...]:
     """Reads under plan B, a model on the meta device, and trains on."""
     _, runner, step = runner_of(folder, n, meta=True)
     runner.load(f"{folder}/saved")
@@ -118,8 +118,7 @@ def reader(rank: int, n: int, folder: Path) -> None:
     runner.load(f"{folder}/saved", optimizer, rates=rates)
     read = state_of(runner.named_parameters(), optimizer)
     losses = trained(step, optimizer, rates, AFTER)
-    ended = state_of(runner.named_parameters(), optimizer)
-    torch.save((losses, read, ended), f"{folder}/b-{rank}.pt")
+    return losses, read, state_of(runner.named_parameters(), optimizer)
 
 
 def in_one_piece(folder: Path) -> tuple[list[float], Any, Any]:
@@ -142,10 +141,7 @@ def in_one_piece(folder: Path) -> tuple[list[float], Any, Any]:
 def test_training_goes_on_under_another_plan_and_in_one_piece(tmp_path: Path) -> None:
     for n, words in {4: "-w 4 -s zb-h1 --stages 4", 2: "-w 2 -s v-half --stages 4"}.items():
         planned(tmp_path, Net(), tokens(SAMPLES), M, words, f"plan{n}")
-    on_processes(writer, 4, tmp_path)
-    on_processes(reader, 2, tmp_path)
-    first = [torch.load(tmp_path / f"a-{rank}.pt") for rank in range(4)]
-    second = [torch.load(tmp_path / f"b-{rank}.pt") for rank in range(2)]
+    first, second = on_processes(writer, 4, tmp_path), on_processes(reader, 2, tmp_path)
     losses, saved, ended = first[0][0], together(first, 1), together(first, 2)
     assert losses[-1] < 0.9 * losses[0] and len(losses) == AFTER, "it does not learn"
     assert saved.keys() == {k for k, _ in Net().named_parameters()} - {"wpe.weight"}

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from orrery_torch.run.runner import cut
-from runs import on_processes, planned
+from runs import on_processes, planned, seeded
 from small_models import Does
 from torch import Tensor, nn
 
@@ -64,8 +64,7 @@ def right(outputs: dict[str, Tensor], inputs: Any) -> Tensor:
 
 def trained(plan: Path, evaluates: bool) -> tuple[list[Any], Any]:
     """Steps of AdamW: losses, weights and gradients that are there; and what evaluate() gives."""
-    torch.manual_seed(7)
-    model, batch, told, weights = Net(), words_of(SAMPLES * M), [], {}
+    model, batch, told, weights = seeded(Net), words_of(SAMPLES * M), [], {}
     model.branch.eval()  # stays so
     runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
     optimizer = torch.optim.AdamW(runner.parameters(), lr=1e-2)
@@ -93,12 +92,13 @@ def trained(plan: Path, evaluates: bool) -> tuple[list[Any], Any]:
     return [losses, here, kept], (told, weights)
 
 
-def worker(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
-    for i, plan in enumerate(plans):
+def worker(rank: int, n: int, folder: Path, plans: list[Path]) -> list[Any]:
+    ran = []
+    for plan in plans:
         alone, _ = trained(plan, False)
         both, told = trained(plan, True)
         torch.testing.assert_close(both, alone, rtol=0, atol=0)
-        torch.save(told, f"{folder}/told{i}-{rank}.pt")
+        ran.append(told)
     runner = orrery_torch.Runner(plan, Net(), cut(words_of(SAMPLES * M), M)[0])
     with pytest.raises(ValueError, match=r"batch: processes have 3 to 4 parts: give"):
         runner.evaluate(words_of(3 + rank))
@@ -109,15 +109,13 @@ def worker(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
     assert runner.evaluate(words_of(4)).loss > 0
     with pytest.raises(orrery_torch.Fault, match=r"process \d, .*: ZeroDivisionError"):
         runner.evaluate(words_of(4), lambda outputs, inputs: 1 / 0)
+    return ran
 
 
 def test_evaluation_is_that_of_one_piece_and_training_goes_on(tmp_path: Path) -> None:
-    torch.manual_seed(7)
     words = ("-w 2 -s v-half --stages 4", "-w 2 -s ddp")
-    plans = [planned(tmp_path, Net(), words_of(SAMPLES), M, w) for w in words]
-    on_processes(worker, 2, tmp_path, plans)
-    for i, plan in enumerate(plans):
-        told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(2)]
+    plans = [planned(tmp_path, seeded(Net), words_of(SAMPLES), M, w) for w in words]
+    for plan, *told in zip(plans, *on_processes(worker, 2, tmp_path, plans)):
         for size, *found in zip(SIZES, *(t for t, _ in told), strict=True):
             made = []  # by the weights that each rank has: replicas have their own running means
             for rank in range(2):
@@ -152,8 +150,7 @@ def test_what_eval_mode_has_alone_is_refused_where_no_stage_has_it(tmp_path: Pat
 
 
 def two_results(rank: int, n: int, folder: Path, plan: Path) -> None:
-    torch.manual_seed(7)
-    model, x = Does(twice), torch.randn(3, 8)
+    model, x = seeded(lambda: Does(twice)), torch.randn(3, 8)
     runner = orrery_torch.Runner(plan, model, x[:2])
     with pytest.raises(ValueError, match="metric: forward.. returns mean and linear, which two processes"):
         runner.evaluate(x, lambda outputs, inputs: 0)

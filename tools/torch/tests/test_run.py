@@ -14,7 +14,7 @@ from orrery_torch.run.runner import cut
 from orrery_torch.trace.parts import split
 from orrery_torch.trace.trace import trace
 from run import whole_step
-from runs import gradients, on_processes, planned
+from runs import check_together, gradients, on_processes, planned, seeded
 from small_models import GPT, MLP, Towers, digits, tokens, towers
 from torch import Tensor, nn
 
@@ -47,9 +47,8 @@ PLANS: dict[int, list[tuple[str, int, str]]] = {
 
 
 def built(name: str, m: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    torch.manual_seed(7)
     make, inputs = MODELS[name]
-    return make(), inputs(SAMPLES * m)
+    return seeded(make), inputs(SAMPLES * m)
 
 
 def stepped(parameters: list[nn.Parameter]) -> None:
@@ -60,7 +59,9 @@ def stepped(parameters: list[nn.Parameter]) -> None:
                 p.grad = None
 
 
-def worker(rank: int, n: int, folder: Path, cases: list[tuple[str, int, str]]) -> None:
+def worker(rank: int, n: int, folder: Path, cases: list[tuple[str, int, str]]) -> list[Any]:
+    """Of each case what the steps gave, the model after them, and the jobs."""
+    ran: list[Any] = []
     for i, (name, m, _) in enumerate(cases):
         model, batch = built(name, m)
         runner = orrery_torch.Runner(f"{folder}/plan{i}.json", model, cut(batch, m)[0])
@@ -70,8 +71,8 @@ def worker(rank: int, n: int, folder: Path, cases: list[tuple[str, int, str]]) -
             told.append((loss, gradients(model)))
             stepped(runner.parameters())
         runner.collect()
-        order = [job for job, _, _ in runner.timeline]
-        torch.save((told, model.state_dict(), order), f"{folder}/told{i}-{rank}.pt")
+        ran.append((told, model.state_dict(), [job for job, _, _ in runner.timeline]))
+    return ran
 
 
 def reference(name: str, m: int) -> tuple[list[tuple[float, dict[str, Tensor]]], nn.Module]:
@@ -88,27 +89,16 @@ def test_gradients_are_those_of_the_whole_model(n: int, tmp_path: Path) -> None:
     for i, (name, m, words) in enumerate(PLANS[n]):
         model, batch = built(name, m)
         planned(tmp_path, model, cut(batch, m)[0], m, f"-w {n} {words}", f"plan{i}")
-    on_processes(worker, n, tmp_path, PLANS[n])
-    for i, (name, m, words) in enumerate(PLANS[n]):
-        told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(n)]
-        orders = [
-            w["order"] for w in json.loads((tmp_path / f"plan{i}.json").read_text())["worker"]
-        ]
-        assert [t[2] for t in told] == orders, (name, words)
+    for i, told in enumerate(zip(*on_processes(worker, n, tmp_path, PLANS[n]))):
+        name, m, words = PLANS[n][i]
+        plan = json.loads((tmp_path / f"plan{i}.json").read_text())
+        assert [t[2] for t in told] == [w["order"] for w in plan["worker"]], (name, words)
         expected, model = reference(name, m)
         for step, (loss, whole) in enumerate(expected):
-            found: dict[str, Tensor] = {}
-            for t in told:
-                assert abs(t[0][step][0] - loss) < 1e-6, (name, words)
-                found |= t[0][step][1]
-            assert found.keys() == whole.keys(), (name, words)
-            for key, g in whole.items():
-                torch.testing.assert_close(
-                    found[key], g, rtol=1e-5, atol=1e-6, msg=lambda s: f"{name} {words} {key}: {s}"
-                )  # noqa: B023
+            assert all(abs(t[0][step][0] - loss) < 1e-6 for t in told), (name, words)
+            check_together((t[0][step][1] for t in told), whole, (name, words))
         for _, state, _ in told:  # collect() has brought all of it everywhere
-            for key, t in model.state_dict().items():
-                torch.testing.assert_close(state[key], t, rtol=1e-5, atol=1e-6)
+            check_together([state], model.state_dict(), (name, words))
 
 
 def parts_of(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Any, Any]:

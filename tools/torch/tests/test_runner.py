@@ -21,7 +21,7 @@ from orrery_torch.run.runner import cut
 from orrery_torch.trace.parts import split as split_into_parts
 from orrery_torch.trace.trace import trace
 from run import whole_step
-from runs import gradients, on_processes, planned
+from runs import check_together, gradients, on_processes, planned, seeded
 from small_models import MLP, digits
 from torch import Tensor, nn
 
@@ -65,16 +65,15 @@ def dropping(n: int) -> tuple[Tensor, ...]:
     return (torch.randn(n, 8, generator=torch.Generator().manual_seed(6)),)
 
 
-def two_steps(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
+def two_steps(rank: int, n: int, folder: Path, plans: list[Path]) -> list[Any]:
     """Gradients of two steps, added up; the timeline; what other batches give, in all and in one."""
-    most = 0
+    most, ran = 0, list[Any]()
     for i, plan in enumerate(plans):
-        torch.manual_seed(7)
-        model, batch = Odd(), odd(SAMPLES * M)
+        model, batch = seeded(Odd), odd(SAMPLES * M)
         runner = orrery_torch.Runner(plan, model, cut(batch, M)[0])
         most = max(most, *map(len, sum(runner.training.post.letters.values(), [()])))
         losses = [runner.step(batch), runner.step(batch)]
-        torch.save((losses, gradients(model)), f"{folder}/told{i}-{rank}.pt")
+        ran.append((losses, gradients(model)))
         runner.write_timeline(f"{folder}/ran{i}.json")
         with pytest.raises(ValueError, match=r"\[2, 6, 5\].*the example was .*\[2, 6, 6\]"):
             runner.step((batch[0][..., :5], batch[1]))
@@ -84,21 +83,16 @@ def two_steps(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
         runner.step((odd(8)[0], odd(8 if rank else 7)[1]))  # refused by one, and by all
     assert runner.step(batch) > 0
     assert most > 1  # ids and numbers of a job go as one
+    return ran
 
 
 def test_two_steps_add_up_and_their_timeline_is_read(tmp_path: Path) -> None:
     schedules = ("-s 1f1b", "-s zb-h1", "-s ddp", "-s v-half --stages 4", "-s chimera --stages 2")
     plans = [planned(tmp_path, Odd(), odd(SAMPLES), M, f"-w 2 {words}") for words in schedules]
-    on_processes(two_steps, 2, tmp_path, plans)
-    torch.manual_seed(7)
-    model, batch = Odd(), odd(SAMPLES * M)
+    model, batch = seeded(Odd), odd(SAMPLES * M)
     whole = sum(whole_step(model, batch, M) for _ in range(2))
-    for i, plan in enumerate(plans):
-        told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(2)]
-        found = told[0][1] | told[1][1]
-        assert found.keys() == {k for k, _ in model.named_parameters()}, plan
-        for k, p in model.named_parameters():
-            torch.testing.assert_close(found[k], p.grad, rtol=1e-5, atol=1e-6, msg=f"{plan} {k}")
+    for i, (plan, *told) in enumerate(zip(plans, *on_processes(two_steps, 2, tmp_path, plans))):
+        check_together((each for _, each in told), {k: p.grad for k, p in model.named_parameters()}, plan)
         for losses, _ in told:
             assert abs(sum(losses) - whole) < 1e-5, plan
         ran = tmp_path / f"ran{i}.json"
@@ -123,12 +117,10 @@ def test_recomputation_has_the_masks_of_its_forward(tmp_path: Path) -> None:
         assert any(s.get("recompute") for s in json.loads(plan.read_text())["stages"]) == (
             recompute == "all"
         )
-        torch.manual_seed(7)
-        found.append(gradients_of(plan, Dropping(), dropping(SAMPLES * M)))
+        found.append(gradients_of(plan, seeded(Dropping), dropping(SAMPLES * M)))
     for kept, again in zip(*found):
         assert torch.equal(kept, again)
-    torch.manual_seed(7)
-    other = Dropping()
+    other = seeded(Dropping)
     torch.manual_seed(10)
     other(*dropping(SAMPLES * M)).backward()
     assert not torch.allclose(found[0][0], other.a.weight.grad)
@@ -137,11 +129,8 @@ def test_recomputation_has_the_masks_of_its_forward(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("alone")
 def test_recomputation_moves_running_means_once(tmp_path: Path) -> None:
     plan = planned(tmp_path, Odd(), odd(SAMPLES), M, "-w 1 -s gpipe --stages 2 --recompute all")
-    torch.manual_seed(7)
-    model, batch = Odd(), odd(SAMPLES * M)
+    model, whole, batch = seeded(Odd), seeded(Odd), odd(SAMPLES * M)
     orrery_torch.Runner(plan, model, cut(batch, M)[0]).step(batch)
-    torch.manual_seed(7)
-    whole = Odd()
     for part in cut(batch, M):
         whole(*part)
     assert model.norm.num_batches_tracked == M
@@ -195,11 +184,9 @@ def pairs(n: int) -> tuple[Tensor, Tensor]:
 def test_buffers_are_those_of_the_forward(tmp_path: Path, recompute: str) -> None:
     words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
     plan = planned(tmp_path, Follows(), pairs(SAMPLES), M, words)
-    torch.manual_seed(7)
     with torch.no_grad():  # gradients are what a step is for
-        found = gradients_of(plan, Follows(), pairs(SAMPLES * M))
-    torch.manual_seed(7)
-    whole = Follows()
+        found = gradients_of(plan, seeded(Follows), pairs(SAMPLES * M))
+    whole = seeded(Follows)
     whole_step(whole, pairs(SAMPLES * M), M)
     for g, p in zip(found, whole.parameters(), strict=True):
         torch.testing.assert_close(g, p.grad)
@@ -290,28 +277,22 @@ class Blocking:
         )
 
 
-def through_queues(rank: int, n: int, folder: Path, plans: list[Path]) -> None:
-    post.dist = Blocking()  # type: ignore[assignment]
+def through_queues(rank: int, n: int, folder: Path, plans: list[Path]) -> list[dict[str, Tensor]]:
+    post.dist, ran = Blocking(), []  # type: ignore[assignment]
     for plan in plans:
-        torch.manual_seed(7)
-        model, batch = Odd(), odd(SAMPLES * M)
+        model, batch = seeded(Odd), odd(SAMPLES * M)
         orrery_torch.Runner(plan, model, cut(batch, M)[0]).step(batch)
-        torch.save(gradients(model), f"{plan}-{rank}.pt")
+        ran.append(gradients(model))
+    return ran
 
 
 def test_queues_in_which_messages_wait_for_each_other_do_not_block(tmp_path: Path) -> None:
     schedules = ("-s 1f1b --stages 3", "-s v-half --stages 6", "-s zb-h1 --stages 3")
     plans = [planned(tmp_path, Odd(), odd(SAMPLES), M, f"-w 3 {words}") for words in schedules]
-    on_processes(through_queues, 3, tmp_path, plans)
-    torch.manual_seed(7)
-    model = Odd()
+    model = seeded(Odd)
     whole_step(model, odd(SAMPLES * M), M)
-    for plan in plans:
-        found: dict[str, Tensor] = {}
-        for rank in range(3):
-            found |= torch.load(f"{plan}-{rank}.pt")
-        for k, p in model.named_parameters():
-            torch.testing.assert_close(found[k], p.grad, rtol=1e-5, atol=1e-6, msg=f"{plan} {k}")
+    for plan, *told in zip(plans, *on_processes(through_queues, 3, tmp_path, plans)):
+        check_together(told, {k: p.grad for k, p in model.named_parameters()}, plan)
 
 
 # ---- clocks ----
@@ -354,8 +335,7 @@ def written_plan(stages: list[list[str]], split: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("split", [False, True])
 def test_a_change_in_place_stays_in_its_operator(split: bool) -> None:
     """The other stage has what was there before, though it runs later."""
-    torch.manual_seed(7)
-    model = InPlace()
+    model = seeded(InPlace)
     last = ["add", "b", "mul", "broadcast_tensors", "mse_loss"]
     plan = written_plan([["a", "relu_"], last], split)
     orrery_torch.Runner(plan, model, pairs(SAMPLES)).step(pairs(SAMPLES * M))
@@ -398,8 +378,7 @@ def test_a_compiled_stage_gives_the_same(tmp_path: Path, recompute: str) -> None
     words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
     plan = planned(tmp_path, Odd(), odd(SAMPLES), M, words)
     for backend in (False, "aot_eager"):
-        torch.manual_seed(7)
-        model = Odd()
+        model = seeded(Odd)
         runner = orrery_torch.Runner(plan, model, cut(batch, M)[0], compile=backend)
         losses = [runner.step(batch), runner.step(odd(3))]
         gradients = {k: p.grad for k, p in model.named_parameters()}

@@ -3,17 +3,18 @@ over the rows that are there."""
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orrery_torch
 import pytest
 import torch
-from runs import gradients, on_processes, planned
+from runs import check_together, gradients, on_processes, planned, seeded
 from small_models import GPT, tokens
 from torch import Tensor, nn
 
-SAMPLES, M = 2, 4
+SAMPLES, M, TIED = 2, 4, partial(GPT, tied=True)
 SIZES = (8, 3, 6, 1, 13, 8)  # of a step's batch: 8 is the plan's
 PLANS = {
     2: ("-s 1f1b --stages 2", "-s zb-h1 --stages 2", "-s ddp --stages 2", "-s chimera --stages 2"),
@@ -38,10 +39,10 @@ def trained(
     return told
 
 
-def worker(rank: int, n: int, folder: Path) -> None:
+def worker(rank: int, n: int, folder: Path) -> list[Any]:
+    told: list[Any] = []
     for i in range(len(PLANS[n])):
-        torch.manual_seed(7)
-        model = GPT(tied=True)
+        model = seeded(TIED)
         runner = orrery_torch.Runner(f"{folder}/plan{i}.json", model, batch_of(SAMPLES))
         drawn, jobs = torch.get_rng_state(), [str(job) for job in runner.plan.orders[rank]]
 
@@ -51,17 +52,16 @@ def worker(rank: int, n: int, folder: Path) -> None:
             assert [job for job, _, _ in runner.timeline] == jobs  # noqa: B023 of the last whole step
             return loss
 
-        torch.save(trained(model, runner.parameters(), step), f"{folder}/told{i}-{rank}.pt")
+        told.append(trained(model, runner.parameters(), step))
         assert torch.equal(drawn, torch.get_rng_state())  # to trace another size draws none
+    return told
 
 
 @pytest.mark.parametrize("n", PLANS)
 def test_a_batch_of_any_size_is_that_of_one_piece(n: int, tmp_path: Path) -> None:
     for i, words in enumerate(PLANS[n]):
-        planned(tmp_path, GPT(tied=True), batch_of(SAMPLES), M, f"-w {n} {words}", f"plan{i}")
-    on_processes(worker, n, tmp_path)
-    torch.manual_seed(7)
-    model = GPT(tied=True)
+        planned(tmp_path, TIED(), batch_of(SAMPLES), M, f"-w {n} {words}", f"plan{i}")
+    model = seeded(TIED)
 
     def step(batch: tuple[Tensor, ...]) -> float:
         loss = model(*batch)
@@ -69,22 +69,15 @@ def test_a_batch_of_any_size_is_that_of_one_piece(n: int, tmp_path: Path) -> Non
         return loss.item()
 
     expected = trained(model, list(model.parameters()), step)
-    for i, words in enumerate(PLANS[n]):
-        told = [torch.load(tmp_path / f"told{i}-{rank}.pt") for rank in range(n)]
+    for words, *told in zip(PLANS[n], *on_processes(worker, n, tmp_path)):
         for at, (size, (loss, whole)) in enumerate(zip(SIZES, expected)):
-            found: dict[str, Tensor] = {}
-            for each in told:
-                assert each[at][0] == pytest.approx(loss, rel=1e-6), (words, size)
-                found |= each[at][1]
-            torch.testing.assert_close(
-                found, whole, rtol=1e-5, atol=1e-6, msg=lambda s: f"{words}, {size} rows: {s}"  # noqa: B023
-            )
+            assert all(each[at][0] == pytest.approx(loss, rel=1e-6) for each in told), (words, size)
+            check_together((each[at][1] for each in told), whole, f"{words}, {size} rows")
 
 
 def second(rank: int, n: int, folder: Path) -> None:
     """Under plan 0, then under plan 1, whose stages are elsewhere."""
-    torch.manual_seed(7)
-    model, batch = GPT(tied=True), batch_of(SAMPLES * M)
+    model, batch = seeded(TIED), batch_of(SAMPLES * M)
     runners = [
         orrery_torch.Runner(f"{folder}/plan{i}.json", model, batch_of(SAMPLES)) for i in range(2)
     ]
@@ -103,11 +96,11 @@ def second(rank: int, n: int, folder: Path) -> None:
     runners[0].collect()
     assert runners[1].evaluate(batch).loss == pytest.approx(there, rel=1e-6)
     runners[1].step(batch)
-    model.load_state_dict(GPT(tied=True).state_dict())  # all of it: nothing is old then
+    model.load_state_dict(TIED().state_dict())  # all of it: nothing is old then
     assert runners[0].step(batch) > 0
 
 
 def test_another_runner_takes_no_old_values(tmp_path: Path) -> None:
     for i, words in enumerate(("-w 2 -s 1f1b --stages 2", "-w 2 -s v-half --stages 4")):
-        planned(tmp_path, GPT(tied=True), batch_of(SAMPLES), M, words, f"plan{i}")
+        planned(tmp_path, TIED(), batch_of(SAMPLES), M, words, f"plan{i}")
     on_processes(second, 2, tmp_path)

@@ -9,7 +9,7 @@ import orrery_torch
 import pytest
 import torch
 from orrery_torch.run.runner import cut
-from runs import on_processes, optimizer_of, planned
+from runs import on_processes, optimizer_of, planned, seeded
 from small_models import GPT, tokens
 from torch import Tensor, nn
 
@@ -38,10 +38,9 @@ CASES: dict[int, list[Case]] = {
 
 
 def built() -> tuple[nn.Module, list[tuple[Tensor, ...]]]:
-    torch.manual_seed(7)
     whole = tokens(2 * SAMPLES * M)
     halves = [tuple(t.chunk(2)[i] for t in whole) for i in range(2)]
-    return GPT(tied=True), halves
+    return seeded(lambda: GPT(tied=True)), halves
 
 
 def trained(
@@ -91,20 +90,21 @@ def in_one_piece(case: Case) -> list[tuple[float, float, float]]:
     return trained(case, model.named_parameters(), step, clip, batches)
 
 
-def worker(rank: int, n: int, folder: Path) -> None:
+def worker(rank: int, n: int, folder: Path) -> list[Any]:
+    told = []
     for i, case in enumerate(CASES[n]):
         model, batches = built()
         runner = orrery_torch.Runner(f"{folder}/{i}.json", model, cut(batches[0], M)[0])
         named = list(runner.named_parameters())
         assert all(p is dict(model.named_parameters())[name] for name, p in named)
         assert len(named) == len(runner.parameters())
-        told = trained(case, named, runner.step, runner.clip_grad_norm_, batches)
-        torch.save(told, f"{folder}/{i}-{rank}.pt")
+        told.append(trained(case, named, runner.step, runner.clip_grad_norm_, batches))
     next(p for p in runner.parameters() if p.requires_grad).grad = None
     if rank == 0:
         runner.parameters()[0].grad = torch.full_like(runner.parameters()[0], torch.inf)
     with pytest.raises(RuntimeError, match="the total norm of order 2.0 .* is inf"):
         runner.clip_grad_norm_(1.0, error_if_nonfinite=True)
+    return told
 
 
 @pytest.mark.parametrize("n", CASES)
@@ -112,16 +112,13 @@ def test_losses_norms_and_scales_are_those_of_one_piece(n: int, tmp_path: Path) 
     model, batches = built()
     for i, case in enumerate(CASES[n]):
         planned(tmp_path, model, cut(batches[0], M)[0], M, f"-w {n} {case.words}", str(i))
-    on_processes(worker, n, tmp_path)
-    for i, case in enumerate(CASES[n]):
+    for case, *ran in zip(CASES[n], *on_processes(worker, n, tmp_path)):
         expected = in_one_piece(case)
         assert expected[-1][0] < 0.5 * expected[0][0], "it does not learn"
         if case.scale:
             assert 1 < expected[-1][2] < case.scale, "no scale was too large"
-        for rank in range(n):
-            told = torch.load(tmp_path / f"{i}-{rank}.pt")
-            assert len(told) == STEPS
-            for step, (found, one) in enumerate(zip(told, expected)):
+        for told in ran:
+            for step, (found, one) in enumerate(zip(told, expected, strict=True)):
                 assert found[2] == one[2], (case, step)
                 assert found[0] == pytest.approx(one[0], rel=case.off), (case, step)
                 if math.isfinite(one[1]):
