@@ -25,7 +25,7 @@ import os
 import statistics
 import tempfile
 
-from common import ask
+from common import ask, row
 
 TOKENS, WORDS = 2048, 250000
 PEAK_FLOPS = 312e12
@@ -75,24 +75,30 @@ def simulated_ms(orrery, costs, lag_ms):
     return ask(orrery, "simulate", *words)["makespan"] * 1e3
 
 
+def bisected(most, close, is_above):
+    """From 0: the bounds of where it begins, that close to each other."""
+    low, high = 0, most
+    while high - low > close:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_above(middle) else (middle, high)
+    return low, high
+
+
 def fit(orrery, steps):
     """The lag with which these steps are right on average: a step grows with it."""
-    low, high = 0, MOST_LAG_MS
-    while high - low > CLOSE_MS:
-        lag = (low + high) / 2
-        off = sum(simulated_ms(orrery, costs, lag) / measured - 1 for costs, measured in steps)
-        low, high = (low, lag) if off > 0 else (lag, high)
-    return (low + high) / 2
+    return sum(bisected(MOST_LAG_MS, CLOSE_MS, lambda lag: sum(errors(orrery, steps, lag)) > 0)) / 2
 
 
 def errors(orrery, steps, lag_ms):
     return [100 * (simulated_ms(orrery, costs, lag_ms) / measured - 1) for costs, measured in steps]
 
 
-def line(what, off):
-    sizes = [abs(x) for x in off]
-    print(f"| {what} | {len(off)} | {statistics.mean(off):+.2f}% | {statistics.mean(sizes):.2f}% | "
-          f"{statistics.median(sizes):.2f}% | {max(sizes):.2f}% |")
+def summary(of, lines):
+    print(f"\n| simulated | {of} | mean | size, mean | median | worst |\n|---|---:|---:|---:|---:|---:|")
+    for what, off in lines.items():
+        sizes = [abs(x) for x in off]
+        figures = (statistics.mean(sizes), statistics.median(sizes), max(sizes))
+        print(row(what, len(off), f"{statistics.mean(off):+.2f}%", *(f"{x:.2f}%" for x in figures)))
 
 
 def graph(row, head):
@@ -141,49 +147,47 @@ def groups(folder):
 
 def fit_head(orrery, rows, room):
     """With which the second row is met: on fewer stages the head is less of the last one, so it is shorter the more it is."""
-    low, high = 0, 1
-    while high - low > CLOSE_HEAD:
-        head = (low + high) / 2
-        low, high = (head, high) if met(orrery, room, rows, head)[0] > 0 else (low, head)
-    return (low + high) / 2
+    return sum(bisected(1, CLOSE_HEAD, lambda head: met(orrery, room, rows, head)[0] <= 0)) / 2
 
 
-def meet_a100(orrery, folder):
+def beside(names, off):
+    return "; ".join(f"{name}: {x:+.1f}%" for name, x in zip(names, off))
+
+
+def meet_a100(orrery, folder, room):
     of, every = groups(folder), []
-    with tempfile.TemporaryDirectory() as room:
-        first = next(key for key, rows in of.items() if rows[0]["pipeline"] != rows[1]["pipeline"])
-        head = fit_head(orrery, of.pop(first), room)
-        print(f"A FLOP of the head takes {head:.2f} of one of a layer, from {', '.join(first)}\n")
-        print("| day, hidden, heads, tensor, micro batch | fitted to | met |\n|---|---|---|")
-        for key, rows in of.items():
-            off = met(orrery, room, rows, head)
-            names = [f"{row['layers']} layers, p{row['pipeline']} d{row['data']} m{row['microbatches_per_replica']}" for row in rows]
-            print(f"| {', '.join(key)} | {names[0]} | " + "; ".join(f"{name}: {x:+.1f}%" for name, x in zip(names[1:], off)) + " |")
-            every += off
-    print("\n| simulated | rows | mean | size, mean | median | worst |\n|---|---:|---:|---:|---:|---:|")
-    line("A100, rows that were not fitted to", every)
+    first = next(key for key, rows in of.items() if rows[0]["pipeline"] != rows[1]["pipeline"])
+    head = fit_head(orrery, of.pop(first), room)
+    print(f"A FLOP of the head takes {head:.2f} of one of a layer, from {', '.join(first)}\n")
+    print("| day, hidden, heads, tensor, micro batch | fitted to | met |\n|---|---|---|")
+    for key, rows in of.items():
+        off = met(orrery, room, rows, head)
+        names = [f"{x['layers']} layers, p{x['pipeline']} d{x['data']} m{x['microbatches_per_replica']}" for x in rows]
+        print(row(", ".join(key), names[0], beside(names[1:], off)))
+        every += off
+    summary("rows", {"A100, rows that were not fitted to": every})
 
 
-def replay(options):
+def replay(orrery, folder, room):
     jobs = collections.defaultdict(list)
-    for job in rows_of(options.folder, "primus_1f1b.csv"):
+    for job in rows_of(folder, "primus_1f1b.csv"):
         jobs[int(job["iteration"])].append(job)
     total = collections.defaultdict(float)
-    for row in rows_of(options.folder, "primus_1f1b_iterations.csv"):
-        total[int(row["iteration"])] = max(total[int(row["iteration"])], float(row["total_ms"]))
-    with tempfile.TemporaryDirectory() as folder:
-        steps = []
-        for i in sorted(jobs):
-            if i > WARM_UP:
-                costs = os.path.join(folder, f"{i}.csv")
-                write_costs(costs, jobs[i])
-                steps.append((costs, total[i]))
-        lag = fit(options.orrery, steps[::2])
-        print(f"{len(steps)} iterations of 8 GPUs, 16 microbatches, under 1F1B; a lag of {lag:.2f} ms a transfer\n")
-        print("| simulated | iterations | mean | size, mean | median | worst |\n|---|---:|---:|---:|---:|---:|")
-        line("free links", errors(options.orrery, steps, 0))
-        line("with the lag, those that it was fitted to", errors(options.orrery, steps[::2], lag))
-        line("with the lag, the others", errors(options.orrery, steps[1::2], lag))
+    for x in rows_of(folder, "primus_1f1b_iterations.csv"):
+        total[int(x["iteration"])] = max(total[int(x["iteration"])], float(x["total_ms"]))
+    steps = []
+    for i in sorted(jobs):
+        if i > WARM_UP:
+            costs = os.path.join(room, f"{i}.csv")
+            write_costs(costs, jobs[i])
+            steps.append((costs, total[i]))
+    lag = fit(orrery, steps[::2])
+    print(f"{len(steps)} iterations of 8 GPUs, 16 microbatches, under 1F1B; a lag of {lag:.2f} ms a transfer")
+    summary("iterations", {
+        "free links": errors(orrery, steps, 0),
+        "with the lag, those that it was fitted to": errors(orrery, steps[::2], lag),
+        "with the lag, the others": errors(orrery, steps[1::2], lag),
+    })
 
 
 def layer_flops(x):
@@ -219,32 +223,28 @@ def primus_step(orrery, room, schedule, virtual, link_ms):
     return ask(orrery, "simulate", *words)["makespan"]
 
 
-def meet_primus(orrery, folder):
+def meet_primus(orrery, folder, room):
     rows = [row for row in rows_of(folder, "primus_speeds.csv") if row["model"] == "llama2-7b"]
     speed = {row["schedule"]: float(row["tokens_per_s_per_gpu"]) for row in rows}
-    with tempfile.TemporaryDirectory() as room:
-        def ratio(name, link_ms):
-            virtual = next(int(row["virtual"]) for row in rows if row["schedule"] == name)
-            schedule = SCHEDULES[name]
-            return (primus_step(orrery, room, "1f1b", 1, link_ms) /
-                    primus_step(orrery, room, schedule, 1 if schedule == "zb-1p" else virtual, link_ms))
 
-        low, high = 0, MOST_MS
-        while high - low > 0.01:
-            link_ms = (low + high) / 2
-            low, high = (link_ms, high) if ratio("v-half", link_ms) > speed["v-half"] / speed["1f1b"] else (low, link_ms)
-        products, attention = layer_flops(LLAMA2)
-        share = 100 * low / ((products + attention) * LLAMA2["tokens"] / 1e12)
-        print(f"A transfer takes {share:.0f}% of a layer's forward, from v-half\n")
-        print("| schedule | speed, 1f1b = 1 | simulated | off | with free links |\n|---|---:|---:|---:|---:|")
-        every = []
-        for name in SCHEDULES:
-            measured, here, free = speed[name] / speed["1f1b"], ratio(name, low), ratio(name, 0)
-            print(f"| {name} | {measured:.3f} | {here:.3f} | {100 * (here / measured - 1):+.1f}% | {free:.3f} |")
-            if name not in ("1f1b", "v-half"):
-                every.append(100 * (here / measured - 1))
-    print("\n| simulated | rows | mean | size, mean | median | worst |\n|---|---:|---:|---:|---:|---:|")
-    line("ratios of schedules, rows that were not fitted to", every)
+    def ratio(name, link_ms):
+        virtual = next(int(row["virtual"]) for row in rows if row["schedule"] == name)
+        schedule = SCHEDULES[name]
+        return (primus_step(orrery, room, "1f1b", 1, link_ms) /
+                primus_step(orrery, room, schedule, 1 if schedule == "zb-1p" else virtual, link_ms))
+
+    low, _ = bisected(MOST_MS, 0.01, lambda link_ms: ratio("v-half", link_ms) <= speed["v-half"] / speed["1f1b"])
+    products, attention = layer_flops(LLAMA2)
+    share = 100 * low / ((products + attention) * LLAMA2["tokens"] / 1e12)
+    print(f"A transfer takes {share:.0f}% of a layer's forward, from v-half\n")
+    print("| schedule | speed, 1f1b = 1 | simulated | off | with free links |\n|---|---:|---:|---:|---:|")
+    every = []
+    for name in SCHEDULES:
+        measured, here, free = speed[name] / speed["1f1b"], ratio(name, low), ratio(name, 0)
+        print(f"| {name} | {measured:.3f} | {here:.3f} | {100 * (here / measured - 1):+.1f}% | {free:.3f} |")
+        if name not in ("1f1b", "v-half"):
+            every.append(100 * (here / measured - 1))
+    summary("rows", {"ratios of schedules, rows that were not fitted to": every})
 
 
 # ---- published configurations ----
@@ -277,37 +277,31 @@ def bridge_step(orrery, room, row):
     return ask(orrery, "simulate", *words)["makespan"]
 
 
-def meet_bridge(orrery, folder):
+def meet_bridge(orrery, folder, room):
     of, every, cache = collections.defaultdict(list), [], {}
-    for row in rows_of(folder, "megatron_bridge.csv"):
-        if row["model"] in LLAMA3:
-            of[row["release"], row["task"], row["gpu"], row["precision"]].append(row)
+    for run in rows_of(folder, "megatron_bridge.csv"):
+        if run["model"] in LLAMA3:
+            of[run["release"], run["task"], run["gpu"], run["precision"]].append(run)
     print("| release, task, GPU, precision | share of peaks, from | met |\n|---|---|---|")
-    with tempfile.TemporaryDirectory() as room:
-        for key, rows in sorted(of.items()):
-            shares = []
-            for row in sorted(rows, key=lambda row: -LLAMA3[row["model"]]["layers"]):
-                shape = tuple(row[x] for x in SHAPE)
-                cache[shape] = cache.get(shape) or bridge_step(orrery, room, row)
-                tokens = int(row["global_batch_samples"]) * int(row["sequence_tokens"]) / int(row["gpus"])
-                shares.append((cache[shape] * float(row["tokens_per_s_per_gpu"]) / tokens, row))
-            (share, first), *others = shares
-            if not others:
-                continue
-            off = [100 * (x / share - 1) for x, _ in others]  # of the step
-            names = [f"{row['model']} t{row['tensor']} p{row['pipeline']} v{row['virtual'] or 1}" for _, row in others]
-            print(f"| {', '.join(key)} | {share:.3f}, {first['model']} | " +
-                  "; ".join(f"{name}: {x:+.1f}%" for name, x in zip(names, off)) + " |")
-            every += off
-    print("\n| simulated | rows | mean | size, mean | median | worst |\n|---|---:|---:|---:|---:|---:|")
-    line("published, rows that were not fitted to", every)
+    for key, runs in sorted(of.items()):
+        shares = []
+        for run in sorted(runs, key=lambda run: -LLAMA3[run["model"]]["layers"]):
+            shape = tuple(run[x] for x in SHAPE)
+            cache[shape] = cache.get(shape) or bridge_step(orrery, room, run)
+            tokens = int(run["global_batch_samples"]) * int(run["sequence_tokens"]) / int(run["gpus"])
+            shares.append((cache[shape] * float(run["tokens_per_s_per_gpu"]) / tokens, run))
+        (share, first), *others = shares
+        if not others:
+            continue
+        off = [100 * (x / share - 1) for x, _ in others]  # of the step
+        names = [f"{run['model']} t{run['tensor']} p{run['pipeline']} v{run['virtual'] or 1}" for _, run in others]
+        print(row(", ".join(key), f"{share:.3f}, {first['model']}", beside(names, off)))
+        every += off
+    summary("rows", {"published, rows that were not fitted to": every})
 
 
 def main(options):
-    replay(options)
-    print()
-    meet_a100(options.orrery, options.folder)
-    print()
-    meet_primus(options.orrery, options.folder)
-    print()
-    meet_bridge(options.orrery, options.folder)
+    with tempfile.TemporaryDirectory() as room:
+        for i, meet in enumerate((replay, meet_a100, meet_primus, meet_bridge)):
+            print(end="\n" if i else "")
+            meet(options.orrery, options.folder, room)

@@ -1,14 +1,18 @@
-"""Models of transformers, timm and torchvision, small, with random weights and without dropout, for `zoo`, `steps` and the
-tests: forward() takes data and returns a loss."""
+"""Models of transformers, timm and torchvision, small, with random weights and without dropout, and those of examples/, for
+`zoo`, `steps` and the tests: forward() takes data and returns a loss."""
 
 import importlib
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parent / "examples"))
 import torch
 import torch.nn.functional as F
 import transformers as hf
+from models import EXAMPLES, Example
 from published import Around, Scored, Translates, Words
 from torch import Tensor, nn
 
@@ -115,6 +119,10 @@ def swin(*sizes: Any, side: int = SIDE) -> Callable[[int], Made]:
         return images(models.SwinTransformer(*sizes, stochastic_depth_prob=0.0, num_classes=CLASSES), n, side)
 
     return make
+
+
+def example(of: Example) -> Callable[[int], Made]:
+    return lambda n: (of.make(), of.batch(n))
 
 
 def whisper(n: int) -> Made:
@@ -235,6 +243,7 @@ MODELS: dict[str, Callable[[int], Made]] = {
     "torchvision shufflenet": built("shufflenet_v2_x0_5"),
     "torchvision swin_t": swin([4, 4], 16, [2, 2], [2, 2], [4, 4]),
     "torchvision efficientnet_b0": built("efficientnet_b0", dropout=0.0, stochastic_depth_prob=0.0),
+    **{f"example {name}": example(of) for name, of in EXAMPLES.items()},
 }  # fmt: skip
 
 # most of whose time is in operators of more than 1 ms on a core

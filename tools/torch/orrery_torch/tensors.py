@@ -24,19 +24,8 @@ SAFETENSORS = {
     "U8": torch.uint8,
     "BOOL": torch.bool,
 }
-NPY = {
-    "f8": torch.float64,
-    "f4": torch.float32,
-    "f2": torch.float16,
-    "i8": torch.int64,
-    "i4": torch.int32,
-    "i2": torch.int16,
-    "i1": torch.int8,
-    "u8": torch.uint64,
-    "u4": torch.uint32,
-    "u2": torch.uint16,
-    "u1": torch.uint8,
-}
+# as f4 is F32: the kind, and bytes
+NPY = {f"{name[0].lower()}{dtype.itemsize}": dtype for name, dtype in SAFETENSORS.items() if name[0] != "B"}
 
 
 class Safetensors:

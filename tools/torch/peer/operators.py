@@ -55,10 +55,6 @@ def from_image(x: Tensor) -> Tensor:
     return x.flatten(2).transpose(1, 2)
 
 
-def linear(o: Operator, p: Pass, x: Tensor) -> Tensor:
-    return F.linear(x, o.own["weight"], o.own.get("bias"))
-
-
 def layernorm(o: Operator, p: Pass, x: Tensor) -> Tensor:
     epsilon = o.attributes.get("epsilon", 1e-5)
     return F.layer_norm(x, x.shape[2:], o.own["gain"], o.own["bias"], epsilon)
@@ -102,20 +98,12 @@ def rows_of(o: Operator, ids: Tensor) -> Tensor:
     return F.embedding(rows.where(here, 0), o.own["weight"]) * here.unsqueeze(-1)
 
 
-def embedding(o: Operator, p: Pass, x: Tensor) -> Tensor:
-    return rows_of(o, x.squeeze(2))
-
-
 def bag(o: Operator, p: Pass, x: Tensor) -> Tensor:
     there = (x >= 0).transpose(1, 2)  # samples x ids x 1
     total = rows_of(o, x.squeeze(1).where(there.squeeze(2), -1e9)).sum(1, keepdim=True)
     if o.attributes.get("mode", "sum") == "mean":
         total = total / there.sum(1, keepdim=True).clamp(min=1)
     return total
-
-
-def positions(o: Operator, p: Pass, x: Tensor) -> Tensor:
-    return x + o.own["weight"]
 
 
 def heads(x: Tensor, n: int) -> Tensor:
@@ -156,18 +144,6 @@ def attention(o: Operator, p: Pass, q: Tensor, k: Tensor, v: Tensor, *lengths: T
     return y.transpose(1, 2).flatten(2)
 
 
-def add(o: Operator, p: Pass, *xs: Tensor) -> Tensor:
-    return sum(xs[1:], xs[0])
-
-
-def multiply(o: Operator, p: Pass, *xs: Tensor) -> Tensor:
-    return prod(xs[1:], start=xs[0])
-
-
-def scale(o: Operator, p: Pass, x: Tensor) -> Tensor:
-    return x * o.attributes["factor"]
-
-
 def dropout(o: Operator, p: Pass, x: Tensor) -> Tensor:
     rate = o.attributes["rate"]
     if not p.training or rate == 0:
@@ -180,14 +156,6 @@ def dropout(o: Operator, p: Pass, x: Tensor) -> Tensor:
 def cut(o: Operator, p: Pass, x: Tensor) -> Tensor:
     row, column = (int(str(o.attributes[key]).split(":")[0] or 0) for key in ("rows", "columns"))
     return x[:, row : row + o.shape[0], column : column + o.shape[1]]
-
-
-def concat(o: Operator, p: Pass, *xs: Tensor) -> Tensor:
-    return torch.cat(xs, 1 if o.attributes.get("axis") == "rows" else 2)
-
-
-def normalise(o: Operator, p: Pass, x: Tensor) -> Tensor:
-    return F.normalize(x, dim=2, eps=o.attributes.get("epsilon", 1e-12))
 
 
 def interaction(o: Operator, p: Pass, *xs: Tensor) -> Tensor:
@@ -337,49 +305,29 @@ def right(o: Operator, x: Tensor, y: Tensor) -> Tensor:
 
 
 LOSSES = {
-    "softmax_cross_entropy": softmax_cross_entropy,
-    "mse": mse,
-    "bce": bce,
-    "contrastive": contrastive,
-    "softmax_cross_entropy_parts": softmax_cross_entropy_parts,
-    "balance": balance,
+    f.__name__: f for f in (softmax_cross_entropy, mse, bce, contrastive, softmax_cross_entropy_parts, balance)
 }
 COMPUTE: dict[str, Callable[..., Tensor]] = {
-    "linear": linear,
     "relu": lambda o, p, x: F.relu(x),
     "gelu": lambda o, p, x: F.gelu(x),
     "gelu_tanh": lambda o, p, x: F.gelu(x, approximate="tanh"),
     "silu": lambda o, p, x: F.silu(x),
     "sigmoid": lambda o, p, x: torch.sigmoid(x),
     "tanh": lambda o, p, x: torch.tanh(x),
-    "layernorm": layernorm,
-    "rmsnorm": rmsnorm,
-    "groupnorm": groupnorm,
-    "batchnorm": batchnorm,
-    "embedding": embedding,
-    "bag": bag,
-    "positions": positions,
-    "rotary": rotary,
-    "attention": attention,
-    "add": add,
-    "multiply": multiply,
-    "scale": scale,
-    "dropout": dropout,
+    "positions": lambda o, p, x: x + o.own["weight"],
+    "linear": lambda o, p, x: F.linear(x, o.own["weight"], o.own.get("bias")),
+    "embedding": lambda o, p, x: rows_of(o, x.squeeze(2)),
+    "add": lambda o, p, *xs: sum(xs[1:], xs[0]),
+    "multiply": lambda o, p, *xs: prod(xs[1:], start=xs[0]),
+    "scale": lambda o, p, x: x * o.attributes["factor"],
     "softmax": lambda o, p, x: torch.softmax(x, 2),
     "slice": cut,
-    "concat": concat,
+    "concat": lambda o, p, *xs: torch.cat(xs, 1 if o.attributes.get("axis") == "rows" else 2),
     "mean": lambda o, p, x: x.mean(1, keepdim=True),
     "first": lambda o, p, x: x[:, :1],
     "last": lambda o, p, x: x[:, -1:],
-    "normalise": normalise,
-    "interaction": interaction,
-    "conv2d": conv2d,
-    "max_pool": max_pool,
-    "mean_pool": mean_pool,
-    "patches": patches,
-    "route": route,
-    "dispatch": dispatch,
-    "combine": combine,
-    "softmax_part": softmax_part,
+    "normalise": lambda o, p, x: F.normalize(x, dim=2, eps=o.attributes.get("epsilon", 1e-12)),
+    **{f.__name__: f for f in (layernorm, rmsnorm, groupnorm, batchnorm, bag, rotary, attention, dropout, interaction)},
+    **{f.__name__: f for f in (conv2d, max_pool, mean_pool, patches, route, dispatch, combine, softmax_part)},
     **LOSSES,
 }

@@ -1,7 +1,6 @@
 """The models of tools/gpu/gpu-torch are those of the graphs that they race beside: the same losses and
 gradients from the same parameters."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -9,41 +8,10 @@ import torch
 from orrery_torch import command
 from peer.model import Model
 from runs import script
-from torch import Tensor, nn
+from torch import Tensor
 
 WIDTH = {"towers": 16, "gpt": 48}
 GRAPHS = {"towers": "large_towers.dot", "gpt": "gpt.dot"}
-
-
-def name_in_graph(name: str) -> str:
-    """Of the tensors' holders in gpu-torch: those of the graph."""
-    for pattern, own in (
-        (r"blocks\.(\d)\.(\w+)\.", r"b\1_\2."),
-        (r"(digit|pixels)\.", r"embed_\1."),
-        (r"places$", "places.weight"),
-    ):
-        name, n = re.subn("^" + pattern, own, name)
-        if n:
-            break
-    return re.sub(r"(norm\d?)\.weight$", r"\1.gain", name)
-
-
-def pairs(kind: str, model: nn.Module, graph: Model) -> list[tuple[nn.Parameter, nn.Parameter]]:
-    if kind == "gpt":
-        own = dict(graph.named_parameters())
-        return [(p, own[name_in_graph(name)]) for name, p in model.named_parameters()]
-    found = []
-    for tower, prefix in (("upper", "u_"), ("lower", "l_"), ("trunk", "")):
-        of_graph = [
-            p
-            for o in graph.operators
-            if o.name[:2] == prefix or (not prefix and o.name[:2] not in ("u_", "l_"))
-            for p in o.holder.parameters()
-        ]
-        of_model = list(getattr(model, tower).parameters())
-        assert len(of_model) == len(of_graph) > 0
-        found += zip(of_model, of_graph)
-    return found
 
 
 def columns(kind: str, x: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -62,8 +30,8 @@ def test_same_model(kind: str, tmp_path: Path) -> None:
     model, width = gpu_torch.MODELS[kind][0], gpu_torch.MODELS[kind][1]
     assert f"features={width}" in text
     model = model(WIDTH[kind])
-    both = pairs(kind, model, graph)
-    assert len(both) == len(list(model.parameters())) == len(list(graph.parameters()))
+    of_graph = [p for o in graph.operators for p in o.holder.parameters()]  # in the same order
+    both = list(zip(model.parameters(), of_graph, strict=True))
     with torch.no_grad():
         for p, own in both:
             assert p.shape == own.shape

@@ -115,9 +115,9 @@ WRITE = (
 )
 
 
-def compared_with_range(c: Emitter, node: fx.Node, x: Any, y: Any) -> Mask:
+def compared_with_range(c: Emitter, x: Any, y: Any) -> Mask:
     """arange < lengths, or one of its other spellings."""
-    name = function_of(node)
+    name = function_of(c.node)
     turned = isinstance(x, Rows)
     lengths, keys = (x, tensor_of(y)) if turned else (y, tensor_of(x))
     require(isinstance(keys, Tensor) and isinstance(lengths, Rows), "a comparison of data")
@@ -143,12 +143,12 @@ def is_zero(x: Any) -> bool:
     return not bool(x.any()) if isinstance(x, Tensor) else isinstance(x, (int, float)) and x == 0
 
 
-def inverted(c: Emitter, node: fx.Node, x: Any) -> Mask:
+def inverted(c: Emitter, x: Any) -> Mask:
     require(isinstance(x, Mask) and not x.adds and not x.causal, "a negation of data")
     return replace(x, hides=not x.hides)
 
 
-def both(c: Emitter, node: fx.Node, x: Any, y: Any) -> Mask:
+def both(c: Emitter, x: Any, y: Any) -> Mask:
     x, y = (x, y) if isinstance(x, Mask) else (y, x)
     require(isinstance(x, Mask) and not x.hides and not x.adds, "masks of this kind")
     if isinstance(y, Mask):
@@ -158,7 +158,7 @@ def both(c: Emitter, node: fx.Node, x: Any, y: Any) -> Mask:
     return replace(x, causal=x.causal or found.causal)
 
 
-def chosen(c: Emitter, node: fx.Node, mask: Any, yes: Any, no: Any) -> Any:
+def chosen(c: Emitter, mask: Any, yes: Any, no: Any) -> Any:
     """where()."""
     if isinstance(mask, Mask):
         require(not mask.adds, "a mask of this kind")
@@ -177,13 +177,13 @@ def chosen(c: Emitter, node: fx.Node, mask: Any, yes: Any, no: Any) -> Any:
     return masked(yes, mask)
 
 
-def filled(c: Emitter, node: fx.Node, x: Any, mask: Any, value: Any) -> Any:
+def filled(c: Emitter, x: Any, mask: Any, value: Any) -> Any:
     if isinstance(mask, Mask) or isinstance(x, Scores):
-        return chosen(c, node, mask, value, x)
+        return chosen(c, mask, value, x)
     require(False, "places that are filled")
 
 
-def added(c: Emitter, node: fx.Node, x: Any, y: Any) -> Any:
+def added(c: Emitter, x: Any, y: Any) -> Any:
     """A mask and scores, or two masks."""
     if isinstance(y, Scores) or (isinstance(y, Mask) and not isinstance(x, Scores)):
         x, y = y, x
@@ -193,7 +193,7 @@ def added(c: Emitter, node: fx.Node, x: Any, y: Any) -> Any:
     if isinstance(x, Mask) and x.adds:
         as_truth = replace(x, adds=False)
         other = replace(y, adds=False) if isinstance(y, Mask) and y.adds else y
-        return replace(both(c, node, as_truth, other), adds=True)
+        return replace(both(c, as_truth, other), adds=True)
     require(False, "a sum with a mask")
 
 
@@ -208,11 +208,11 @@ def times(x: Scores | Mask, factor: float) -> Scores | Mask:
 # ---- attention ----
 
 
-def products(c: Emitter, node: fx.Node, x: Any, y: Any) -> Any:
+def products(c: Emitter, x: Any, y: Any) -> Any:
     """Of queries with keys, or of weights with values."""
     if isinstance(x, Scores):
         require(x.weights and isinstance(y, Rows), "a product of this kind")
-        return weighted(c, node, x, y)
+        return weighted(c, x, y)
     factor = x.factor * y.factor
     x, y = replace(x, factor=1.0), replace(y, factor=1.0)
     return Scores(of_heads(x), of_heads(y, keys=True), factor)
@@ -235,17 +235,15 @@ def is_in_products(node: fx.Node) -> bool:
     return bool(node.users)
 
 
-def weighted(c: Emitter, node: fx.Node, s: Scores, values: Rows) -> Rows:
-    found = attend(c, node, s, of_heads(values), s.factor)
+def weighted(c: Emitter, s: Scores, values: Rows) -> Rows:
+    found = attend(c, s, of_heads(values), s.factor)
     if len(values.axes) == 3:
         n, head, rows, columns = found.axes
         return found.laid((n + head, rows, columns))
     return found
 
 
-def attend(
-    c: Emitter, node: fx.Node, s: Scores, v: Rows, factor: float | None, grouped: bool = False
-) -> Rows:
+def attend(c: Emitter, s: Scores, v: Rows, factor: float | None, grouped: bool = False) -> Rows:
     q, k = s.queries, s.keys
     heads, kv_heads = heads_of(q), heads_of(k)
     grouped = grouped or heads == kv_heads * repeats(k)
@@ -253,16 +251,16 @@ def attend(
     require(repeats(k) == repeats(v) and (heads == kv_heads or grouped), "heads of this kind")
     width = q.columns // heads
     if factor is not None and not math.isclose(factor, width**-0.5, rel_tol=1e-6):
-        q = replace(q, name=c.emit(node, "scale", [q], factor=factor * width**0.5))
+        q = c.alike("scale", [q], factor=factor * width**0.5)
     says: dict[str, Any] = {"heads": heads} | ({"kv_heads": kv_heads} if kv_heads != heads else {})
     says |= {"causal": "true"} if s.causal else {}
     require(s.mask is None or s.mask.keys == k.rows, "numbers of other keys")
     lengths = [s.mask.lengths] if s.mask else []
-    return replace(q, name=c.emit(node, "attention", [q, k, v, *lengths], **says))
+    return c.alike("attention", [q, k, v, *lengths], **says)
 
 
 def attention(
-    c: Emitter, node: fx.Node, q: Rows, k: Rows, v: Rows, mask: Any = None, rate: float = 0.0,
+    c: Emitter, q: Rows, k: Rows, v: Rows, mask: Any = None, rate: float = 0.0,
     causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Rows:  # fmt: skip
     require(rate == 0, "dropout of attention: its rate has to be 0")
@@ -271,13 +269,13 @@ def attention(
         q, k = replace(q, factor=1.0), replace(k, factor=1.0)
     scores = Scores(q, k, causal=causal)
     scores = scores if mask is None else masked(scores, mask)
-    return attend(c, node, scores, v, scale, enable_gqa)
+    return attend(c, scores, v, scale, enable_gqa)
 
 
-def softmax(c: Emitter, node: fx.Node, x: Any, dim: int, *_: Any) -> Any:
+def softmax(c: Emitter, x: Any, dim: int, *_: Any) -> Any:
     if isinstance(x, Scores):
-        require(dim in (-1, len(node.meta["val"].shape) - 1), "a softmax of other than keys")
+        require(dim in (-1, len(c.node.meta["val"].shape) - 1), "a softmax of other than keys")
         return replace(x, weights=True)
     require(dim % len(x.axes) == len(x.axes) - 1, "a softmax of other than rows")
     x.columns_last()
-    return replace(x, name=c.emit(node, "softmax", [x]))
+    return c.alike("softmax", [x])

@@ -9,7 +9,7 @@ from torch import Tensor, fx
 from .emitter import Emitter
 from .layers import embedding
 from ..trace.trace import function_of
-from .values import Exp, Held, Matrices, range_of, require, shape_of, tensor_of
+from .values import TURNED, Exp, Held, Matrices, range_of, require, shape_of, tensor_of
 
 TURNS = {"t", "transpose", "permute", "numpy_T"}
 SHAPES = {"view", "reshape", "unsqueeze", "squeeze", "contiguous", "expand", "detach", "alias"}
@@ -25,20 +25,20 @@ def pieces(held: Held, tensors: Any) -> list[Held]:
     return parts
 
 
-def of_parameter(c: Emitter, node: fx.Node, held: Held, args: Any, value: Any) -> Any:
+def of_parameter(c: Emitter, held: Held, args: Any, value: Any) -> Any:
     """A parameter that is cut, seen in another shape, looked up, or put beside every sample; None
     is something else."""
-    name, t = function_of(node), held.tensor
+    name, t = function_of(c.node), held.tensor
     if name == "exp":
         return Exp(held)
     if name in TURNS and t.dim() == 2 and torch.equal(value, t.t()):
         return held.turn()
     if name in TURNS and t.dim() == 3 and not held.rows and torch.equal(value, t.mT):
         return Matrices(held)
-    if name in (*SHAPES, "to", "view_as") and value.numel() == t.numel() and not held.turned:
+    if name in (*SHAPES, "to", "view_as") and value.numel() == t.numel() and held.how != TURNED:
         return replace(held, tensor=value)
     if name in ("expand", "expand_as", "repeat") and len(value) == c.samples:
-        return c.constant(node, held, c.each_sample(value))
+        return c.constant(held, c.each_sample(value))
     if name in ("chunk", "split", "split_with_sizes"):
         return pieces(held, value)
     if name == "slice" and value.shape == t.shape:
@@ -49,34 +49,34 @@ def of_parameter(c: Emitter, node: fx.Node, held: Held, args: Any, value: Any) -
         at = args[2] % len(t)
         return held.cut(at, at + 1, value)
     if name == "embedding":
-        return looked_up(c, node, held, tensor_of(args[1]), value)
+        return looked_up(c, held, tensor_of(args[1]), value)
     if name == "index" and len(args[1]) == 1 and t.dim() == 2:
-        return looked_up(c, node, held, tensor_of(args[1][0]), value)
+        return looked_up(c, held, tensor_of(args[1][0]), value)
     return None
 
 
-def looked_up(c: Emitter, node: fx.Node, held: Held, ids: Tensor, value: Tensor) -> Any:
+def looked_up(c: Emitter, held: Held, ids: Tensor, value: Tensor) -> Any:
     """By ids that are the same for all samples."""
     once = c.each_sample(ids) if ids.dim() == 2 else ids
     found = range_of(once.reshape(-1))
     if not found:
-        return embedding(c, node, held, c.constant(node, None, once))
+        return embedding(c, held, c.constant(None, once))
     value = value[: len(once)] if ids.dim() == 2 else value
     everything = found == (0, len(held.tensor))
     return replace(held, tensor=value) if everything else held.cut(*found, value)
 
 
-def constant(c: Emitter, node: fx.Node, args: Any, kwargs: Any) -> Any:
+def constant(c: Emitter, args: Any, kwargs: Any) -> Any:
     """A value that no data is in."""
-    if function_of(node) == "getitem":
+    if function_of(c.node) == "getitem":
         return args[0][args[1]]
-    require("rand" not in function_of(node), "random numbers of its own")
+    require("rand" not in function_of(c.node), "random numbers of its own")
     plain = fx.node.map_aggregate(args, tensor_of)
-    value = node.target(*plain, **fx.node.map_aggregate(kwargs, tensor_of))  # type: ignore[operator]
+    value = c.node.target(*plain, **fx.node.map_aggregate(kwargs, tensor_of))  # type: ignore[operator]
     held = next((a for a in args if isinstance(a, Held) and a.name in c.parameters), None)
     if held is None:
         return value
-    found = of_parameter(c, node, held, args, value)
+    found = of_parameter(c, held, args, value)
     require(found is not None or not held.tensor.requires_grad, "an operation on a parameter")
     return value if found is None else found
 

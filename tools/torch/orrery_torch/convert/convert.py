@@ -22,7 +22,6 @@ from ..costs.study import quoted
 from ..tensors import save_safetensors
 from ..trace.trace import Inputs, Trace, function_of, trace, words
 from .values import CONSTANT, Held, Loss, Matrices, Node, Rows, Unknown
-from .weights import MORE, TURNED
 
 
 def laid_out(t: Tensor, channels_second: bool) -> tuple[int, int, Axes]:
@@ -208,9 +207,8 @@ class Converter(Emitter):
                 continue
             args, kwargs = (fx.node.map_arg(a, known.get) for a in (node.args, node.kwargs))
             try:
-                found = (
-                    constant(self, node, args, kwargs) if not alike else filled_alike(node, *args)
-                )
+                self.node = node
+                found = filled_alike(node, *args) if alike else constant(self, args, kwargs)
             except Unlike:
                 continue
             if not isinstance(found, Rows):
@@ -218,32 +216,28 @@ class Converter(Emitter):
         return known
 
     def _value(self, node: fx.Node, formula: Formula | None) -> Any:
+        self.node = node
         if formula:
             x = self.values[formula.source]
             if isinstance(x, AtExperts):
-                return x.each(lambda _, part: spelt(self, node, formula, part))
-            return spelt(self, node, formula, x) if isinstance(x, Rows) else Unknown()
-        args, kwargs = (
-            fx.node.map_arg(a, self.values.__getitem__) for a in (node.args, node.kwargs)
-        )
-        return self._call(node, args, kwargs)
-
-    def _call(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+                return x.each(lambda _, part: spelt(self, formula, part))
+            return spelt(self, formula, x) if isinstance(x, Rows) else Unknown()
+        args, kwargs = (fx.node.map_arg(a, self.values.__getitem__) for a in (node.args, node.kwargs))
         read = [self.values[n] for n in node.all_input_nodes]
         if any(isinstance(v, Unknown) for v in read):
             return Unknown()
         known = [v for v in read if not isinstance(v, (Tensor, Held, nn.Module))]
         if not known:
-            return constant(self, node, args, kwargs)
+            return constant(self, args, kwargs)
         name = function_of(node).rstrip("_")
         like = LIKES.get(name)
         if any(isinstance(v, (Choices, AtExperts, Matrices)) for v in known):
-            return of_experts(name, like, known)(self, node, *args, **kwargs)
+            return of_experts(name, like, known)(self, *args, **kwargs)
         if like is None:
             raise Unlike(INSTEAD.get(name, "no operator of Orrery is like it"))
         if name not in ATTENTION and any(isinstance(v, (Mask, Scores)) for v in known):
             raise Unlike("of masks, or of attention's products, where Orrery has attention alone")
-        return like(self, node, *args, **kwargs)
+        return like(self, *args, **kwargs)
 
     def result(self) -> dict[str, float]:
         """The losses that the model gives, with their weights."""
@@ -291,8 +285,7 @@ class Converter(Emitter):
         return weights
 
     def _use(self, held: Held) -> str:
-        how = (TURNED if held.turned else "") + (MORE if held.more else "")
-        return f"{self.trace.tied.get(held.name, held.name)}{held.rows or ''}{how}"
+        return f"{self.trace.tied.get(held.name, held.name)}{held.rows or ''}{held.how}"
 
     def _agree(self, uses: dict[str, set[tuple[str, ...]]]) -> None:
         """A trained parameter that operators use in different ways, which would train apart."""

@@ -32,46 +32,46 @@ HEADS = 64  # slices of one call, at most
 # ---- shapes ----
 
 
-def view(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
+def view(c: Emitter, x: Any, *_: Any, **__: Any) -> Any:
     if isinstance(x, Scores):  # samples and heads apart, or together
-        require(shape_of(node)[-2:] == c.shape_before(node)[-2:], "attention's products reshaped")
+        require(shape_of(c.node)[-2:] == c.shape_before()[-2:], "attention's products reshaped")
         return x
     if isinstance(x, Mask):
-        require(shape_of(node)[-1] == x.keys, "a mask in another shape")
+        require(shape_of(c.node)[-1] == x.keys, "a mask in another shape")
         return x
-    return x.laid(reshaped(x.axes, shape_of(node)))
+    return x.laid(reshaped(x.axes, shape_of(c.node)))
 
 
-def same(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
+def same(c: Emitter, x: Any, *_: Any, **__: Any) -> Any:
     return x
 
 
-def converted(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
+def converted(c: Emitter, x: Any, *_: Any, **__: Any) -> Any:
     """To another type of numbers; all of Orrery's are floats."""
     if isinstance(x, Counts):
         return x
-    before, after = node.args[0].meta["val"].dtype, node.meta["val"].dtype  # type: ignore[union-attr]
+    before, after = c.node.args[0].meta["val"].dtype, c.node.meta["val"].dtype  # type: ignore[union-attr]
     require(isinstance(x, Mask) or after != torch.bool or before == torch.bool, WRITE)
     require(not before.is_floating_point or after.is_floating_point, "floats cut to whole numbers")
     return x
 
 
-def expand(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
+def expand(c: Emitter, x: Any, *_: Any, **__: Any) -> Any:
     if isinstance(x, Rows):
-        before, after = c.shape_before(node), shape_of(node)
+        before, after = c.shape_before(), shape_of(c.node)
         require(len(before) == len(after) == 5 or before == after, "data that is repeated")
         pairs = zip(x.axes, before, after)
         axes = tuple(a if old == new else atom(REPEATED, new) for a, old, new in pairs)
         return x.laid(axes)  # heads of keys and values, for as many of queries
-    return view(c, node, x)
+    return view(c, x)
 
 
-def broadcast(c: Emitter, node: fx.Node, parts: list[Any]) -> list[Any]:
+def broadcast(c: Emitter, parts: list[Any]) -> list[Any]:
     require(all(isinstance(p, Rows) and p.axes == parts[0].axes for p in parts), "other shapes")
     return parts
 
 
-def transpose(c: Emitter, node: fx.Node, x: Any, a: int = 0, b: int = 1) -> Any:
+def transpose(c: Emitter, x: Any, a: int = 0, b: int = 1) -> Any:
     if isinstance(x, Pairs):
         return replace(x, turned=not x.turned)
     order = list(range(len(x.axes)))
@@ -79,22 +79,22 @@ def transpose(c: Emitter, node: fx.Node, x: Any, a: int = 0, b: int = 1) -> Any:
     return moved(x, order)
 
 
-def permute(c: Emitter, node: fx.Node, x: Any, order: list[int]) -> Any:
+def permute(c: Emitter, x: Any, order: list[int]) -> Any:
     if isinstance(x, Pairs):
-        return transpose(c, node, x)
+        return transpose(c, x)
     return moved(x, [i % len(x.axes) for i in order])
 
 
-def cut(c: Emitter, node: fx.Node, x: Rows, dim: int, begin: int, end: int) -> Rows:
+def cut(c: Emitter, x: Rows, dim: int, begin: int, end: int) -> Rows:
     """Indices begin to end of a dimension: rows, columns, or a factor of them, as in every head."""
     axis, size = x.axes[dim], sizes(x.axes)[dim]
     if (begin, end) == (0, size):
         return x
     require(len(axis) == 1 and axis[0].kind != "n", "a cut of samples or of several dimensions")
     every = factors_of(x, axis[0].kind)
-    parts = sliced(c, node, x, axis[0], begin, end)
+    parts = sliced(c, x, axis[0], begin, end)
     left = [end - begin if a == axis[0] else a.size for a in every]
-    return put_together(c, node, parts, every, left, x.axes)
+    return put_together(c, parts, every, left, x.axes)
 
 
 def factors_of(x: Rows, kind: str) -> list[Atom]:
@@ -102,7 +102,7 @@ def factors_of(x: Rows, kind: str) -> list[Atom]:
     return sorted((a for axis in x.axes for a in axis if a.kind == kind), key=lambda a: a.key)
 
 
-def sliced(c: Emitter, node: fx.Node, x: Rows, a: Atom, begin: int, end: int) -> list[Rows]:
+def sliced(c: Emitter, x: Rows, a: Atom, begin: int, end: int) -> list[Rows]:
     """Indices begin to end of a factor, once for each index of those outside of it."""
     every = factors_of(x, a.kind)
     outer = math.prod(b.size for b in every[: every.index(a)])
@@ -114,17 +114,15 @@ def sliced(c: Emitter, node: fx.Node, x: Rows, a: Atom, begin: int, end: int) ->
         says: dict[str, Any] = {"rows": f"0:{x.rows}", "columns": f"0:{x.columns}"}
         says["rows" if a.kind == "r" else "columns"] = f"{first}:{last}"
         rows, columns = (last - first, x.columns) if a.kind == "r" else (x.rows, last - first)
-        parts.append(Rows(c.emit(node, "slice", [x], **says), (), rows, columns))
+        parts.append(Rows(c.emit("slice", [x], **says), (), rows, columns))
     return parts
 
 
-def put_together(
-    c: Emitter, node: fx.Node, parts: list[Rows], every: list[Atom], left: list[int], axes: Axes
-) -> Rows:
+def put_together(c: Emitter, parts: list[Rows], every: list[Atom], left: list[int], axes: Axes) -> Rows:
     """Slices as one, in which the factors `every` of rows or columns have the sizes `left`."""
     kind, count, name = every[0].kind, math.prod(left), parts[0].name
     if len(parts) > 1:
-        name = c.emit(node, "concat", parts, axis="rows" if kind == "r" else "columns")
+        name = c.emit("concat", parts, axis="rows" if kind == "r" else "columns")
     fresh = dict(zip(every, reshaped((atom(kind, count),), left)))
     found = tuple(tuple(b for a in axis for b in fresh.get(a, (a,))) for axis in axes)
     rows, columns = (count, parts[0].columns) if kind == "r" else (parts[0].rows, count)
@@ -135,58 +133,50 @@ def without(x: Rows, dim: int) -> Rows:
     return x.laid(tuple(axis for i, axis in enumerate(x.axes) if i != dim % len(x.axes)))
 
 
-def slice_(
-    c: Emitter,
-    node: fx.Node,
-    x: Rows,
-    dim: int = 0,
-    begin: Any = None,
-    end: Any = None,
-    step: int = 1,
-) -> Any:
+def slice_(c: Emitter, x: Rows, dim: int = 0, begin: Any = None, end: Any = None, step: int = 1) -> Any:
     if isinstance(x, (Scores, Mask)):
-        require(shape_of(node) == c.shape_before(node), "a part of a mask")
+        require(shape_of(c.node) == c.shape_before(), "a part of a mask")
         return x
     require(step == 1, "a slice with a step")
     size = sizes(x.axes)[dim]
     first, last, _ = slice(begin, end).indices(size)
-    return cut(c, node, x, dim, first, last)
+    return cut(c, x, dim, first, last)
 
 
-def select(c: Emitter, node: fx.Node, x: Rows, dim: int, index: int) -> Rows:
+def select(c: Emitter, x: Rows, dim: int, index: int) -> Rows:
     size = sizes(x.axes)[dim]
     index %= size
     if size > 1 and x.axes[dim] == of_kind(x.axes, "r") and index in (0, size - 1):
-        name = c.emit(node, "last" if index else "first", [x])
+        name = c.emit("last" if index else "first", [x])
         return Rows(name, without(x, dim).axes, 1, x.columns)
-    return without(cut(c, node, x, dim, index, index + 1), dim)
+    return without(cut(c, x, dim, index, index + 1), dim)
 
 
-def split(c: Emitter, node: fx.Node, x: Rows, how: Any, dim: int = 0) -> list[Rows]:
+def split(c: Emitter, x: Rows, how: Any, dim: int = 0) -> list[Rows]:
     parts, at = [], 0
-    for t in node.meta["val"]:
-        parts.append(cut(c, node, x, dim, at, at + t.shape[dim]))
+    for t in c.node.meta["val"]:
+        parts.append(cut(c, x, dim, at, at + t.shape[dim]))
         at += t.shape[dim]
     return parts
 
 
-def unbind(c: Emitter, node: fx.Node, x: Rows, dim: int = 0) -> list[Rows]:
-    return [without(cut(c, node, x, dim, i, i + 1), dim) for i in range(sizes(x.axes)[dim])]
+def unbind(c: Emitter, x: Rows, dim: int = 0) -> list[Rows]:
+    return [without(cut(c, x, dim, i, i + 1), dim) for i in range(sizes(x.axes)[dim])]
 
 
-def getitem(c: Emitter, node: fx.Node, values: Any, index: int) -> Any:
+def getitem(c: Emitter, values: Any, index: int) -> Any:
     return values[index]
 
 
-def concat(c: Emitter, node: fx.Node, parts: list[Any], dim: int = 0) -> Rows:
+def concat(c: Emitter, parts: list[Any], dim: int = 0) -> Rows:
     # caches of keys and values begin empty
     parts = [p for p in parts if isinstance(p, Rows) or tensor_of(p).numel()]
-    parts = [p if isinstance(p, Rows) else c.beside(node, p) for p in parts]
+    parts = [p if isinstance(p, Rows) else c.beside(p) for p in parts]
     first = parts[0]
     if len(parts) == 1:
         return first  # as in dense blocks, whose first layer joins one
     if len(first.axes[dim]) == 1 and len(factors_of(first, first.axes[dim][0].kind)) > 1:
-        return concat_by_head(c, node, parts, dim)
+        return concat_by_head(c, parts, dim)
     kind = "c" if all(whole(p.axes[dim], "c") for p in parts) else "r"
     total = sum(sizes(p.axes)[dim] for p in parts)
     dim %= len(first.axes)
@@ -195,14 +185,14 @@ def concat(c: Emitter, node: fx.Node, parts: list[Any], dim: int = 0) -> Rows:
         require(all(same), "parts that lie otherwise")
         require(whole(p.axes[dim], kind), "neither rows nor columns")
         require(sizes(p.axes)[dim] == (p.columns if kind == "c" else p.rows), "parts of rows")
-    name = c.emit(node, "concat", parts, axis="columns" if kind == "c" else "rows")
+    name = c.emit("concat", parts, axis="columns" if kind == "c" else "rows")
     axes = list(first.axes)
     axes[dim] = atom(kind, total)
     rows, columns = (first.rows, total) if kind == "c" else (total, first.columns)
     return Rows(name, tuple(axes), rows, columns)
 
 
-def concat_by_head(c: Emitter, node: fx.Node, parts: list[Rows], dim: int) -> Rows:
+def concat_by_head(c: Emitter, parts: list[Rows], dim: int) -> Rows:
     """Along a factor, as columns of every head that are turned and others that are not."""
     first = parts[0]
     joined = first.axes[dim][0]
@@ -212,68 +202,66 @@ def concat_by_head(c: Emitter, node: fx.Node, parts: list[Rows], dim: int) -> Ro
         same = [a == b for a, b in zip(without(p, dim).axes, without(first, dim).axes)]
         require(all(same), "parts that lie otherwise")
         a = p.axes[dim][0]
-        slices.append(sliced(c, node, p, a, 0, a.size))
+        slices.append(sliced(c, p, a, 0, a.size))
     total = sum(sizes(p.axes)[dim] for p in parts)
     left = [total if a == joined else a.size for a in every]
-    return put_together(c, node, [p for group in zip(*slices) for p in group], every, left, first.axes)
+    return put_together(c, [p for group in zip(*slices) for p in group], every, left, first.axes)
 
 
 # ---- element by element ----
 
 
 def unary(op: str) -> Like:
-    def like(c: Emitter, node: fx.Node, x: Rows) -> Rows:
-        return replace(x, name=c.emit(node, op, [x]))
+    def like(c: Emitter, x: Rows) -> Rows:
+        return c.alike(op, [x])
 
     return like
 
 
-def gelu(c: Emitter, node: fx.Node, x: Rows, approximate: str = "none") -> Rows:
-    return replace(x, name=c.emit(node, "gelu" if approximate == "none" else "gelu_tanh", [x]))
+def gelu(c: Emitter, x: Rows, approximate: str = "none") -> Rows:
+    return c.alike("gelu" if approximate == "none" else "gelu_tanh", [x])
 
 
-def padded(
-    c: Emitter, node: fx.Node, x: Rows, pad: list[int], mode: Any = "constant", value: Any = 0
-) -> Rows:
+def padded(c: Emitter, x: Rows, pad: list[int], mode: Any = "constant", value: Any = 0) -> Rows:
     """With rows before and behind it."""
     dim = len(x.axes) - (len(pad) + 1) // 2
     require(mode == "constant" and not any(pad[:-2]), "a padding of other than rows")
     require(x.axes[dim] == atom("r", x.rows) and min(pad) >= 0, "a padding of other than rows")
     parts = [
-        c.constant(node, None, torch.full((1, n, x.columns), float(value or 0)))
+        c.constant(None, torch.full((1, n, x.columns), float(value or 0)))
         for n in pad[-2:]
         if n
     ]
     parts.insert(pad[-2] and 1, x)
     rows = sum(p.rows for p in parts)
     axes = tuple(atom("r", rows) if i == dim else axis for i, axis in enumerate(x.axes))
-    return Rows(c.emit(node, "concat", parts, axis="rows"), axes, rows, x.columns)
+    return Rows(c.emit("concat", parts, axis="rows"), axes, rows, x.columns)
 
 
-def dropout(c: Emitter, node: fx.Node, x: Any, rate: float, training: bool) -> Any:
+def dropout(c: Emitter, x: Any, rate: float, training: bool) -> Any:
     if not training or rate == 0:
         return x
     require(isinstance(x, Rows), "dropout of attention: its rate has to be 0")
-    return replace(x, name=c.emit(node, "dropout", [x], rate=rate))
+    return c.alike("dropout", [x], rate=rate)
 
 
-def add(c: Emitter, node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
+def add(c: Emitter, x: Any, y: Any, alpha: float = 1) -> Any:
     require(alpha == 1, "a factor in a sum")
     if isinstance(x, Half) and isinstance(y, Half):
-        return contrastive(c, node, x, y)
+        return contrastive(c, x, y)
     if isinstance(x, Loss) and isinstance(y, Loss):
         return Loss(x.terms + y.terms)
     if isinstance(y, Rows) and not isinstance(x, Rows):
         x, y = y, x
     if any(isinstance(v, (Scores, Mask)) for v in (x, y)):
-        return added(c, node, x, y)
+        return added(c, x, y)
     require(isinstance(x, Rows), "a sum of this kind")
     if isinstance(y, (int, float)):
         y = torch.full((1, *sizes(x.axes)[1:]), float(y))
     if isinstance(y, (Held, Tensor)):
-        return positions(c, node, x, y)
+        return positions(c, x, y)
     require(isinstance(y, Rows) and x.axes == y.axes, "a sum of tensors that lie otherwise")
-    return replace(x, name=c.emit(node, "add", [x, y]))
+    return c.alike("add", [x, y])
 
 
 def is_of_columns(x: Rows, t: Tensor) -> bool:
@@ -282,10 +270,10 @@ def is_of_columns(x: Rows, t: Tensor) -> bool:
     return t.numel() == x.columns and all(n == 1 or whole(axis, "c") for n, axis in own)
 
 
-def positions(c: Emitter, node: fx.Node, x: Rows, y: Any) -> Rows:
+def positions(c: Emitter, x: Rows, y: Any) -> Rows:
     t = tensor_of(y)
     if isinstance(y, Held) and is_of_columns(x, t) and x.rows > 1:
-        return replace(x, name=c.emit(node, "add", [x, c.every_row(node, y, x.rows)]))
+        return c.alike("add", [x, c.every_row(y, x.rows)])
     require(t.dim() > 0 and ordered(x.axes), "a sum with a constant")
     if not t.requires_grad and not t.any():
         return x
@@ -294,10 +282,10 @@ def positions(c: Emitter, node: fx.Node, x: Rows, y: Any) -> Rows:
     require(t.numel() == x.rows * x.columns, "a sum with such a parameter")
     held = y if isinstance(y, Held) and y.tensor.numel() == t.numel() else Held(CONSTANT, t)
     held = replace(held, tensor=t.reshape(x.rows, x.columns))
-    return replace(x, name=c.emit(node, "positions", [x], {"weight": held}))
+    return c.alike("positions", [x], {"weight": held})
 
 
-def multiply(c: Emitter, node: fx.Node, x: Any, y: Any) -> Any:
+def multiply(c: Emitter, x: Any, y: Any) -> Any:
     if isinstance(x, EachRow) and isinstance(y, Counts):
         return only(x, y)
     if not isinstance(x, (Rows, Loss, Pairs, Half, Scores, Mask)):
@@ -306,36 +294,36 @@ def multiply(c: Emitter, node: fx.Node, x: Any, y: Any) -> Any:
     if isinstance(number, Tensor) and number.numel() == 1 and not number.requires_grad:
         number = number.item()
     if isinstance(number, (int, float)):
-        return scaled(c, node, x, float(number))
+        return scaled(c, x, float(number))
     if isinstance(x, Pairs) and isinstance(y, Exp):
         require(x.scale is None and y.of.tensor.numel() == 1, "more than one temperature")
         return replace(x, scale=y.of)
     if isinstance(x, Rows) and isinstance(y, (Held, Tensor)):
-        y = factors(c, node, x, y).laid(x.axes)
+        y = factors(c, x, y).laid(x.axes)
     require(isinstance(x, Rows) and isinstance(y, Rows), "a product of this kind")
     require(x.axes == y.axes, "a product of tensors that lie otherwise")
-    return replace(x, name=c.emit(node, "multiply", [x, y]))
+    return c.alike("multiply", [x, y])
 
 
-def factors(c: Emitter, node: fx.Node, x: Rows, y: Any) -> Rows:
+def factors(c: Emitter, x: Rows, y: Any) -> Rows:
     """A parameter or a constant that every sample is multiplied by, for each column or float."""
     t = tensor_of(y)
     if isinstance(y, Held) and is_of_columns(x, t) and x.rows > 1:
-        return c.every_row(node, y, x.rows)
+        return c.every_row(y, x.rows)
     require(ordered(x.axes), "a factor here")
     t = t.reshape(1, 1, -1).expand(1, x.rows, -1) if t.numel() == x.columns else t
     require(t.numel() == x.rows * x.columns, "factors of this shape")
     held = y if isinstance(y, Held) else None
-    return c.constant(node, held, t.reshape(1, x.rows, x.columns).float())
+    return c.constant(held, t.reshape(1, x.rows, x.columns).float())
 
 
-def power(c: Emitter, node: fx.Node, x: Rows, exponent: Any = 2) -> Rows:
+def power(c: Emitter, x: Rows, exponent: Any = 2) -> Rows:
     require(exponent in (2, 3), "a power other than 2 and 3")
-    square = multiply(c, node, x, x)
-    return square if exponent == 2 else multiply(c, node, square, x)
+    square = multiply(c, x, x)
+    return square if exponent == 2 else multiply(c, square, x)
 
 
-def scaled(c: Emitter, node: fx.Node, x: Any, factor: float) -> Any:
+def scaled(c: Emitter, x: Any, factor: float) -> Any:
     if isinstance(x, Loss):
         return x.times(factor)
     if isinstance(x, (Scores, Mask)):
@@ -343,54 +331,46 @@ def scaled(c: Emitter, node: fx.Node, x: Any, factor: float) -> Any:
     if isinstance(x, Pairs) and x.scale is None and factor > 0:  # a temperature that is not trained
         return replace(x, scale=Held(CONSTANT, torch.tensor(math.log(factor))))
     require(isinstance(x, Rows), "a factor here")
-    if is_in_products(node):
+    if is_in_products(c.node):
         return replace(x, factor=x.factor * factor)
-    return replace(x, name=c.emit(node, "scale", [x], factor=factor))
+    return c.alike("scale", [x], factor=factor)
 
 
-def divide(c: Emitter, node: fx.Node, x: Any, y: Any) -> Any:
+def divide(c: Emitter, x: Any, y: Any) -> Any:
     if isinstance(x, EachRow):
         return per_row(x, y)
     if isinstance(y, Length):
         require(isinstance(x, Rows) and x == y.of, "a division by another's length")
-        return replace(x, name=c.emit(node, "normalise", [x], epsilon=y.epsilon))
+        return c.alike("normalise", [x], epsilon=y.epsilon)
     y = tensor_of(y)
     if isinstance(y, Tensor) and y.numel() == 1 and not y.requires_grad:
         y = y.item()
     require(isinstance(y, (int, float)), "a division by data")
-    return scaled(c, node, x, 1 / y)
+    return scaled(c, x, 1 / y)
 
 
-def subtract(c: Emitter, node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
+def subtract(c: Emitter, x: Any, y: Any, alpha: float = 1) -> Any:
     if isinstance(y, Mask) and alpha == 1 and tensor_of(x) == 1:
-        return inverted(c, node, y)
+        return inverted(c, y)
     require(isinstance(x, Rows) and alpha == 1, "a difference of this kind")
     if isinstance(y, Rows):
-        return add(c, node, x, scaled(c, node, y, -1.0))
+        return add(c, x, scaled(c, y, -1.0))
     require(isinstance(y, (int, float, Tensor)), "a difference of this kind")
-    return add(c, node, x, -y)
+    return add(c, x, -y)
 
 
-def subtracted(c: Emitter, node: fx.Node, x: Any, y: Any, alpha: float = 1) -> Any:
-    return subtract(c, node, y, x, alpha)
+def subtracted(c: Emitter, x: Any, y: Any, alpha: float = 1) -> Any:
+    return subtract(c, y, x, alpha)
 
 
-def length(
-    c: Emitter,
-    node: fx.Node,
-    x: Rows,
-    order: float = 2,
-    dim: Any = None,
-    keep: bool = False,
-    **_: Any,
-) -> Length:
+def length(c: Emitter, x: Rows, order: float = 2, dim: Any = None, keep: bool = False, **_: Any) -> Length:
     last = [d % len(x.axes) for d in (dim or [])] == [len(x.axes) - 1]
     require(order == 2 and last and keep, "a norm other than a row's length")
     x.columns_last()
     return Length(x)
 
 
-def at_least(c: Emitter, node: fx.Node, x: Any, epsilon: Any = None, most: Any = None) -> Any:
+def at_least(c: Emitter, x: Any, epsilon: Any = None, most: Any = None) -> Any:
     if isinstance(x, Counts):
         require(x.summed and epsilon == 1 and most is None, "a bound of data")
         return x

@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from .layout import Unlike, atom
 from ..trace.trace import Trace, function_of
 from .values import CONSTANT, Held, Node, Rows, shape_of, tensor_of
-from .weights import BESIDE, MORE, SQUARE, TURNED, place
+from .weights import BESIDE, place
 
 
 class Emitter:
@@ -26,19 +26,13 @@ class Emitter:
         self.parameters = set(self.own)
         self.own |= dict(traced.model.named_buffers(remove_duplicate=False))
         self.samples = 0
+        self.node: fx.Node  # the call that is turned into operators
 
-    def emit(
-        self,
-        node: fx.Node,
-        op: str,
-        inputs: list[Rows],
-        tensors: dict[str, Held] | None = None,
-        **attributes: Any,
-    ) -> str:
+    def emit(self, op: str, inputs: list[Rows], tensors: dict[str, Held] | None = None, **attributes: Any) -> str:
         """Adds an operator and tells its name."""
         names: list[str] = []
         for i in inputs:  # an operator reads no tensor twice, but copies of it
-            names.append(self.emit(node, "scale", [i], factor=1) if i.name in names else i.name)
+            names.append(self.emit("scale", [i], factor=1) if i.name in names else i.name)
         held = tensors or {}
         trained = {t.tensor.requires_grad for t in held.values()} if op != "batchnorm" else set()
         if op == "batchnorm":
@@ -47,9 +41,13 @@ class Emitter:
             raise Unlike("parameters of which some are frozen and some are trained")
         if trained == {False}:
             attributes["frozen"] = "true"
-        name = self._name(node, held, op)
+        name = self._name(self.node, held, op)
         self.nodes.append(Node(name, op, names, attributes, held))
         return name
+
+    def alike(self, op: str, inputs: list[Rows], tensors: dict[str, Held] | None = None, **says: Any) -> Rows:
+        """Adds an operator whose output lies as its first input does."""
+        return replace(inputs[0], name=self.emit(op, inputs, tensors, **says))
 
     def _name(self, node: fx.Node, held: dict[str, Held], op: str) -> str:
         """That of the parameters, so that load() finds them; else that of the module or call."""
@@ -65,7 +63,11 @@ class Emitter:
             if not base or any(module.children()) or base in self.taken:
                 base = ".".join(filter(None, [base, function_of(node).rstrip("_")]))
                 base += "_" if base in self.modules else ""
-        name, again = base, 1 if held else 2
+        return self.fresh(base, separator, 1 if held else 2)
+
+    def fresh(self, base: str, separator: str = "_", again: int = 2) -> str:
+        """The name, with the first number that is free where it is taken."""
+        name = base
         while name in self.taken:
             name, again = f"{base}{separator}{again}", again + 1
         self.taken.add(name)
@@ -81,7 +83,7 @@ class Emitter:
             raise Unlike("constants in which samples differ, or more than one id for a row")
         return t[:1]
 
-    def constant(self, node: fx.Node, held: Held | None, t: Tensor) -> Rows:
+    def constant(self, held: Held | None, t: Tensor) -> Rows:
         """1 x columns, 1 x rows x columns, or 1 x rows of ids, for every sample: what is added to
         zeros, which are data times 0."""
         if t.dim() not in (2, 3):
@@ -92,25 +94,25 @@ class Emitter:
         tensor = t.reshape(rows, columns)
         tensors = {"weight": replace(held, tensor=tensor) if held else Held(CONSTANT, tensor)}
         zeros = self._zeros(rows, columns)
-        name = self.emit(node, "positions", [zeros], tensors)
+        name = self.emit("positions", [zeros], tensors)
         kinds = "r" if ids else "rc" if t.dim() == 3 else "c"
         inner = tuple(atom(k, rows if k == "r" else columns) for k in kinds)
         return Rows(name, (atom("n", self.samples), *inner), rows, columns)
 
-    def beside(self, node: fx.Node, value: Any) -> Rows:
+    def beside(self, value: Any) -> Rows:
         """What is no data, put together with data."""
         t = tensor_of(value)
         if not isinstance(t, Tensor) or not t.dim() or len(t) not in (1, self.samples):
             raise Unlike("a parameter or a constant beside data")
         held = value if isinstance(value, Held) and value.name in self.parameters else None
-        return self.constant(node, held, self.each_sample(t))
+        return self.constant(held, self.each_sample(t))
 
-    def every_row(self, node: fx.Node, held: Held, rows: int) -> Rows:
+    def every_row(self, held: Held, rows: int) -> Rows:
         """The same learned vector in every row: ones, times it."""
         vector = replace(held, tensor=held.tensor.reshape(-1, 1))
         says = {"features": vector.tensor.numel(), "bias": "false"}
-        ones = self.constant(node, None, torch.ones(1, rows, 1))
-        name = self.emit(node, "linear", [ones], {"weight": vector}, **says)
+        ones = self.constant(None, torch.ones(1, rows, 1))
+        name = self.emit("linear", [ones], {"weight": vector}, **says)
         axes = (atom("n", self.samples), atom("r", rows), atom("c", vector.tensor.numel()))
         return Rows(name, axes, rows, vector.tensor.numel())
 
@@ -165,8 +167,8 @@ class Emitter:
             return [("", float(x)) for x in held.tensor.flatten()]
         return None
 
-    def shape_before(self, node: fx.Node) -> list[int]:
-        read = node.args[0]
+    def shape_before(self) -> list[int]:
+        read = self.node.args[0]
         assert isinstance(read, fx.Node)
         return shape_of(read)
 
@@ -184,10 +186,6 @@ def ranges(columns: list[int]) -> str:
 def held_name(held: Held) -> str:
     path, _, last = held.name.rpartition(".")
     base = path if last == "weight" and path else held.name.removesuffix("_weight")
-    if held.turned:
-        return f"{base}.{TURNED}"
-    if held.square:
-        return f"{base}.{SQUARE}"
-    if held.more:
-        return f"{base}.{MORE}"
+    if held.how:
+        return f"{base}.{held.how}"
     return f"{base}.{held.rows[0]}-{held.rows[1]}" if held.rows else base

@@ -56,16 +56,7 @@ def is_choice(x: Any, what: str) -> bool:
 ALONE = "of the choices of experts, where Orrery has mixtures of experts alone"
 
 
-def topk(
-    c: Emitter,
-    node: fx.Node,
-    x: Any,
-    top: int,
-    dim: int = -1,
-    largest: bool = True,
-    *_: Any,
-    **__: Any,
-) -> list[Choices]:
+def topk(c: Emitter, x: Any, top: int, dim: int = -1, largest: bool = True, *_: Any, **__: Any) -> list[Choices]:
     require(isinstance(x, Rows) and largest, "choices of this kind")
     require(dim in (-1, len(x.axes) - 1), "choices of other than columns")
     x.columns_last()
@@ -79,30 +70,30 @@ def topk(
 # ---- choices ----
 
 
-def seen(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Any:
+def seen(c: Emitter, x: Any, *_: Any, **__: Any) -> Any:
     """As other numbers, or in another shape, in which a row's choices lie beside each other."""
     require(not isinstance(x, Matrices), "an operation on a parameter")
     by, width = (x, []) if isinstance(x, Choices) else (x.choices, [x.parts[0].columns])
-    single = [n for n in shape_of(node) if n != 1]
+    single = [n for n in shape_of(c.node) if n != 1]
     shapes = ([by.rows, by.top, *width], [by.rows * by.top, *width])
     require(any(single == [n for n in shape if n != 1] for shape in shapes), ALONE)
     return x
 
 
-def weights(c: Emitter, node: fx.Node, x: Any, dim: int, *_: Any, **__: Any) -> Choices:
-    require(is_choice(x, "scores") and dim in (-1, len(shape_of(node)) - 1), ALONE)
+def weights(c: Emitter, x: Any, dim: int, *_: Any, **__: Any) -> Choices:
+    require(is_choice(x, "scores") and dim in (-1, len(shape_of(c.node)) - 1), ALONE)
     require(x.top > 1, "the weight of one choice, which is 1 whatever its score")
     return replace(x, what="weights")
 
 
-def total(c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False, **_: Any) -> Any:
+def total(c: Emitter, x: Any, dims: Any = None, keep: bool = False, **_: Any) -> Any:
     if isinstance(x, AtExperts):
-        return combine(c, node, x, dims, keep)
+        return combine(c, x, dims, keep)
     require(is_choice(x, "probabilities") and dims == [-1] and keep, ALONE)
     return replace(x, what="total")
 
 
-def divide(c: Emitter, node: fx.Node, x: Any, y: Any, **how: Any) -> Any:
+def divide(c: Emitter, x: Any, y: Any, **how: Any) -> Any:
     if is_choice(x, "order"):
         require(y == x.top and how.get("rounding_mode", "floor") == "floor", ALONE)
         return replace(x, what="rows")
@@ -113,32 +104,30 @@ def divide(c: Emitter, node: fx.Node, x: Any, y: Any, **how: Any) -> Any:
     raise Unlike(ALONE)
 
 
-def in_order(
-    c: Emitter, node: fx.Node, x: Any, dim: int = -1, descending: bool = False, **_: Any
-) -> Any:
+def in_order(c: Emitter, x: Any, dim: int = -1, descending: bool = False, **_: Any) -> Any:
     require(is_choice(x, "experts") and not x.sorted and not descending, ALONE)
-    require(list(node.meta["val"][0].shape) == [x.rows * x.top], ALONE)
+    require(list(c.node.meta["val"][0].shape) == [x.rows * x.top], ALONE)
     return [replace(x, what=what, sorted=True) for what in ("experts", "order")]
 
 
-def numbers(c: Emitter, node: fx.Node, x: Any, *bins: Any, **_: Any) -> Choices:
+def numbers(c: Emitter, x: Any, *bins: Any, **_: Any) -> Choices:
     require(is_choice(x, "experts"), ALONE)
     alike = x.sorted and bins == (x.scores.columns, 0, x.scores.columns - 1)
     require(alike, "how evenly experts are chosen, which Orrery's balance has otherwise")
     return replace(x, what="numbers")
 
 
-def ends(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Choices:
+def ends(c: Emitter, x: Any, *_: Any, **__: Any) -> Choices:
     require(is_choice(x, "numbers"), ALONE)
     return replace(x, what="ends")
 
 
-def space(c: Emitter, node: fx.Node, x: Any, *_: Any, **__: Any) -> Choices:
+def space(c: Emitter, x: Any, *_: Any, **__: Any) -> Choices:
     require(is_choice(x, "order"), ALONE)
     return replace(x, what="space")
 
 
-def back(c: Emitter, node: fx.Node, x: Any, at: Any, values: Any, more: bool = False) -> Choices:
+def back(c: Emitter, x: Any, at: Any, values: Any, more: bool = False) -> Choices:
     """Of the order: where it has each number."""
     order = at[0]
     alike = is_choice(order, "order") and x == replace(order, what="space")
@@ -146,63 +135,61 @@ def back(c: Emitter, node: fx.Node, x: Any, at: Any, values: Any, more: bool = F
     return replace(order, what="back")
 
 
-def index(c: Emitter, node: fx.Node, x: Any, at: Any) -> Any:
+def index(c: Emitter, x: Any, at: Any) -> Any:
     by = at[0]
     require(isinstance(by, Choices) and len(at) == 1, ALONE)
     if isinstance(x, Rows) and by.what == "rows":
-        return dispatch(c, node, x, by)
+        return dispatch(c, x, by)
     if isinstance(x, AtExperts) and x.sorted and by == replace(x.choices, what="back"):
         return replace(x, sorted=False)
     alike = isinstance(x, Choices) and by == replace(x, what="order", sorted=True)
-    require(alike and len(shape_of(node)) == 1, ALONE)
+    require(alike and len(shape_of(c.node)) == 1, ALONE)
     return replace(x, sorted=True)
 
 
 # ---- rows ----
 
 
-def dispatch(c: Emitter, node: fx.Node, x: Rows, by: Choices) -> AtExperts:
+def dispatch(c: Emitter, x: Rows, by: Choices) -> AtExperts:
     """Each expert has room for all rows: none is dropped."""
     x.columns_last()
     alike = x.axes[0] == sum(by.scores.axes[:-1], ())
     require(len(x.axes) == 2 and alike, ALONE)
     n = by.scores.columns
     says = {"experts": n, "capacity": n}
-    name = c.emit(node, "route", [by.scores], top=by.top, **says)
+    name = c.emit("route", [by.scores], top=by.top, **says)
     route = replace(by.scores, name=name)
-    names = [c.emit(node, "dispatch", [x, route], expert=e, **says) for e in range(n)]
+    names = [c.emit("dispatch", [x, route], expert=e, **says) for e in range(n)]
     return AtExperts(by, name, tuple(replace(x, name=name) for name in names))
 
 
-def product(
-    c: Emitter, node: fx.Node, x: Any, y: Any, offs: Any = None, bias: Any = None, *_: Any
-) -> AtExperts:
+def product(c: Emitter, x: Any, y: Any, offs: Any = None, bias: Any = None, *_: Any) -> AtExperts:
     require(isinstance(x, AtExperts) and x.sorted, ALONE)
     require(isinstance(y, Matrices), "weights of experts as inputs x outputs")
     t = y.of.tensor
     require(offs == replace(x.choices, what="ends") and len(t) == len(x.parts), ALONE)
     require(bias is None, "a bias of experts")
-    return x.each(lambda e, part: linear(c, node, part, y.of.cut(e, e + 1, t[e])))
+    return x.each(lambda e, part: linear(c, part, y.of.cut(e, e + 1, t[e])))
 
 
-def multiply(c: Emitter, node: fx.Node, x: Any, y: Any) -> AtExperts:
+def multiply(c: Emitter, x: Any, y: Any) -> AtExperts:
     x, y = (x, y) if isinstance(x, AtExperts) else (y, x)
     require(isinstance(x, AtExperts) and isinstance(y, Choices) and not x.weighted, ALONE)
     require(y.what in ("weights", "probabilities"), ALONE)
     require(y.what == "weights" or y.top == 1, "weights of several choices that do not sum to 1")
     require(replace(y, what="rows") == replace(x.choices, sorted=x.sorted), ALONE)
-    a_row = any(shape_of(n)[-1] == 1 for n in node.all_input_nodes)
-    require(a_row and shape_of(node)[-1] == x.parts[0].columns, ALONE)
+    a_row = any(shape_of(n)[-1] == 1 for n in c.node.all_input_nodes)
+    require(a_row and shape_of(c.node)[-1] == x.parts[0].columns, ALONE)
     return replace(x, weighted=True)
 
 
-def combine(c: Emitter, node: fx.Node, x: AtExperts, dims: Any, keep: bool) -> Rows:
-    before = c.shape_before(node)
+def combine(c: Emitter, x: AtExperts, dims: Any, keep: bool) -> Rows:
+    before = c.shape_before()
     each = before == [x.choices.rows, x.choices.top, x.parts[0].columns]
     require(x.weighted and not x.sorted and each and dims == [1] and not keep, ALONE)
     route = replace(x.choices.scores, name=x.route)
     first = x.parts[0]
-    return replace(first, name=c.emit(node, "combine", [route, *x.parts]))
+    return replace(first, name=c.emit("combine", [route, *x.parts]))
 
 
 LIKE: dict[str, Like] = {
@@ -237,14 +224,14 @@ def of_experts(name: str, like: Like | None, known: list[Any]) -> Like:
 
 
 def at_each(like: Like) -> Like:
-    def at_experts(c: Emitter, node: fx.Node, *args: Any, **kwargs: Any) -> Any:
+    def at_experts(c: Emitter, *args: Any, **kwargs: Any) -> Any:
         rows = [a for a in args if isinstance(a, AtExperts)]
         same = [replace(a, parts=()) == replace(rows[0], parts=()) for a in rows]
         require(all(same), ALONE)
 
         def of(e: int, _: Rows) -> Any:
             own = [a.parts[e] if isinstance(a, AtExperts) else a for a in args]
-            return like(c, node, *own, **kwargs)
+            return like(c, *own, **kwargs)
 
         return rows[0].each(of)
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx
 
 from ..trace.trace import function_of
-from .values import Held, tensor_of
+from .values import MORE, Held, tensor_of
 
 CALLS = set(
     """add sub rsub mul div neg pow square sqrt rsqrt reciprocal exp tanh erf sigmoid relu clamp
@@ -153,7 +153,7 @@ def norms(held: list[tuple[Held, Tensor]], width: int, epsilon: float) -> Iterat
     if len(held) == 1:
         [(gain, g)] = held
         yield "rmsnorm", {"gain": gain}, says, lambda x: F.rms_norm(x, (width,), g, epsilon)
-        more = replace(gain, more=True)
+        more = replace(gain, how=MORE)
         yield "rmsnorm", {"gain": more}, says, lambda x: F.rms_norm(x, (width,), g + 1, epsilon)
     if len(held) == 2:
         for (gain, g), (bias, b) in (held, held[::-1]):

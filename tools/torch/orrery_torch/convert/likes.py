@@ -10,13 +10,13 @@ from .formulas import Formula
 from .values import Like, Rows
 
 
-def spelt(c: Emitter, node: fx.Node, f: Formula, x: Rows) -> Rows:
+def spelt(c: Emitter, f: Formula, x: Rows) -> Rows:
     if f.op == "rotary":
         heads = attention.heads_of(x)
-        return replace(x, name=c.emit(node, "rotary", [x], heads=heads, **f.says))
+        return c.alike("rotary", [x], heads=heads, **f.says)
     if f.op in ("rmsnorm", "normalise"):
         x.columns_last()
-    return replace(x, name=c.emit(node, f.op, [x], f.tensors, **f.says))
+    return c.alike(f.op, [x], f.tensors, **f.says)
 
 
 # those that masks and attention's products go through
@@ -35,7 +35,7 @@ LIKES: dict[str, Like] = {
     **dict.fromkeys(["expand", "expand_as"], elements.expand),
     **dict.fromkeys(["transpose", "t", "numpy_T"], elements.transpose),
     **dict.fromkeys(
-        ["mT", "adjoint", "matrix_H"], lambda c, node, x: elements.transpose(c, node, x, -2, -1)
+        ["mT", "adjoint", "matrix_H"], lambda c, x: elements.transpose(c, x, -2, -1)
     ),
     **dict.fromkeys(["chunk", "split", "split_with_sizes"], elements.split),
     **{op: elements.unary(op) for op in ("relu", "silu", "sigmoid", "tanh")},
@@ -74,7 +74,7 @@ LIKES: dict[str, Like] = {
     **dict.fromkeys(["addmm", "baddbmm"], layers.added_product),
     "constant_pad_nd": elements.padded,
     "pad": elements.padded,
-    "neg": lambda c, node, x: elements.scaled(c, node, x, -1.0),
+    "neg": lambda c, x: elements.scaled(c, x, -1.0),
     **dict.fromkeys(["pow", "square"], elements.power),
     "sub": elements.subtract,
     "rsub": elements.subtracted,

@@ -47,7 +47,7 @@ class Counts:
 
 
 def cross_entropy(
-    c: Emitter, node: fx.Node, x: Any, y: Any, weight: Any = None, reduction: int = 1,
+    c: Emitter, x: Any, y: Any, weight: Any = None, reduction: int = 1,
     ignore: int = -100, smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
     require(weight is None and reduction < 2, "weighted classes, or a sum in place of the mean")
@@ -64,23 +64,23 @@ def cross_entropy(
     if reduction == 0:
         return each
     require(ignore < 0, ALIKE)
-    return mean_of_rows(c, node, each)
+    return mean_of_rows(c, each)
 
 
-def mean_of_rows(c: Emitter, node: fx.Node, each: EachRow) -> Loss:
+def mean_of_rows(c: Emitter, each: EachRow) -> Loss:
     says: dict[str, Any] = {"smoothing": each.smoothing} if each.smoothing else {}
     says |= {"ignore": each.ignore} if each.over == "mean" else {}
     require(each.over != "sum" and (each.ignore < 0 or each.over == "mean"), ALIKE)
-    x, y = counted(c, node, each.scores, each.classes, each.ignore)
-    return Loss(((c.emit(node, "softmax_cross_entropy", [x, y], **says), 1.0),))
+    x, y = counted(c, each.scores, each.classes, each.ignore)
+    return Loss(((c.emit("softmax_cross_entropy", [x, y], **says), 1.0),))
 
 
-def differs(c: Emitter, node: fx.Node, x: Any, y: Any) -> Counts:
+def differs(c: Emitter, x: Any, y: Any) -> Counts:
     require(isinstance(x, Rows) and isinstance(y, (int, float)), "a comparison of data")
     return Counts(x, y)
 
 
-def summed(c: Emitter, node: fx.Node, x: Any, dims: Any = None, keep: bool = False) -> Any:
+def summed(c: Emitter, x: Any, dims: Any = None, keep: bool = False) -> Any:
     require(isinstance(x, (EachRow, Counts)), "a sum of this kind: a mean times a factor has it")
     last = dims is not None and [d % len(x.classes.axes) for d in dims] == [1]
     require(last and len(x.classes.axes) == 2 and not keep, "a sum of other than a sample's rows")
@@ -100,7 +100,7 @@ def per_row(x: EachRow, counts: Any) -> EachRow:
     return replace(x, over="mean")
 
 
-def counted(c: Emitter, node: fx.Node, x: Rows, y: Rows, ignore: float) -> tuple[Rows, Rows]:
+def counted(c: Emitter, x: Rows, y: Rows, ignore: float) -> tuple[Rows, Rows]:
     """Scores and classes of the rows that count, where the model has shifted its data or put rows
     to ignore beside it: classes come straight from data."""
     columns = c.columns_of(y.name)
@@ -115,11 +115,11 @@ def counted(c: Emitter, node: fx.Node, x: Rows, y: Rows, ignore: float) -> tuple
     require("" not in {columns[i][0] for i in rows}, "such classes")
     if len(rows) < x.rows:
         says: dict[str, Any] = {"rows": f"{begin}:{end}", "columns": f"0:{x.columns}"}
-        x = replace(x, name=c.emit(node, "slice", [x], **says), rows=len(rows))
+        x = replace(x, name=c.emit("slice", [x], **says), rows=len(rows))
     return x, c.more_data(tensors.pop(), [int(columns[i][1]) for i in rows], len(rows))
 
 
-def contrastive(c: Emitter, node: fx.Node, x: Half, y: Half) -> Loss:
+def contrastive(c: Emitter, x: Half, y: Half) -> Loss:
     one_way, other = x.pairs, y.pairs
     pairs = other if one_way.turned else one_way
     require(replace(one_way, turned=not one_way.turned) == other, "two losses of other products")
@@ -127,15 +127,15 @@ def contrastive(c: Emitter, node: fx.Node, x: Half, y: Half) -> Loss:
     assert pairs.scale is not None
     held = replace(pairs.scale, tensor=pairs.scale.tensor.reshape(1))
     name = c.emit(
-        node, "contrastive", [pairs.left, pairs.right], {"temperature": held}, gather="minibatch"
+        "contrastive", [pairs.left, pairs.right], {"temperature": held}, gather="minibatch"
     )
     return Loss(((name, 2.0),))  # Orrery's is the mean of the two
 
 
 def compared(op: str) -> Like:
-    def like(c: Emitter, node: fx.Node, x: Rows, y: Any, *more: Any, **_: Any) -> Loss:
+    def like(c: Emitter, x: Rows, y: Any, *more: Any, **_: Any) -> Loss:
         require(all(m in (None, 1) for m in more), "weights, or another reduction than the mean")
         require(isinstance(y, Rows) and x.axes == y.axes, "targets that lie otherwise")
-        return Loss(((c.emit(node, op, [x, y]), 1.0),))
+        return Loss(((c.emit(op, [x, y]), 1.0),))
 
     return like

@@ -11,6 +11,10 @@ from .layout import Axes, Unlike, of_kind, whole
 
 Like = Callable[..., Any]
 CONSTANT = "constant"  # the name of what is no parameter and no buffer
+# how an operator has a parameter that it does not have as it is; behind its name
+TURNED = "transposed"  # of a linear: PyTorch has the weights the other way round
+SQUARE = "square"  # of a convolution of one dimension, which reads the middle row alone
+MORE = "plus-one"  # of a norm whose factor is a parameter and 1
 
 
 @dataclass(frozen=True)
@@ -47,21 +51,19 @@ class Held:
     name: str
     tensor: Tensor
     rows: tuple[int, int] | None = None  # of the first dimension; all
-    turned: bool = False  # its two dimensions changed places
-    square: bool = False  # of a convolution of one dimension: the middle row of a square
-    more: bool = False  # one more than the parameter
+    how: str = ""  # TURNED, SQUARE or MORE
 
     def written(self) -> Tensor:
         """As the operator has it."""
-        if not self.square:
-            return self.tensor + 1 if self.more else self.tensor
+        if self.how != SQUARE:
+            return self.tensor + 1 if self.how == MORE else self.tensor
         side = self.tensor.shape[2]
         return torch.zeros(*self.tensor.shape[:2], side, side).index_copy(
             2, torch.tensor([side // 2]), self.tensor.detach().float().unsqueeze(2)
         )
 
     def cut(self, begin: int, end: int, tensor: Tensor) -> "Held":
-        if self.turned:
+        if self.how == TURNED:
             raise Unlike("a part of a parameter that is transposed")
         at = self.rows[0] if self.rows else 0
         return Held(self.name, tensor, (at + begin, at + end))
@@ -69,7 +71,7 @@ class Held:
     def turn(self) -> "Held":
         if self.tensor.dim() != 2:
             raise Unlike("a parameter whose dimensions change places")
-        return replace(self, tensor=self.tensor.t(), turned=not self.turned)
+        return replace(self, tensor=self.tensor.t(), how="" if self.how else TURNED)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..tensors import load_safetensors
-from .values import CONSTANT
+from .values import CONSTANT, MORE, SQUARE, TURNED
 
-TURNED = "transposed"  # behind the name of a linear whose weights PyTorch has the other way round
-SQUARE = "square"  # behind that of a convolution of one dimension, which reads the middle row alone
-MORE = "plus-one"  # behind that of a norm whose factor is a parameter and 1
 BESIDE = "+"  # between the names of parameters of one operator that no module has together
 ORDER = ["weight", "bias", "mean", "variance"]
 PYTORCH = {"gain": "weight", "mean": "running_mean", "variance": "running_var"}

@@ -53,11 +53,7 @@ class Opaque(Converter):
         base = self._step(node).called
         constant = any(h.name == CONSTANT for h in held.values())
         base += f".{op}" if op in BESIDE or constant else ""
-        name, again = base, 2
-        while name in self.taken:
-            name, again = f"{base}_{again}", again + 1
-        self.taken.add(name)
-        return name
+        return self.fresh(base)
 
     def _lay(self, name: str, shape: list[int], like: Rows | None) -> Rows:
         """An output of this shape: samples, rows, columns, in this order, but for images."""
@@ -83,10 +79,10 @@ class Opaque(Converter):
             return self._opaque(node, str(why) if isinstance(why, Unlike) else "")
         return self._opaque(node, "") if isinstance(value, Unknown) else value
 
-    def emit(self, node: fx.Node, op: str, inputs: list[Rows], tensors: Any = None, **says: Any) -> str:
+    def emit(self, op: str, inputs: list[Rows], tensors: Any = None, **says: Any) -> str:
         if op != "opaque" and any(h.name in self.apart for h in (tensors or {}).values()):
             raise Unlike("parameters that other operators read otherwise")
-        return super().emit(node, op, inputs, tensors, **says)
+        return super().emit(op, inputs, tensors, **says)
 
     @cached_property
     def _costs(self) -> dict[fx.Node, Cost]:
