@@ -13,7 +13,10 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from orrery_torch import command
+from peer import apart
+from peer.training import Options
 from torch import Tensor, nn
+from train import Beside
 
 # processes are forks of a server that has imported most of what they need: with spawned ones most of
 # the tests' time was imports
@@ -67,6 +70,15 @@ def seeded(make: Callable[[], nn.Module]) -> Any:
     """With the same weights in every process, and in one piece."""
     torch.manual_seed(7)
     return make()
+
+
+def check_trains(model: nn.Module, samples: dict[str, Tensor], folder: Path, own: Options, back: bool = True) -> None:
+    """Losses of `orrery train` are PyTorch's, and so is the test loss of its weights in the model."""
+    beside = Beside(model, samples, folder)
+    losses, test = beside.orrery(own)
+    assert apart(losses, list(beside.pytorch(own))) < 1e-4 and len(losses) == own.steps
+    if back:
+        assert apart([beside.evaluated()], [test]) < 1e-4
 
 
 def gradients(model: nn.Module) -> dict[str, Tensor]:

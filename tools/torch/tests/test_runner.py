@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from orrery_torch import command
 from orrery_torch.run import post
 from orrery_torch.run.clock import between
-from orrery_torch.run.plan import Message, read_plan
+from orrery_torch.run.plan import Message
 from orrery_torch.run.runner import cut
 from orrery_torch.trace.parts import split as split_into_parts
 from orrery_torch.trace.trace import trace
@@ -224,13 +224,6 @@ def test_messages_have_the_types_of_the_step(tmp_path: Path) -> None:
     for wrong in (value.bfloat16(), value[:1]):
         with pytest.raises(ValueError, match=f"^{node.name}: a message of .* was made for "):
             runner.training.post.checked(Message(node, 0, -1, 0, 1), wrong.detach())
-
-
-def test_schedules_without_a_flush_are_refused(tmp_path: Path) -> None:
-    plan = planned(tmp_path, MLP(), digits(), M, "-w 2 --stages 2 -s pipedream")
-    traced = trace(MLP(), digits())
-    with pytest.raises(ValueError, match="pipedream never flushes"):
-        read_plan(plan, traced, split_into_parts(traced))
 
 
 # ---- channels that block, as NCCL's do ----

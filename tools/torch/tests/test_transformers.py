@@ -7,10 +7,9 @@ from typing import Any
 import orrery_torch
 import pytest
 import torch
-from peer import apart
 from peer.training import Options
+from runs import check_trains
 from torch import Tensor, nn
-from train import Beside
 
 hf = pytest.importorskip("transformers")
 import zoo_models  # noqa: E402 which ends where there is none
@@ -46,11 +45,7 @@ def experts(kind: str, **more: Any) -> nn.Module:
 def test_losses_are_those_of_pytorch(case: str, how: str, tmp_path: Path) -> None:
     model, data = made(case)
     model.model.set_attn_implementation(how)
-    beside = Beside(model.train(), data, tmp_path)
-    own = Options(16, 4, STEPS, optimizer="adamw", lr=0.001)
-    losses, test = beside.orrery(own)
-    assert apart(losses, list(beside.pytorch(own))) < 1e-4 and len(losses) == STEPS
-    assert apart([beside.evaluated()], [test]) < 1e-4
+    check_trains(model.train(), data, tmp_path, Options(16, 4, STEPS, optimizer="adamw", lr=0.001))
 
 
 def test_what_has_no_like_is_named() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 
 from .attention import WRITE, Mask, Scores, added, inverted, is_in_products, times
 from .emitter import Emitter

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from torch import fx
 
 from .emitter import Emitter
 from .layers import linear

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import fx
 
 from .attention import Scores, products, times
 from .elements import add, multiply, positions

@@ -1,8 +1,6 @@
 """Calls of ATen, and the operators of Orrery that are like them."""
 
-from dataclasses import replace
 
-from torch import fx
 
 from . import attention, elements, experts, layers, losses
 from .emitter import Emitter

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import fx
 
 from .emitter import Emitter
 from .layout import Unlike, sizes

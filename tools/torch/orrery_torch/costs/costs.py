@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, fx
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..trace.parts import Part
 from ..trace.trace import Inputs, Trace, attribute, function_of, words
@@ -13,18 +14,12 @@ Values = dict[fx.Node, Any]
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [t for v in value for t in tensors_in(v)]
-    return []
+    return [t for t in tree_leaves(value) if isinstance(t, Tensor)]
 
 
 def changed(how: Callable[[Tensor], Tensor], value: Any) -> Any:
     """The value with other tensors in it."""
-    if isinstance(value, (tuple, list)):
-        return type(value)(changed(how, v) for v in value)
-    return how(value) if isinstance(value, Tensor) else value
+    return tree_map_only(Tensor, how, value)
 
 
 def storage_of(t: Tensor) -> int:

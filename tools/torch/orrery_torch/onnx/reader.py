@@ -1,7 +1,7 @@
 """A model in ONNX as a module of PyTorch: a step a node, on the file's weights."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,6 @@ class Read:
 
     model: Model
     example: tuple[Tensor, ...]
-    names: dict[str, str] = field(default_factory=dict)  # the model's own tensors: those of the file
     lacking: str = ""  # why the weights are not there
 
 
@@ -424,7 +423,6 @@ class Reader:
                 self.model.register_buffer(own, value.clone())
             else:
                 self.model.register_parameter(own, nn.Parameter(value.clone()))
-        self.result.names[own] = name
         return "own", own
 
 

@@ -11,11 +11,11 @@ import torch.distributed as dist
 from torch import nn
 
 from ..costs.costs import Values
-from ..trace.trace import Inputs, unchanged
+from ..trace.parts import Part
+from ..trace.trace import Inputs, Trace, unchanged
 from .own import Own
 from .pipeline import Pipeline
 from .plan import Job, laid_over
-from .post import Channels
 from .rounds import Round, Rounds
 from .sums import Sums
 
@@ -31,14 +31,11 @@ class Evaluation:
     outputs: list[Any] = field(default_factory=list)
 
 
-class Evaluator:
-    """training: the pipeline by whose plan, channels and example it runs."""
+class Evaluator(Rounds):
+    """In the stages of the plan of training."""
 
-    def __init__(
-        self, training: Pipeline, channels: Channels, level: str, whole: tuple[type[nn.Module], ...]
-    ) -> None:
-        self.training = training
-        self.rounds = Rounds(training, channels, level, whole, partial(laid_over, training.plan))
+    def __init__(self, training: Pipeline, parts_of: Callable[[Trace], list[Part]]) -> None:
+        super().__init__(training, parts_of, partial(laid_over, training.plan))
 
     def run(
         self,
@@ -53,7 +50,7 @@ class Evaluator:
                 check_results(pipeline)
 
         with undisturbed(self.training.model):
-            rounds = self.rounds.agreed(batch, lambda: own.check("evaluate()"), check)
+            rounds = self.agreed(batch, lambda: own.check("evaluate()"), check)
             with self.training.alarm.watch(close):
                 return self._evaluate(rounds, metric, sums)
 

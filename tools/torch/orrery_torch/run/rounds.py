@@ -5,17 +5,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
-from torch import nn
 
 from ..costs.costs import Calls, Values
 from ..trace.changes import check_changes, check_moved
-from ..trace.parts import Part, split
+from ..trace.parts import Part
 from ..trace.trace import Inputs, Trace, trace, unchanged
 from .alarm import attempt
 from .batch import Sizes
 from .pipeline import Pipeline, autocast_of, uncast
 from .plan import Plan
-from .post import Channels
 
 
 class Round(NamedTuple):
@@ -28,18 +26,13 @@ class Round(NamedTuple):
 
 
 class Rounds:
-    """lay: the plan, for another trace of the model. training: the pipeline of the example's size."""
+    """parts_of, lay: the operators and the plan, for another trace of the model. training: the pipeline of the example's
+    size, whose channels all take turns in."""
 
     def __init__(
-        self,
-        training: Pipeline,
-        channels: Channels,
-        level: str,
-        whole: tuple[type[nn.Module], ...],
-        lay: Callable[[Trace, list[Part]], Plan],
+        self, training: Pipeline, parts_of: Callable[[Trace], list[Part]], lay: Callable[[Trace, list[Part]], Plan]
     ) -> None:
-        self.training, self.channels, self.level, self.whole = training, channels, level, whole
-        self.lay, self.sizes = lay, Sizes(training.example)
+        self.training, self.parts_of, self.lay, self.sizes = training, parts_of, lay, Sizes(training.example)
         self.made: dict[int, Pipeline] = {}  # by the parts of their microbatches: Sizes
 
     def agreed(
@@ -96,11 +89,9 @@ class Rounds:
                     traced = trace(train.model, example, train.device)
             finally:
                 torch.backends.mha.set_fastpath_enabled(fast)
-            operators = split(traced, self.level, self.whole)
+            operators = self.parts_of(traced)
             check_changes(traced, operators)
             plan = self.lay(traced, operators)
             check_moved(traced, [stage.parts for stage in plan.stages])
-            self.made[parts] = Pipeline(
-                train.model, Calls(traced), plan, example, self.channels, train.alarm
-            )
+            self.made[parts] = Pipeline(train.model, Calls(traced), plan, example, train.post.channels, train.alarm)
         return self.made[parts]

@@ -70,7 +70,8 @@ class Runner:
             traced = trace(model, example_inputs, self.device)
         if traced.refused and any(True for _ in model.buffers()):
             raise ValueError("torch.export refuses the model, and it has buffers: not run here")
-        parts = split(traced, level, whole)
+        parts_of = partial(split, level=level, whole=whole)
+        parts = parts_of(traced)
         check_changes(traced, parts)
         check_backwards(traced)
         told = plan_of(plan)
@@ -100,8 +101,8 @@ class Runner:
         held = [part for stage in self.plan.stages for part in stage.parts]
         self.own = Own(model, self.training.parts, held, self.device)
         self.inputs = self.training.inputs
-        self.evaluator = Evaluator(self.training, channels, level, whole)
-        self.rounds = Rounds(self.training, channels, level, whole, partial(read_plan, told))
+        self.evaluator = Evaluator(self.training, parts_of)
+        self.rounds = Rounds(self.training, parts_of, partial(read_plan, told))
         self.rounds.made[self.rounds.sizes.parts] = self.training
 
     @property

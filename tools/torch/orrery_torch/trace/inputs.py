@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from .trace import Inputs, words
 
@@ -46,13 +47,8 @@ def check_inputs(model: nn.Module, inputs: Inputs) -> None:
 
 def on_meta(inputs: Inputs) -> Inputs:
     """Their shapes and types alone."""
-
-    def moved(value: Any) -> Any:
-        return value.to("meta") if isinstance(value, Tensor) else value
-
-    if isinstance(inputs, Mapping):
-        return {name: moved(value) for name, value in inputs.items()}
-    return moved(inputs) if isinstance(inputs, Tensor) else tuple(map(moved, inputs))
+    args, kwargs = tree_map_only(Tensor, lambda t: t.to("meta"), words(inputs))
+    return kwargs or args
 
 
 def kind(value: Any) -> str:
