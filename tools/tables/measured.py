@@ -10,7 +10,7 @@ import os
 import statistics
 import tempfile
 
-from common import ask
+from common import ask, row
 
 # fp32: neither the launch script nor DeepSpeed's configuration asks for half precision, and what a stage receives is
 # put together as float32 (deepspeed/utils.py, reconstruct_tensor)
@@ -107,13 +107,12 @@ def main(options):
     print(ABOVE)
     for run, s in zip(runs, plain):
         more = simulate(orrery, layers, run, occupied=True, overhead_s=overhead_s)
-        print(f"| {run['run']} | {run['stages']} | {run['replicas']} | {run['microbatches']} | {run['all_reduce_s']} | "
-              f"{run['measured_1_s']} | {run['measured_2_s']} | {s:.5f} | {off(run, s)} | {1e3 * lacking(run, s):.2f} | "
-              f"{more:.5f} | {off(run, more)} |")
+        told = [run[key] for key in ('run', 'stages', 'replicas', 'microbatches', 'all_reduce_s', 'measured_1_s', 'measured_2_s')]
+        print(row(*told, f'{s:.5f}', off(run, s), f'{1e3 * lacking(run, s):.2f}', f'{more:.5f}', off(run, more)))
     print(BETWEEN.replace('OVERHEAD', f'{1e6 * overhead_s:.0f}us'))
-    print('| counted | ' + ' | '.join(run['run'] for run in runs) + ' |\n' + '|---' * (len(runs) + 1) + '|')
+    print(row('counted', *(run['run'] for run in runs)) + '\n' + '|---' * (len(runs) + 1) + '|')
     for name, way in ways.items():
-        print(f'| {name} | ' + ' | '.join(off(run, simulate(orrery, layers, run, **way)) for run in runs) + ' |')
+        print(row(name, *(off(run, simulate(orrery, layers, run, **way)) for run in runs)))
     print(BELOW, end='')
 
 

@@ -10,6 +10,7 @@ import argparse
 import os
 from typing import Any, NamedTuple
 
+import common
 from common import GRAPHS, ask
 
 COSTS = ["--costs", "12.96ms,13.22ms,9.76ms", "--latency", "0.05ms"]
@@ -60,11 +61,8 @@ def measure(orrery: str, row: Row, more: str) -> None:
         answer = simulate(orrery, row, f"auto:memory={memory}{more}")
         seconds = sum(os.times()[2:4]) - start
         found, bound = answer["makespan"], answer["lower_bound"]
-        print(
-            f"| {row.name} | {memory / whole:.2g} | {memory} | {bound:.4f} | {found:.4f} | {100 * found / bound - 100:.1f}% "
-            f"| {seconds:.1f} |",
-            flush=True,
-        )
+        figures = [f"{memory / whole:.2g}", memory, f"{bound:.4f}", f"{found:.4f}", f"{100 * found / bound - 100:.1f}%"]
+        print(common.row(row.name, *figures, f"{seconds:.1f}"), flush=True)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,8 +2,8 @@
 import os
 import tempfile
 
-from common import ask
-from tensor import BATCH, MACHINE, PEAK, REACHED, SAMPLES, flops, gpt
+from common import row
+from tensor import MACHINE, step
 
 SCHEDULES = (('1f1b', 1), ('zb-h1', 1), ('gpipe', 1), ('v-half', 2), ('v-min', 2), ('v-zb', 2))   # stages a worker
 WAYS = ((), ('--park', 'all'), ('--park', 'all', '--prefetch', 1))
@@ -21,22 +21,16 @@ Written by `tools/table park ORRERY`.
 
 | schedule | stages | GB | MFU | GB, parked, 2 ahead | MFU | GB, parked, 1 ahead | MFU | GB in hosts |
 |---|---|---|---|---|---|---|---|---|''')
-    work = None
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         with open('nodes.dot', 'w') as file:   # floats here take twice as many bytes as there, as links do
             file.write(MACHINE.replace('ports=true;', 'ports=true; host="50GB/s,10us";'))
         for schedule, folds in SCHEDULES:
-            with open('gpt.dot', 'w') as file:
-                file.write(gpt(40 * folds))
-            work = work or flops(options.orrery, 'gpt.dot') * BATCH * SAMPLES
-            row = []
+            cells = []
             for park in WAYS:
-                told = ask(options.orrery, 'simulate', 'gpt.dot', '--schedule', schedule, '-w', 40, '-m', BATCH, '--batch',
-                           BATCH * SAMPLES, '--flops', f'{PEAK * REACHED:g}', '--machine', 'nodes.dot', *park)
-                memory = max(worker['memory_bytes'] for worker in told['worker']) / 1e9
-                row.append(f'{memory:.0f} | {100 * work / (40 * PEAK * told["makespan"]):.1f}')
-            print(f'| `{schedule}` | {40 * folds} | ' + ' | '.join(row) + f' | {told["peak_host_bytes"] / 1e9:.0f} |', flush=True)
+                told, mfu, memory = step(options.orrery, 40 * folds, schedule, *park)
+                cells += [f'{memory:.0f}', f'{mfu:.1f}']
+            print(row(f'`{schedule}`', 40 * folds, *cells, f'{told["peak_host_bytes"] / 1e9:.0f}'), flush=True)
     print('''
 1F1B keeps its speed in half of the memory, GPipe in less than a fifth: one job is enough to move a stash behind. Where the
 weight gradient is a job of its own (`zb-h1`), the last stages run B soon after F and W much later, and between those nothing

@@ -1,8 +1,9 @@
 """More pipeline or more tensor parallelism? The question of [Qi24, appendix D.4]: graphs/TENSOR.md is what this writes."""
+import functools
 import os
 import tempfile
 
-from common import ask
+from common import ask, row
 
 HIDDEN, HEADS, LAYERS, VOCABULARY = 10240, 80, 78, 51200   # 98.5B of [Qi24, table 2]
 ROWS, SAMPLES = 128, 8   # a sequence of 1024 tokens as eight of 128: attention apart, the same work
@@ -78,9 +79,21 @@ def clip():
 '''
 
 
-def flops(orrery, graph):
-    told = ask(orrery, 'show', graph)
-    return told['forward_flop'] + told['backward_flop']
+@functools.cache
+def flop_of_a_step(orrery):
+    """Of the model in gpt.dot, whatever its stages."""
+    told = ask(orrery, 'show', 'gpt.dot')
+    return (told['forward_flop'] + told['backward_flop']) * BATCH * SAMPLES
+
+
+def step(orrery, stages, schedule, *words):
+    """Of the model on 40 workers: what simulate tells, the MFU in percent, and GB on the fullest."""
+    with open('gpt.dot', 'w') as file:
+        file.write(gpt(stages))
+    told = ask(orrery, 'simulate', 'gpt.dot', '--schedule', schedule, '-w', 40, '-m', BATCH, '--batch', BATCH * SAMPLES,
+               '--flops', f'{PEAK * REACHED:g}', '--machine', 'nodes.dot', *words)
+    memory = max(worker['memory_bytes'] for worker in told['worker']) / 1e9
+    return told, 100 * flop_of_a_step(orrery) / (40 * PEAK * told['makespan']), memory
 
 
 def pipeline_or_tensor(orrery):
@@ -97,21 +110,13 @@ Written by `tools/table tensor ORRERY`.
 
 | t | stages | ''' + ' | '.join(f'{s} | measured' for s in SCHEDULES) + ' | GB on the fullest GPU, 1f1b |')
     print('|---|---|' + '---|---|' * len(SCHEDULES) + '---|')
-    work = None
     for t in MEASURED:
-        row = []
+        cells, memory = [], {}
         for schedule, measured in zip(SCHEDULES, MEASURED[t]):
             folds = 2 if schedule.startswith('v-') else 1
-            stages = 40 // t * folds
-            with open('gpt.dot', 'w') as file:
-                file.write(gpt(stages))
-            work = work or flops(orrery, 'gpt.dot') * BATCH * SAMPLES
-            told = ask(orrery, 'simulate', 'gpt.dot', '--split', t, '--schedule', schedule, '-w', 40, '-m', BATCH,
-                       '--batch', BATCH * SAMPLES, '--flops', f'{PEAK * REACHED:g}', '--machine', 'nodes.dot')
-            row.append(f'{100 * work / (40 * PEAK * told["makespan"]):.1f} | {measured}')
-            if schedule == '1f1b':
-                memory = max(worker['memory_bytes'] for worker in told['worker']) / 1e9
-        print(f'| {t} | {40 // t} | ' + ' | '.join(row) + f' | {memory:.0f} |', flush=True)
+            _, mfu, memory[schedule] = step(orrery, 40 // t * folds, schedule, '--split', t)
+            cells += [f'{mfu:.1f}', measured]
+        print(row(t, 40 // t, *cells, f'{memory["1f1b"]:.0f}'), flush=True)
     print('''
 The simulation ignores that thinner products reach less of the peak [Qi24, figure 12]: for t of 1 and 2 it is within 6% of the
 measurement, for 8 up to 17% above. The ranking is the same: with little bubble (v-zb), the more pipeline the better.''')
@@ -132,8 +137,8 @@ The towers of CLIP ViT-L/14 on 8 GPUs of one node, 64 pairs, links of 300 and of
         print('\n' * (i > 0) + f'| split, {m} microbatches, {link // 2} GB/s | groups | stages | step | GB on the fullest |')
         print('|---|---|---|---|---|')
         for tried in sorted(told['splits'], key=lambda x: x['makespan'])[:6]:
-            print(f'| {tried["split"]} | {tried["groups"]} | {tried["stages"]} | {tried["makespan"] * 1e3:.2f} | '
-                  f'{tried["memory_bytes"] / 1e9:.1f} |', flush=True)
+            print(row(tried['split'], tried['groups'], tried['stages'], f'{tried["makespan"] * 1e3:.2f}',
+                      f'{tried["memory_bytes"] / 1e9:.1f}'), flush=True)
 
 
 def main(options):
