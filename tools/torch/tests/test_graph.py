@@ -258,7 +258,8 @@ def test_one_thread_counts_what_it_had_of_the_processor() -> None:
         clock.tell()
 
 
-def test_what_a_runner_refuses_is_measured_all_the_same() -> None:
+@pytest.mark.usefixtures("alone")
+def test_several_tensors_at_once_are_measured_and_run() -> None:
     class Parts(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:
             return x.sin().chunk(2, -1)
@@ -275,9 +276,17 @@ def test_what_a_runner_refuses_is_measured_all_the_same() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.product(self.parts(self.linear(x))).sum()
 
-    words = {"warmup": 0, "repeats": 1, "overhead": 0.0, "whole": (Parts, Product)}
-    graph = orrery_torch.graph(Halved(), torch.randn(2, 8), **words)
+    model, x = Halved(), torch.randn(2, 8)
+    whole = (Parts, Product)
+    graph = orrery_torch.graph(model, x, warmup=0, repeats=1, overhead=0.0, whole=whole)
     assert all(cost.seconds.keys() == set("FBW") for cost in graph.costs)
+    stages, order = [{"operators": [part.name for part in graph.parts]}], ["0F0", "0B0", "0W0"]
+    plan = {"stages": stages, "worker": [{"order": order}], "microbatches": 1}
+    orrery_torch.Runner(plan, model, x, whole=whole).step(x)
+    found = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    model(x).backward()
+    torch.testing.assert_close(found, [p.grad for p in model.parameters()])
 
 
 def test_the_model_stays_as_it_was() -> None:

@@ -4,12 +4,13 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from .costs import Calls, Cost, Values, bytes_of, changed, changes_input, storage_of, tensors_in
+from .costs import Calls, Cost, Values, bytes_of, changed, storage_of, tensors_in
 from ..trace.parts import Part
 from ..run.plan import Stage
 from ..run.stage import Pass, Ready
@@ -50,58 +51,20 @@ class Clock:
             )
 
 
-class Alone:
-    """One operator by itself: F on inputs as they were, B for their gradients, W for those of its
-    parameters."""
-
-    def __init__(self, calls: Calls, part: Part, values: Values) -> None:
-        self.calls, self.part = calls, part
-        self.leaves: list[Tensor] = []
-        self.values = dict(calls.constants)
-        for n in part.reads:
-            self.values[n] = changed(self._leaf, values[n])
-        self.trained = part.trained
-        self.outputs: list[Tensor] = []
-        self.changes = changes_input(calls.trace, part)
-
-    def _leaf(self, t: Tensor) -> Tensor:
-        if not t.requires_grad:
-            return t
-        self.leaves.append(t.detach().requires_grad_())
-        return self.leaves[-1]
-
-    def forward(self) -> None:
-        values = dict(self.values)
-        if self.changes:  # its input, which a leaf forbids
-            values |= {n: changed(torch.clone, self.values[n]) for n in self.part.reads}
-        self.calls.run(self.part.calls, values)
-        given = tensors_in([values[n] for n in self.part.gives])
-        self.outputs = [t for t in given if t.requires_grad]
-
-    def gradients(self, of: list[Tensor]) -> None:
-        if self.outputs and of:
-            ones = [torch.ones_like(t) for t in self.outputs]
-            torch.autograd.grad(self.outputs, of, ones, retain_graph=True, allow_unused=True)
-
-    def ones(self) -> Values:
-        return {}
-
-    def backward(self, _: Values, split: bool) -> None:
-        self.gradients(self.leaves if split else self.leaves + self.trained)
-
-
-def counted(run: Callable[[], None]) -> int:
+def counted(run: Callable[[], object]) -> int:
     with FlopCounterMode(display=False) as counter:
         run()
     return counter.get_total_flops()
 
 
 class AsRun:
-    """Operators as a Runner runs them: a stage of their own, with what Python does around it."""
+    """Operators as a Runner runs them: a stage of their own, with what Python does around it. F on inputs as they were, B
+    for their gradients, W for those of its parameters."""
 
     def __init__(self, calls: Calls, parts: list[Part], values: Values) -> None:
         ready = Ready(calls, parts)
         stage = Stage(0, parts, False, ready.reads, ready.gives)
+        self.trained = ready.trained
         self.run = Pass(stage, [ready], {}, {n: changed(self._leaf, values[n]) for n in ready.reads})
 
     @staticmethod
@@ -110,12 +73,13 @@ class AsRun:
 
     def forward(self) -> None:
         self.run.forward()
+        self.outputs, self.leaves = self.run.links[0].outputs, list(self.run.links[0].leaves.values())
 
-    def ones(self) -> Values:
+    def ones(self) -> dict[Any, Tensor]:
         """Gradients of what it gives."""
-        return {n: torch.ones_like(t) for n, t in self.run.links[0].outputs}
+        return {key: torch.ones_like(t) for key, t in self.outputs}
 
-    def backward(self, ones: Values, split: bool) -> None:
+    def backward(self, ones: dict[Any, Tensor], split: bool) -> None:
         self.run.backward(ones, split)
         if not split:
             self.run.links = []
@@ -124,7 +88,7 @@ class AsRun:
 Turn = tuple[list[float], list[float], list[float]]
 
 
-def turn(clock: Clock, runs: list[AsRun | Alone]) -> Turn:
+def turn(clock: Clock, runs: list[AsRun]) -> Turn:
     """Seconds of F, of B and of both backward passes at once: each over all operators in their order, as in a step, so
     that a cache has of an operator what the others have left there."""
     forward = [clock.seconds(run.forward) for run in runs]
@@ -192,54 +156,32 @@ class Meter:
         cost.gives = [list(t.shape) for n in part.gives for t in tensors_in(self.values[n])]
         return cost
 
-    def seconds(self, alone: list[Alone], costs: list[Cost], warmup: int, repeats: int) -> None:
+    def seconds(self, parts: list[Part], runs: list[AsRun], costs: list[Cost], warmup: int, repeats: int) -> None:
         """Of their passes, the medians of turns of each by itself and of all in one stage."""
-        runs = [self._as_run(each) for each in alone]
-        whole: list[AsRun | Alone] = [AsRun(self.calls, [each.part for each in alone], self.values)]
-        trained = {id(p): p for each in alone for p in each.trained}.values()
-        kept = [(p, p.grad) for p in trained]
-        for p in trained:
+        whole = [AsRun(self.calls, parts, self.values)]
+        for p in whole[0].trained:
             p.grad = torch.zeros_like(p)  # as after the first microbatch
         turns = [(turn(self.clock, runs), turn(self.clock, whole)) for _ in range(warmup + repeats)]
-        for p, grad in kept:
-            p.grad = grad
         each, [[f], _, [b]] = (medians(list(own)) for own in zip(*turns[warmup:]))
-        reached = [bool(a.outputs and (a.leaves or a.trained)) for a in alone]
+        reached = [bool(run.outputs and (run.leaves or run.trained)) for run in runs]
         back = shared_out(b, [t if r else 0.0 for t, r in zip(each[2], reached)])
-        for a, cost, forward, first, both, own in zip(alone, costs, shared_out(f, each[0]), *each[1:], back):
+        for run, cost, forward, first, both, own in zip(runs, costs, shared_out(f, each[0]), *each[1:], back):
             cost.seconds["F"] = forward
             # B and W are the whole backward together
-            part = 0.0 if not a.leaves else min(first / both, 1.0) if a.trained and both else 1.0
+            part = 0.0 if not run.leaves else min(first / both, 1.0) if run.trained and both else 1.0
             cost.seconds["B"], cost.seconds["W"] = part * own, own - part * own
 
-    def _as_run(self, alone: Alone) -> AsRun | Alone:
-        try:
-            run = AsRun(self.calls, [alone.part], self.values)
-            run.forward()
-        except ValueError:  # several tensors at once, which a Runner refuses
-            return alone
-        run.run.links = []
-        return run
-
-    @staticmethod
-    def count(alone: Alone, cost: Cost) -> None:
+    def count(self, part: Part, run: AsRun, cost: Cost) -> None:
         """Products, convolutions and attention as PyTorch counts them; where there are none, one
         for each number that goes in or comes out, and none of a view."""
-        trace, leaves, trained = alone.calls.trace, alone.leaves, alone.trained
-        computes = not all(trace.only_looks(n) for n in alone.part.calls)
-
-        def count(run: Callable[[], None], numbers: int) -> int:
-            return counted(run) or (numbers if computes else 0)
-
+        computes = not all(self.calls.trace.only_looks(n) for n in part.calls)
         numbers = [sum(math.prod(shape) for shape in shapes) for shapes in (cost.reads, cost.gives)]
-        cost.flop["F"] = count(alone.forward, max(numbers))
-        cost.flop["B"] = cost.flop["W"] = 0
-        if alone.outputs and leaves:
-            cost.flop["B"] = count(lambda: alone.gradients(leaves), sum(t.numel() for t in leaves))
-        if alone.outputs and trained:
-            cost.flop["W"] = count(
-                lambda: alone.gradients(trained), sum(t.numel() for t in trained)
-            )
+        flop = {"F": counted(run.forward), "B": counted(lambda: run.backward(run.ones(), True)), "W": counted(run.run.weights)}
+        run.run.links = []
+        others = {"F": max(numbers)} | {d: sum(t.numel() for t in of) for d, of in (("B", run.leaves), ("W", run.trained))}
+        for d, n in others.items():
+            goes = d == "F" or run.outputs and n
+            cost.flop[d] = (flop[d] or (n if computes else 0)) if goes else 0
 
 
 def measure(
@@ -250,11 +192,14 @@ def measure(
     with unchanged(trace.model):
         costs = [meter.sizes(part) for part in parts]
         meter.kept.clear()
-        alone = [Alone(meter.calls, part, meter.values) for part in parts]
-        for each, cost in zip(alone, costs):
-            meter.count(each, cost)
+        kept = [(p, p.grad) for part in parts for p in part.trained]
+        runs = [AsRun(meter.calls, [part], meter.values) for part in parts]
+        for part, run, cost in zip(parts, runs, costs):
+            meter.count(part, run, cost)
         if repeats:
-            meter.seconds(alone, costs, warmup, repeats)
+            meter.seconds(parts, runs, costs, warmup, repeats)
+        for p, grad in kept:
+            p.grad = grad
     if repeats:
         meter.clock.tell()
     return costs, meter.values

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from ..costs.costs import Calls, Values, changes_input, tensors_in
+from ..costs.costs import Calls, Values, changed, changes_input, tensors_in
 from ..trace.parts import Part
 from .plan import Stage
 
@@ -24,7 +24,6 @@ class Ready:
         results = calls.trace.results
         self.gives = [n for n in given if n in results or any(u not in made for u in n.users)]
         self.reads = [n for n in dict.fromkeys(n for p in parts for n in p.reads) if n not in made]
-        self.reader = {n: part.name for part in reversed(parts) for n in part.reads}
         read = dict.fromkeys(n for call in made for n in call.all_input_nodes if n.op == "get_attr")
         tensors = {n: calls.constants[n] for n in read if isinstance(calls.constants[n], Tensor)}
         self.parameters = {n: t for n, t in tensors.items() if isinstance(t, nn.Parameter)}
@@ -57,13 +56,22 @@ def copies_of(buffers: Values) -> Values:
     return {n: t.clone() for n, t in buffers.items()}
 
 
+Key = Any  # what a gradient is of: a node, or a node and a place among several tensors
+
+
+def keyed(n: fx.Node, value: Any) -> list[tuple[Key, Tensor]]:
+    """The tensors of a value that have gradients."""
+    several = [((n, i), t) for i, t in enumerate(tensors_in(value))] if not isinstance(value, Tensor) else [(n, value)]
+    return [(key, t) for key, t in several if t.requires_grad]
+
+
 @dataclass
 class Link:
     """What has run as one: what it read and gave, and the gradients of that for W."""
 
     ready: Ready
-    leaves: dict[fx.Node, Tensor]
-    outputs: list[tuple[fx.Node, Tensor]]
+    leaves: dict[Key, Tensor]
+    outputs: list[tuple[Key, Tensor]]
     incoming: list[Tensor] = field(default_factory=list)
     reached: list[Tensor] = field(default_factory=list)
 
@@ -118,25 +126,22 @@ class Pass:
     def _run(self, ready: Ready, values: Values, buffers: Values) -> list[tuple[Tensor, Tensor]]:
         """Its buffers, and copies of them that it has moved: autograd may keep such a copy, while
         other microbatches move the buffer."""
-        leaves: dict[fx.Node, Tensor] = {}
+        leaves: dict[Key, Tensor] = {}
         reads = [values[n] for n in ready.reads]
         for i, n in enumerate(ready.reads):
-            if isinstance(reads[i], Tensor):
-                if reads[i].requires_grad:
-                    reads[i] = leaves[n] = reads[i].detach().requires_grad_()
-            elif any(t.requires_grad for t in tensors_in(reads[i])):
-                raise ValueError(
-                    f"{ready.reader[n]} reads {n.name}, several tensors at once: name a module "
-                    "around both in whole="
-                )
+            own = {key: t.detach().requires_grad_() for key, t in keyed(n, reads[i])}
+            if own:
+                in_place = {id(t): own[key] for key, t in keyed(n, reads[i])}
+                reads[i] = changed(lambda t: in_place.get(id(t), t), reads[i])  # noqa: B023 at once
+                leaves |= own
         copies = copies_of(buffers)
         made = dict(zip(ready.gives, ready.run(*reads, *ready.constants, *copies.values())))
-        outputs = [(n, t) for n, t in made.items() if isinstance(t, Tensor) and t.requires_grad]
+        outputs = [each for n, value in made.items() for each in keyed(n, value)]
         self.links.append(Link(ready, leaves, outputs))
         values |= made
         return [(t, copies[n]) for n, t in ready.buffers.items()]
 
-    def backward(self, gradients: dict[fx.Node, Tensor], split: bool) -> dict[fx.Node, Tensor]:
+    def backward(self, gradients: dict[Key, Tensor], split: bool) -> dict[fx.Node, Tensor]:
         """From the gradients of its outputs to those of what it read, and, unless W does that, into
         the parameters."""
         for link in reversed(self.links):
