@@ -175,13 +175,13 @@ class Meter:
         """Products, convolutions and attention as PyTorch counts them; where there are none, one
         for each number that goes in or comes out, and none of a view."""
         computes = not all(self.calls.trace.only_looks(n) for n in part.calls)
-        numbers = [sum(math.prod(shape) for shape in shapes) for shapes in (cost.reads, cost.gives)]
+        shapes = (sum(math.prod(shape) for shape in shapes) for shapes in (cost.reads, cost.gives))
         flop = {"F": counted(run.forward), "B": counted(lambda: run.backward(run.ones(), True)), "W": counted(run.run.weights)}
         run.run.links = []
-        others = {"F": max(numbers)} | {d: sum(t.numel() for t in of) for d, of in (("B", run.leaves), ("W", run.trained))}
-        for d, n in others.items():
-            goes = d == "F" or run.outputs and n
-            cost.flop[d] = (flop[d] or (n if computes else 0)) if goes else 0
+        numbers = {"F": max(shapes), "B": sum(t.numel() for t in run.leaves), "W": sum(t.numel() for t in run.trained)}
+        for d, n in numbers.items():
+            goes_there = d == "F" or bool(run.outputs)
+            cost.flop[d] = flop[d] or (n if computes and goes_there else 0)
 
 
 def measure(
