@@ -82,13 +82,13 @@ struct orr_placed {
 /* Required: name; compute and priority, unless place sets what they leave out. A function that
  * fails returns orr_fail() with a one-line message. */
 struct orr_schedule {
-	const char *name;    /* "1f1b" */
-	const char *summary; /* one line for `orrery schedules` */
-	const char *paper;   /* (optional) its source */
-	enum orr_order order;
-	bool split_backward; /* B is the input gradient, and W, the weight gradient, another job */
-	bool asynchronous;   /* no flush: n is then defined for every b >= 0, grows by one period
-			      per round of B microbatches, and orders the jobs of all workers */
+	const char *name;     /* "1f1b" */
+	const char *summary;  /* one line for `orrery schedules` */
+	const char *paper;    /* (optional) its source */
+	enum orr_order order; /* STRICT unless set */
+	bool split_backward;  /* B is the input gradient, and W, the weight gradient, another job */
+	bool asynchronous;    /* no flush: n is then defined for every b >= 0, grows by one period
+			       per round of B microbatches, and orders the jobs of all workers */
 	const struct orr_parameter *parameters; /* (optional) ends with a NULL key */
 	const void *data; /* (optional) passed to the functions; with parameters, the library passes
 			     their values instead, an array of struct orr_value in the same order */

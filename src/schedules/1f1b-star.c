@@ -43,55 +43,44 @@ static int k_check(const struct orr_pipeline *p, const void *data, struct orr_er
 	return check(p, "k-periodic", err);
 }
 
-/* In the order of the starts; a pass that takes no time goes first, and F before B. One period in
- * k + 1 stays empty. */
-static int place(const struct orr_pipeline *p, int64_t period_ns, int64_t k, int64_t *n,
+/* In the order of the starts; a pass that takes no time goes first, and F before B. data: T or k;
+ * one period in k + 1 stays empty. */
+static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		 struct orr_error *err)
 {
+	const struct orr_value *value = data;
+	int64_t k = value->integer ? value->integer : INT64_MAX;
 	struct orr_star *x = NULL;
-	int code = orr_star_create(&x, p, period_ns, err);
+	int code = orr_star_create(&x, p, value->ns, err);
 
 	for (int b = 0; !code && b < p->n_microbatches; b++)
 		for (int s = 0; s < p->n_stages; s++) {
-			int64_t start = (b + b / k) * x->period_ns;
+			int64_t start = (b + b / k) * x->period_ns,
+				*n = &out->n[(b * p->n_stages + s) * 2];
 
-			n[(b * p->n_stages + s) * 2] = 2 * (x->forward_ns[s] + start);
-			n[(b * p->n_stages + s) * 2 + 1] = 2 * (x->backward_ns[s] + start) + 1;
+			n[0] = 2 * (x->forward_ns[s] + start);
+			n[1] = 2 * (x->backward_ns[s] + start) + 1;
 		}
 	orr_star_destroy(x);
 	return code;
-}
-
-static int star_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
-		      struct orr_error *err)
-{
-	return place(p, ((const struct orr_value *)data)->ns, INT64_MAX, out->n, err);
-}
-
-static int k_place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
-		   struct orr_error *err)
-{
-	return place(p, 0, ((const struct orr_value *)data)->integer, out->n, err);
 }
 
 const struct orr_schedule orr_schedule_1f1b_star = {
 	.name = "1f1b-star",
 	.summary = "the least memory of any order that repeats every T",
 	.paper = "Beaumont et al. 2021, algorithm 1",
-	.order = ORR_ORDER_STRICT,
 	.parameters = star_parameters,
 	.check = star_check,
 	.compute = orr_compute_in_turn,
-	.place = star_place,
+	.place = place,
 };
 
 const struct orr_schedule orr_schedule_k_periodic = {
 	.name = "k-periodic",
 	.summary = "1F1B with every (k+1)-th microbatch left out: fewer in flight",
 	.paper = "Beaumont et al. 2021, theorem 4",
-	.order = ORR_ORDER_STRICT,
 	.parameters = k_parameters,
 	.check = k_check,
 	.compute = orr_compute_in_turn,
-	.place = k_place,
+	.place = place,
 };

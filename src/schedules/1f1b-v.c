@@ -56,7 +56,6 @@ const struct orr_schedule orr_schedule_1f1b_v = {
 	.name = "1f1b-v",
 	.summary = "V fold, whole backward: two thirds of 1f1b's memory",
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
-	.order = ORR_ORDER_STRICT,
 	.check = v_fold_check,
 	.compute = orr_compute_folded,
 	.place = place_1f1b_v,

@@ -222,7 +222,6 @@ const struct orr_schedule orr_schedule_auto = {
 	.name = "auto",
 	.summary = "split backward; the shortest order that a search finds in a given memory, and "
 		   "how far from the best it can be",
-	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.parameters = parameters,
 	.place = place,

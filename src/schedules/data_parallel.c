@@ -22,7 +22,6 @@ const struct orr_schedule orr_schedule_ddp = {
 	.name = "ddp",
 	.summary = "data parallel: microbatch b on worker b mod W, parameters everywhere",
 	.paper = "Rahimi 2025, table 1",
-	.order = ORR_ORDER_STRICT,
 	.compute = compute,
 	.priority = priority,
 };
@@ -33,7 +32,6 @@ const struct orr_schedule orr_schedule_fsdp = {
 	.name = "fsdp",
 	.summary = "fully sharded: ddp with one owner of each stage's parameters, s mod W",
 	.paper = "Rahimi 2025, table 1",
-	.order = ORR_ORDER_STRICT,
 	.compute = compute,
 	.weights = orr_compute_in_turn,
 	.priority = priority,

@@ -129,7 +129,6 @@ const struct orr_schedule orr_schedule_dualpipe_v = {
 	.summary = "split backward; two stages a worker as a V, forwards of one paired with "
 		   "backwards of the other",
 	.paper = "DeepSeek-AI 2024 (DeepSeek-V3, DualPipe), cut in half",
-	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = check,
 	.compute = orr_compute_folded,

@@ -19,7 +19,6 @@ const struct orr_schedule orr_schedule_gpipe = {
 	.name = "gpipe",
 	.summary = "all forwards, then all backwards",
 	.paper = "Huang et al. 2019 (GPipe); Rahimi 2025",
-	.order = ORR_ORDER_STRICT,
 	.compute = orr_compute_in_turn,
 	.priority = priority,
 };

@@ -40,7 +40,6 @@ const struct orr_schedule orr_schedule_interleaved = {
 	.name = "interleaved",
 	.summary = "1f1b with v = stages/workers stages on each worker, stage s on worker s mod P",
 	.paper = "Narayanan et al. 2021 (Megatron-LM); breadth: Lamy-Poirier 2023",
-	.order = ORR_ORDER_STRICT,
 	.parameters = parameters,
 	.check = check,
 	.compute = orr_compute_in_turn,

@@ -105,7 +105,6 @@ const struct orr_schedule orr_schedule_pipedream = {
 	.name = "pipedream",
 	.summary = "1F1B without a flush, weight versions, stages replicated round robin (1F1B-RR)",
 	.paper = "Narayanan et al. 2019 (PipeDream)",
-	.order = ORR_ORDER_STRICT,
 	.asynchronous = true,
 	.parameters = parameters,
 	.check = check,

@@ -69,7 +69,6 @@ const struct orr_schedule orr_schedule_interleaved_uniform = {
 	.summary = "interleaved with microbatches at equal intervals: same memory and bubble, any "
 		   "number of them",
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix G",
-	.order = ORR_ORDER_STRICT,
 	.check = check,
 	.compute = orr_compute_in_turn,
 	.place = place_uniform,
@@ -122,7 +121,6 @@ const struct orr_schedule orr_schedule_interleaved_low_memory = {
 	.name = "interleaved-low-memory",
 	.summary = "interleaved with the same bubble in less memory",
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
-	.order = ORR_ORDER_STRICT,
 	.check = check,
 	.compute = orr_compute_in_turn,
 	.place = place_low_memory,

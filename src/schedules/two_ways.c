@@ -40,7 +40,6 @@ const struct orr_schedule orr_schedule_chimera = {
 	.summary = "two pipelines in opposite directions, two replicas of every stage; half the "
 		   "bubble of 1f1b",
 	.paper = "Li & Hoefler 2021",
-	.order = ORR_ORDER_STRICT,
 	.check = check,
 	.compute = compute,
 	.priority = chimera,
@@ -60,7 +59,6 @@ const struct orr_schedule orr_schedule_gems = {
 	.summary = "two pipelines in opposite directions, one stash a worker; forwards follow "
 		   "backwards",
 	.paper = "Jain et al. 2020",
-	.order = ORR_ORDER_STRICT,
 	.check = check,
 	.compute = compute,
 	.priority = gems,

@@ -42,7 +42,6 @@ const struct orr_schedule orr_schedule_zb_two_thirds = {
 	.name = "zb-two-thirds",
 	.summary = "one stage a worker, split backward: two thirds of 1f1b's memory",
 	.paper = "Qi et al. 2024 (Controllable Memory), figure 16b",
-	.order = ORR_ORDER_STRICT,
 	.split_backward = true,
 	.check = check,
 	.compute = orr_compute_in_turn,
