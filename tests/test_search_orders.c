@@ -188,7 +188,8 @@ START_TEST(the_order_that_holds_least_is_found)
 			ck_assert_int_eq(
 				orr_timed_create(&timed, p, worker, 1, ORR_N_PASSES, true, NULL),
 				0);
-			orr_timed_set_limit(timed, (struct orr_load){limit, INT64_MAX});
+			for (int w = 0; w < p->n_workers; w++)
+				timed->most[w] = (struct orr_load){limit, INT64_MAX};
 			ck_assert_int_eq(orr_smallest_find(&found, timed, NULL), 0);
 			ck_assert(found.exact);
 			ck_assert_msg((found.excess <= 0) == (x.best <= limit) &&

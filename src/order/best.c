@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/max.h"
 #include "cyclic.h"
-#include "orrery/timeline.h"
 #include "searcher.h"
 #include "seeds.h"
 #include "starts.h"
@@ -27,85 +26,57 @@ static const int repeats_after[] = {2, 4, 1, 2, 3, 6};
 
 /* ---- where to start ---- */
 
-/* Has a schedule reached the bound? Then no other one is shorter. */
-static bool is_named_best(const struct orr_searched *x)
+/* What the worker with the most room has. */
+static int64_t most_bytes(const struct orr_timed *t)
 {
-	return x->found.start_ns && x->found.start_ns == x->found.bound_ns;
-}
+	int64_t most = 1;
 
-static bool seed_wanted(void *user, const int *alike)
-{
-	const struct orr_searcher *o = user;
-
-	for (int i = 0; i < o->n_places; i++)
-		if (orr_searched_is_alike(&o->places[i], alike))
-			return o->sweeping ? orr_searched_is_open(&o->places[i])
-					   : !is_named_best(&o->places[i]);
-	return false;
-}
-
-static int visit_seed(void *user, const int *alike, const int64_t *n)
-{
-	struct orr_searcher *o = user;
-	int code = 0;
-
-	for (int i = 0; i < o->n_places && !code; i++)
-		if (!o->places[i].twin && orr_searched_is_alike(&o->places[i], alike)) {
-			memcpy(o->tried, n, (size_t)o->n_jobs * sizeof(*n));
-			code = orr_searched_consider(&o->places[i], !o->evened);
-		}
-	return code;
+	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
+		most = larger(most, t->most[w].bytes);
+	return most;
 }
 
 /* Stage stashes that a worker may hold, where their bytes are what is limited. */
-static void count_stashes(const struct orr_searcher *o, struct orr_seeds *seeds)
+static void count_stashes(struct orr_searcher *o)
 {
-	int64_t bytes = o->options->stash_bytes;
+	const struct orr_pipeline *p = o->p;
+	int64_t bytes = o->options->stash_bytes, least = INT64_MAX, most = 1,
+		all = (int64_t)p->n_stages * p->n_microbatches;
 
-	if (o->options->stashes) {
-		seeds->least_stashes = seeds->most_stashes = o->options->stashes;
-		return;
-	}
+	o->least_stashes = o->options->stashes;
+	o->most_stashes = o->options->stashes ? o->options->stashes : INT64_MAX;
 	for (int i = 0; i < o->n_places && o->options->memory_bytes; i++) {
-		int64_t room = orr_timed_limit(o->places[i].timed).bytes;
+		int64_t room = most_bytes(o->places[i].timed);
 
 		bytes = room < INT64_MAX ? larger(bytes, room) : bytes;
 	}
-	if (bytes)
-		orr_seeds_limit(seeds, bytes);
+	for (int64_t i = 0; i < all; i++) {
+		int64_t stash =
+			orr_pipeline_stash_bytes(p, (int)(i % p->n_stages), (int)(i / p->n_stages));
+
+		most = larger(most, stash);
+		least = stash > 0 ? smaller(least, stash) : least;
+	}
+	if (o->options->stashes || !bytes || least == INT64_MAX)
+		return;
+	o->least_stashes = larger(1, smaller(bytes / most, all));
+	o->most_stashes = larger(1, smaller(bytes / least, all));
 }
 
 static int start(struct orr_searcher *o)
 {
-	struct orr_seeds seeds = {.p = o->p,
-				  .schedules = o->options->schedules,
-				  .wanted = seed_wanted,
-				  .visit = visit_seed,
-				  .user = o};
-	const struct orr_timeline *from = o->options->from;
 	int code;
 
-	count_stashes(o, &seeds);
-	if ((code = orr_seeds_named(&seeds, o->err)) ||
-	    (from && (code = orr_seeds_add(&seeds, from->jobs, from, o->err))))
+	count_stashes(o);
+	if ((code = orr_seeds_named(o)))
 		return code;
-	o->most_stashes = seeds.most_stashes ? seeds.most_stashes : INT64_MAX;
-	for (int i = 0; i < o->n_places && !code; i++) {
+	for (int i = 0; i < o->n_places && !code && !o->places[i].twin; i++) {
 		struct orr_searched *x = &o->places[i];
 
-		if (x->twin)
-			break; /* and all after it */
 		if (!(code = orr_starts_visit(x, -1, o->tried)) && !(code = orr_rigid_visit(x)))
 			code = orr_packed_visit(x);
 	}
-	o->sweeping = o->evened = true;
-	if (!code)
-		code = orr_seeds_evened(&seeds, o->err);
-	o->evened = false;
-	for (int i = 0; i < o->n_places && !code; i++)
-		if (orr_searched_is_open(&o->places[i]))
-			return orr_seeds_swept(&seeds, o->err);
-	return code;
+	return code ? code : orr_seeds_swept(o);
 }
 
 /* ---- from there on: orders that repeat ---- */
@@ -480,6 +451,7 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 		o.until_ns = orr_ns_now(CLOCK_MONOTONIC) + options->seconds * 1000000000;
 	orr_arrays_make(&all, o.tried, o.n_jobs);
 	orr_arrays_make(&all, o.other, o.n_jobs);
+	orr_arrays_make(&all, o.worker, p->n_stages);
 	if (!(code = orr_arrays_check(&all, "search", err)))
 		code = search_all(&o, &best);
 	if (!code) {

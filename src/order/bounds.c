@@ -99,8 +99,6 @@ static int around(struct finder *f, int j, bool after)
 	struct orr_job at = orr_jobs_at(jobs, j);
 	int step = after ? 1 : -1, m = f->p->n_microbatches, *room = f->room,
 	    n = after ? orr_jobs_successors(jobs, j, room) : orr_jobs_predecessors(jobs, j, room);
-	enum orr_pass from = after ? ORR_PASS_W : ORR_PASS_F; /* of what waits for an own stash */
-	int own = at.b + step * caps->own[at.s];
 
 	for (int k = 0; k < n; k++)
 		f->list[k] = (struct awaited){room[k], between(f, room[k], j)};
@@ -108,9 +106,6 @@ static int around(struct finder *f, int j, bool after)
 		return n;
 	if (at.b + step >= 0 && at.b + step < m)
 		f->list[n++] = (struct awaited){job(f, at.s, at.b + step, at.d), 0};
-	if (at.d == from && own >= 0 && own < m)
-		f->list[n++] =
-			(struct awaited){job(f, at.s, own, after ? ORR_PASS_F : ORR_PASS_W), 0};
 	for (int i = after ? caps->ended[at.s] : -1; i >= 0; i = caps->list[i].next_ended) {
 		const struct orr_cap *cap = &caps->list[i];
 
@@ -462,7 +457,7 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 	fill_sequence(f);
 	if ((code = orr_caps_init(&f->caps, f->timed, f->duration, f->err)))
 		return code;
-	orr_arrays_make(&f->all, f->list, f->n_around + 2 + (size_t)f->caps.n);
+	orr_arrays_make(&f->all, f->list, f->n_around + 1 + (size_t)f->caps.n);
 	if ((code = orr_arrays_check(&f->all, "bounds", f->err)))
 		return code;
 	for (int after = 0; after < 2 && !f->timed->seeks_span; after++)

@@ -186,7 +186,7 @@ static struct orr_load collect(struct finder *f, int t, int w, int *n)
 
 static int add_stage(struct finder *f, int t)
 {
-	int m = f->p->n_microbatches, n, code = 0, w = worker_of(f, t);
+	int m = f->p->n_microbatches, n, code, w = worker_of(f, t);
 	struct orr_load limit = orr_timed_most(f->timed, w),
 			one = f->timed->up[job(f, t, ORR_PASS_F)], all;
 	int64_t most = m, beyond;
@@ -200,6 +200,8 @@ static int add_stage(struct finder *f, int t)
 	if (one.bytes)
 		most = smaller(most, (limit.bytes - (all.bytes - one.bytes)) / one.bytes);
 	f->caps->own[t] = (int)larger(most, 1);
+	code = add(f, (struct orr_cap){
+			      .started = t, .ended = t, .apart = f->caps->own[t], .d = ORR_PASS_W});
 	beyond = -least(f, n, ORR_PASS_F) - least(f, n, ORR_PASS_B); /* (t,i), and F(s,j) */
 	for (int k = n <= MOST_TOGETHER ? 0 : n - 1; k < n && !code; k++) {
 		int s = f->member[k];

@@ -222,15 +222,11 @@ static bool fits(const struct packer *x)
 
 			for (int s = 0; s < x->p->n_stages; s++) {
 				int k = s * ORR_N_PASSES;
-				int64_t n;
 
-				if (!x->length[k] || orr_jobs_number_at(&t->jobs, k, w) < 0)
-					continue;
-				n = count_held(x, s, c);
-				load.stashes += n * t->up[k].stashes;
-				load.bytes += n * t->up[k].bytes;
+				if (x->length[k] && orr_jobs_number_at(&t->jobs, k, w) >= 0)
+					load = orr_load_sum(load, t->up[k], count_held(x, s, c));
 			}
-			if (load.stashes > t->most[w].stashes || load.bytes > t->most[w].bytes)
+			if (orr_load_exceeds(load, t->most[w]))
 				return false;
 		}
 	return true;

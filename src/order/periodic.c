@@ -47,18 +47,18 @@ bool orr_star_serves(const struct orr_pipeline *p)
 }
 
 /* Groups are filled from the last stage on as long as their work fits the period. */
-static void group(struct orr_star *x, const struct orr_pipeline *p)
+static void group(int *in_flight, const struct orr_pipeline *p, int64_t period_ns)
 {
 	int64_t work = 0;
 	int number = 1;
 
 	for (int s = p->n_stages - 1; s >= 0; s--) {
-		if (work + work_of(p, s) > x->period_ns) {
+		if (work + work_of(p, s) > period_ns) {
 			number++;
 			work = 0;
 		}
 		work += work_of(p, s);
-		x->in_flight[s] = number;
+		in_flight[s] = number;
 	}
 }
 
@@ -114,7 +114,7 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 	}
 	x->n_stages = p->n_stages;
 	x->period_ns = period_ns ? period_ns : least;
-	group(x, p);
+	group(x->in_flight, p, x->period_ns);
 	place(x, p);
 	*out = x;
 	return 0;
@@ -132,14 +132,16 @@ void orr_star_destroy(struct orr_star *x)
 int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pipeline *p,
 		    struct orr_error *err)
 {
-	size_t room = (size_t)p->n_stages * ((size_t)p->n_stages + 1) / 2;
+	size_t n_stages = (size_t)p->n_stages, room = n_stages * (n_stages + 1) / 2;
 	struct orr_star_point *list = calloc(room, sizeof(*list)); /* period_ns comes first */
-	int *before = calloc((size_t)p->n_stages, sizeof(*before)), k = 0, kept = 0, code = 0;
-	int64_t least = longest_work(p), last = 0;
+	int *before = calloc(2 * n_stages, sizeof(*before)), *in_flight = before + n_stages, k = 0;
+	int64_t least = longest_work(p);
 
+	*n = 0;
 	if (!list || !before) {
-		code = orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
-		goto out;
+		free(list);
+		free(before);
+		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
 	}
 	for (int from = 0; from < p->n_stages; from++) {
 		int64_t work = 0;
@@ -151,31 +153,20 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 		}
 	}
 	qsort(list, (size_t)k, sizeof(*list), orr_compare_numbers);
-	for (int i = 0; i < k && !code; i++) {
+	for (int i = 0; i < k; i++) {
 		struct orr_star_point point = {.period_ns = list[i].period_ns};
-		struct orr_star *x = NULL;
 
-		if (list[i].period_ns == last)
+		group(in_flight, p, point.period_ns);
+		if (!memcmp(before, in_flight, n_stages * sizeof(*before)))
 			continue;
-		last = point.period_ns;
-		if ((code = orr_star_create(&x, p, point.period_ns, err)))
-			break;
+		memcpy(before, in_flight, n_stages * sizeof(*before));
 		for (int s = 0; s < p->n_stages; s++)
-			point.stash_bytes = larger(point.stash_bytes,
-						   x->in_flight[s] * p->stages[s].stash_bytes);
-		point.in_flight = x->in_flight[0];
-		if (!kept || memcmp(before, x->in_flight, (size_t)p->n_stages * sizeof(*before)))
-			list[kept++] = point;
-		memcpy(before, x->in_flight, (size_t)p->n_stages * sizeof(*before));
-		orr_star_destroy(x);
+			point.stash_bytes =
+				larger(point.stash_bytes, in_flight[s] * p->stages[s].stash_bytes);
+		point.in_flight = in_flight[0];
+		list[(*n)++] = point;
 	}
-out:
 	free(before);
-	if (code) {
-		free(list);
-		return code;
-	}
 	*points = list;
-	*n = kept;
 	return 0;
 }

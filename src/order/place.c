@@ -67,12 +67,13 @@ void orr_place_limit(struct orr_timed *t, const int *worker, struct orr_load lim
 {
 	const struct orr_pipeline *p = t->jobs.pipeline;
 
-	orr_timed_set_limit(t, limit);
-	for (int w = 0; w < p->n_workers; w++)
+	for (int w = 0; w < p->n_workers; w++) {
+		t->most[w] = limit;
 		if (memory_bytes)
 			t->most[w].bytes = memory_of(p, memory_bytes, w);
 		else if (room_bytes)
 			t->most[w].bytes = room_bytes[w];
+	}
 	for (int s = 0; s < p->n_stages && memory_bytes; s++) {
 		int64_t kept = orr_parameters_kept(
 			&p->numerics, orr_pipeline_share(p, s, p->stages[s].parameter_bytes),
@@ -82,4 +83,23 @@ void orr_place_limit(struct orr_timed *t, const int *worker, struct orr_load lim
 			take_room(t, orr_pipeline_at(p, s, worker[s], i), kept);
 		take_room(t, worker[s], p->stages[s].tied_trained_bytes); /* a ring's */
 	}
+}
+
+int orr_place_rename(int *alike, const int *worker, const struct orr_pipeline *p,
+		     struct orr_error *err)
+{
+	int *name = calloc((size_t)p->n_workers, sizeof(*name)), n = 0; /* + 1 */
+	bool named = orr_pipeline_has_gangs(p); /* by the model: then they differ */
+
+	if (!name)
+		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d workers", p->n_workers);
+	for (int s = 0; s < p->n_stages; s++) {
+		int w = worker[s];
+
+		if (!name[w])
+			name[w] = named || p->machine.cluster ? w + 1 : ++n;
+		alike[s] = name[w] - 1;
+	}
+	free(name);
+	return 0;
 }

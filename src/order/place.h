@@ -24,3 +24,8 @@ void orr_place_unevenly(int *worker, int *block, const struct orr_pipeline *p);
  * (optional) [n_workers] for stashes. */
 void orr_place_limit(struct orr_timed *t, const int *worker, struct orr_load limit,
 		     int64_t memory_bytes, const int64_t *room_bytes);
+
+/* Workers by other names: 0 is that of stage 0, 1 the next one that comes, and so on. Fills
+ * alike[n_stages], which may be worker. Workers that differ keep their names. */
+int orr_place_rename(int *alike, const int *worker, const struct orr_pipeline *p,
+		     struct orr_error *err);

@@ -21,21 +21,12 @@ struct filler {
 	int *n_kinds;         /* [n_workers] of which some are left */
 	int *met;             /* [n_alike] in which scan it was met */
 	int n_scans;
-	int *filled;       /* [n_workers] place in by_worker */
-	int64_t *shortest; /* [n_workers] duration of its shortest job: no gap below that can be
-			      filled */
-	bool *touched;     /* [n_workers] may be able to start one */
-	int *touched_workers, n_touched;
+	int *filled;           /* [n_workers] place in by_worker */
+	int64_t *shortest;     /* [n_workers] duration of its shortest job: no gap below that can be
+				  filled */
+	bool *touched;         /* [n_workers] may be able to start one */
 	struct orr_load *held; /* [n_workers] */
 };
-
-static void touch(struct filler *f, int w)
-{
-	if (!f->touched[w]) {
-		f->touched[w] = true;
-		f->touched_workers[f->n_touched++] = w;
-	}
-}
 
 static int start(struct filler *f, int w, int j, int before)
 {
@@ -60,11 +51,10 @@ static int start(struct filler *f, int w, int j, int before)
 static bool fits(const struct filler *f, int w, struct orr_load peak, struct orr_load up,
 		 struct orr_load down)
 {
-	const struct orr_load *now = &f->held[w], *most = &f->timed->most[w];
+	struct orr_load most = f->timed->most[w];
 
-	return now->stashes + up.stashes <= most->stashes && now->bytes + up.bytes <= most->bytes &&
-	       peak.stashes + up.stashes - down.stashes <= most->stashes &&
-	       peak.bytes + up.bytes - down.bytes <= most->bytes;
+	return !orr_load_exceeds(orr_load_sum(f->held[w], up, 1), most) &&
+	       !orr_load_exceeds(orr_load_sum(orr_load_sum(peak, up, 1), down, -1), most);
 }
 
 /* Worker w waits for the first job in its order. Start another one that ends before the first one
@@ -112,13 +102,13 @@ static void end_job(struct filler *f, int w)
 	int j = f->running[w];
 
 	f->running[w] = -1;
-	touch(f, w);
+	f->touched[w] = true;
 	for (int i = timed->first_after[j]; i < timed->first_after[j + 1]; i++)
 		if (--timed->waits[timed->after[i]] == 0) {
 			int owner = timed->jobs.compute[timed->after[i]];
 
 			f->n_ready[owner]++;
-			touch(f, owner);
+			f->touched[owner] = true;
 		}
 }
 
@@ -147,7 +137,7 @@ static void begin(struct filler *f)
 			timed->waits[j] = timed->first_before[j + 1] - timed->first_before[j];
 			f->n_ready[w] += !timed->waits[j];
 		}
-		touch(f, w);
+		f->touched[w] = true;
 	}
 }
 
@@ -160,10 +150,9 @@ static int fill_gaps(struct filler *f)
 	begin(f);
 	f->now = 0;
 	for (;;) {
-		for (int i = 0; i < f->n_touched; i++)
-			if ((code = start_next(f, f->touched_workers[i])))
+		for (int w = 0; w < f->timed->jobs.pipeline->n_workers; w++)
+			if (f->touched[w] && (code = start_next(f, w)))
 				return code;
-		f->n_touched = 0;
 		if (!f->ends.n)
 			break;
 		f->now = f->ends.entries[0].key;
@@ -319,7 +308,6 @@ int orr_reorder(struct orr_timed *timed, int n_alike, struct orr_error *err)
 	orr_arrays_make(&all, f.filled, n);
 	orr_arrays_make(&all, f.shortest, n);
 	orr_arrays_make(&all, f.touched, n);
-	orr_arrays_make(&all, f.touched_workers, n);
 	orr_arrays_make(&all, f.held, n);
 	if (!(code = orr_arrays_check(&all, "block", err)))
 		code = try_starts(&f, &squeezed, &best);

@@ -193,10 +193,8 @@ static struct orr_load load_at(const struct rigid *x, const struct row *row, int
 	int64_t now = row->held[i].since;
 
 	for (int k = 0; k < row->n_held; k++)
-		if (row->held[k].since <= now && now < row->held[k].until) {
-			load.stashes += x->timed->up[row->held[k].job].stashes;
-			load.bytes += x->timed->up[row->held[k].job].bytes;
-		}
+		if (row->held[k].since <= now && now < row->held[k].until)
+			load = orr_load_sum(load, x->timed->up[row->held[k].job], 1);
 	return load;
 }
 
@@ -205,10 +203,8 @@ static int64_t make_room(struct rigid *x, int w, int i)
 {
 	struct row *row = &x->row[w];
 	const struct orr_load *most = &x->timed->most[w];
-	struct orr_load load;
 
-	while (load = load_at(x, row, i),
-	       load.stashes > most->stashes || load.bytes > most->bytes) {
+	while (orr_load_exceeds(load_at(x, row, i), *most)) {
 		struct piece *best = NULL;
 		int64_t soonest = INT64_MAX, late;
 

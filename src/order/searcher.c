@@ -11,7 +11,6 @@
 #include "orrery/try.h"
 #include "place.h"
 #include "schedule/table.h"
-#include "seeds.h"
 #include "smallest.h"
 
 #define MILLION INT64_C(1000000)
@@ -281,7 +280,7 @@ int orr_searcher_add(struct orr_searcher *o, int placement)
 	x->searcher = o;
 	if (!(code = place_init(x)) && !(code = place(x, placement))) {
 		orr_pipeline_settle(o->p, x->worker, 1);
-		code = orr_seeds_rename(x->alike, x->worker, o->p, o->err);
+		code = orr_place_rename(x->alike, x->worker, o->p, o->err);
 	}
 	if (!code && placement != ORR_PLACEMENT_GIVEN) /* whose workers may differ */
 		memcpy(x->worker, x->alike, (size_t)o->p->n_stages * sizeof(*x->worker));

@@ -16,7 +16,7 @@
 struct orr_searched {
 	struct orr_searcher *searcher;
 	int *worker;
-	int *alike; /* the same, by the names of orr_seeds_rename() */
+	int *alike; /* the same, by the names of orr_place_rename() */
 	int *block; /* of every stage, where neighbours are as one; NULL: none are */
 	struct orr_timed *timed;
 	int64_t *n; /* [n_jobs] */
@@ -39,9 +39,10 @@ struct orr_searcher {
 	int n_places, n_jobs;
 	int64_t until_ns;
 	int64_t *tried, *other; /* [n_jobs] orders */
-	int64_t most_stashes;   /* that a worker may hold, about */
-	bool sweeping;
-	bool evened; /* a seed is no schedule's own order */
+	int *worker;            /* [n_stages] of a seed */
+	/* stage stashes that a worker may hold, by the largest and by the smallest of them; most
+	 * INT64_MAX: no limit */
+	int64_t least_stashes, most_stashes;
 	/* of the placements on which nothing fits */
 	int64_t excess; /* the least */
 	bool exact;     /* and none has less */

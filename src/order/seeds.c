@@ -12,6 +12,7 @@
 #include "base/sort.h"
 #include "orrery/timeline.h"
 #include "periodic.h"
+#include "place.h"
 
 #define SWEPT INT64_C(6000000) /* jobs that the values of a parameter may lay out together */
 #define SEARCHED 16            /* times fewer, of a schedule that lays out all jobs at once */
@@ -53,11 +54,14 @@ static int number(int64_t *n, const struct orr_jobs *jobs, const struct orr_time
 {
 	bool strict = jobs->order == ORR_ORDER_STRICT;
 	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
-	int64_t at = -2;
+	int64_t at = -2, n_split = (int64_t)jobs->pipeline->n_stages *
+				   jobs->pipeline->n_microbatches * ORR_N_PASSES;
 	int n_keyed = 0, code;
 
 	if (!keyed)
 		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", jobs->n_jobs);
+	for (int64_t i = 0; i < n_split; i++)
+		n[i] = -1;
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)
 		for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 			int j = jobs->by_worker[i];
@@ -78,135 +82,79 @@ static int number(int64_t *n, const struct orr_jobs *jobs, const struct orr_time
 		if (jobs->n_passes == 2 && job.d == ORR_PASS_B)
 			n[j + 1] = at + 1;
 	}
-	for (int64_t i = 0;
-	     i < (int64_t)jobs->pipeline->n_stages * jobs->pipeline->n_microbatches * ORR_N_PASSES;
-	     i++)
+	for (int64_t i = 0; i < n_split; i++)
 		if (n[i] < 0) /* there is no such job: as F, and then, if anybody looks */
 			n[i] = n[i - i % ORR_N_PASSES];
 	free(keyed);
 	return code;
 }
 
-void orr_seeds_limit(struct orr_seeds *seeds, int64_t bytes)
-{
-	const struct orr_pipeline *p = seeds->p;
-	int64_t least = INT64_MAX, most = 1, all = (int64_t)p->n_stages * p->n_microbatches;
-
-	for (int64_t i = 0; i < all; i++) {
-		int64_t stash =
-			orr_pipeline_stash_bytes(p, (int)(i % p->n_stages), (int)(i / p->n_stages));
-
-		most = larger(most, stash);
-		least = stash > 0 && stash < least ? stash : least;
-	}
-	if (least == INT64_MAX)
-		return;
-	seeds->least_stashes = larger(1, smaller(bytes / most, all));
-	seeds->most_stashes = larger(1, smaller(bytes / least, all));
-}
-
-int orr_seeds_rename(int *alike, const int *worker, const struct orr_pipeline *p,
-		     struct orr_error *err)
-{
-	int *name = calloc((size_t)p->n_workers, sizeof(*name)), n = 0; /* + 1 */
-	bool named = orr_pipeline_has_gangs(p); /* by the model: then they differ */
-
-	if (!name)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d workers", p->n_workers);
-	for (int s = 0; s < p->n_stages; s++) {
-		int w = worker[s];
-
-		if (!name[w])
-			name[w] = named || p->machine.cluster ? w + 1 : ++n;
-		alike[s] = name[w] - 1;
-	}
-	free(name);
-	return 0;
-}
-
-int orr_seeds_add(const struct orr_seeds *seeds, const struct orr_jobs *jobs,
-		  const struct orr_timeline *timeline, struct orr_error *err)
-{
-	const struct orr_pipeline *p = seeds->p;
-	size_t n_jobs = (size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
-	int64_t *n = malloc(n_jobs * sizeof(*n));
-	int *worker = malloc((size_t)p->n_stages * sizeof(*worker)), code = 0;
-
-	if (!n || !worker) {
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %zu jobs", n_jobs);
-		goto out;
-	}
-	if (!suits(jobs))
-		goto out;
-	for (size_t i = 0; i < n_jobs; i++)
-		n[i] = -1;
-	for (int s = 0; s < p->n_stages; s++)
-		worker[s] = jobs->compute[s * jobs->n_passes];
-	if (!(code = orr_seeds_rename(worker, worker, p, err)) &&
-	    !(code = number(n, jobs, timeline, err)))
-		code = seeds->visit(seeds->user, worker, n);
-out:
-	free(n);
-	free(worker);
-	return code;
-}
-
-int orr_seeds_lay_out(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
-		      struct orr_error *err)
+int orr_seeds_lay_out(int64_t *n, bool *serves, const struct orr_pipeline *p,
+		      const struct orr_schedule *schedule, struct orr_error *err)
 {
 	struct orr_error why = {""};
 	struct orr_try tried;
-	int code = orr_try_init(&tried, seeds->p, schedule, NULL, &why);
+	int code = orr_try_init(&tried, p, schedule, NULL, &why);
 
+	*serves = false;
 	if (code)
 		return code == ORR_E_NOMEM ? orr_fail(err, code, "%s", why.msg) : 0;
 	if (tried.jobs->order == ORR_ORDER_GREEDY)
 		code = orr_try_time(&tried, err);
-	if (!code)
-		code = orr_seeds_add(seeds, tried.jobs, tried.timeline, err);
+	if (!code && (*serves = suits(tried.jobs)))
+		code = number(n, tried.jobs, tried.timeline, err);
 	orr_try_fini(&tried);
 	return code;
 }
 
-static int try_schedule(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
-			const struct orr_value *value, struct orr_error *err)
+/* The placement with these workers, which get the names of its own; NULL: none. */
+static int find_place(struct orr_searched **out, struct orr_searcher *o, int *worker)
 {
-	const struct orr_pipeline *p = seeds->p;
+	int code = orr_place_rename(worker, worker, o->p, o->err);
+
+	*out = NULL;
+	for (int i = 0; i < o->n_places && !code && !*out; i++)
+		if (orr_searched_is_alike(&o->places[i], worker))
+			*out = &o->places[i];
+	return code;
+}
+
+/* Has a schedule reached the bound? Then no other one is shorter. */
+static bool is_named_best(const struct orr_searched *x)
+{
+	return x->found.start_ns && x->found.start_ns == x->found.bound_ns;
+}
+
+/* p: the searcher's, or one that is like it. */
+static int try_schedule(struct orr_searcher *o, const struct orr_pipeline *p,
+			const struct orr_schedule *schedule, const struct orr_value *value,
+			bool swept)
+{
 	struct orr_schedule with = *schedule;
 	struct orr_error why = {""};
-	int *worker, code = 0;
+	struct orr_searched *x;
+	bool serves;
+	int code;
 
 	if (orr_parameters_count(&with))
 		with.data = value;
-	if (with.check && with.check(p, with.data, &why))
+	if ((with.check && with.check(p, with.data, &why)) || !find_workers(&with, p, o->worker))
 		return 0;
-	if (!(worker = malloc((size_t)p->n_stages * sizeof(*worker))))
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
-	if (find_workers(&with, p, worker) && (orr_pipeline_settle(p, worker, 1), true) &&
-	    !(code = orr_seeds_rename(worker, worker, p, err)) &&
-	    seeds->wanted(seeds->user, worker))
-		code = orr_seeds_lay_out(seeds, &with, err);
-	free(worker);
-	return code;
+	orr_pipeline_settle(p, o->worker, 1);
+	if ((code = find_place(&x, o, o->worker)) || !x ||
+	    !(swept ? orr_searched_is_open(x) : !is_named_best(x)) ||
+	    (code = orr_seeds_lay_out(o->tried, &serves, p, &with, o->err)) || !serves)
+		return code;
+	return orr_searched_consider(x, p == o->p);
 }
 
 /* ---- parameters ---- */
 
-/* Not a search itself, and not asynchronous: the strength of those is no makespan. */
-static bool is_seed(const struct orr_schedule *schedule)
+static int64_t most_values(const struct orr_searcher *o, const struct orr_schedule *schedule, int i)
 {
-	return schedule->compute && !schedule->asynchronous;
-}
-
-static int64_t most_values(const struct orr_seeds *seeds, const struct orr_schedule *schedule,
-			   int i)
-{
-	const struct orr_pipeline *p = seeds->p;
-	int64_t n_jobs = (int64_t)p->n_stages * p->n_microbatches * ORR_N_PASSES;
-
 	if (schedule->parameters[i].kind == ORR_PARAMETER_STASHES)
 		return MOST_MEMORIES;
-	return larger(MOST_MEMORIES, SWEPT / n_jobs / (schedule->place ? SEARCHED : 1));
+	return larger(MOST_MEMORIES, SWEPT / o->n_jobs / (schedule->place ? SEARCHED : 1));
 }
 
 struct range {
@@ -214,17 +162,17 @@ struct range {
 };
 
 /* The values of a number that can make a difference; of a period, see try_periods(). */
-static struct range range_of(const struct orr_seeds *seeds, const struct orr_parameter *parameter)
+static struct range range_of(const struct orr_searcher *o, const struct orr_parameter *parameter)
 {
 	struct range range = {(int64_t)parameter->low, (int64_t)parameter->high};
 
 	if (parameter->kind == ORR_PARAMETER_MICROBATCHES)
-		range.last = seeds->p->n_microbatches;
+		range.last = o->p->n_microbatches;
 	if (parameter->kind == ORR_PARAMETER_WORKERS)
-		range.last = seeds->p->n_workers;
+		range.last = o->p->n_workers;
 	if (parameter->kind == ORR_PARAMETER_STASHES)
-		range = (struct range){seeds->least_stashes,
-				       seeds->most_stashes ? seeds->most_stashes : -1};
+		range = (struct range){o->least_stashes,
+				       o->most_stashes < INT64_MAX ? o->most_stashes : -1};
 	range.first = larger(range.first, (int64_t)parameter->low);
 	range.last = smaller(range.last, (int64_t)parameter->high);
 	return range;
@@ -236,11 +184,11 @@ static int64_t next_value(const struct range *range, int64_t x, int64_t slope)
 	return x + 1 + (slope ? (x - range->first) * slope / 16 : 0);
 }
 
-static int try_range(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
-		     struct orr_value *value, struct orr_error *err)
+static int try_range(struct orr_searcher *o, const struct orr_schedule *schedule, int i,
+		     struct orr_value *value)
 {
-	struct range range = range_of(seeds, &schedule->parameters[i]);
-	int64_t most = most_values(seeds, schedule, i), slope = 0;
+	struct range range = range_of(o, &schedule->parameters[i]);
+	int64_t most = most_values(o, schedule, i), slope = 0;
 	int code = 0;
 
 	for (int64_t n = range.last - range.first + 1; n > most && slope < INT64_C(1) << 20;) {
@@ -251,56 +199,56 @@ static int try_range(const struct orr_seeds *seeds, const struct orr_schedule *s
 	}
 	for (int64_t x = range.first; x <= range.last && !code; x = next_value(&range, x, slope)) {
 		value[i].integer = x;
-		code = try_schedule(seeds, schedule, value, err);
+		code = try_schedule(o, o->p, schedule, value, true);
 	}
 	if (slope && !code) {
 		value[i].integer = range.last;
-		code = try_schedule(seeds, schedule, value, err);
+		code = try_schedule(o, o->p, schedule, value, true);
 	}
 	return code;
 }
 
 /* Between two periods at which 1F1B* changes, it is the same order. */
-static int try_periods(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
-		       struct orr_value *value, struct orr_error *err)
+static int try_periods(struct orr_searcher *o, const struct orr_schedule *schedule, int i,
+		       struct orr_value *value)
 {
 	struct orr_star_point *points = NULL;
 	int n = 0, step, code;
 
-	if (!orr_star_serves(seeds->p))
+	if (!orr_star_serves(o->p))
 		return 0;
-	if ((code = orr_star_points(&points, &n, seeds->p, err)))
+	if ((code = orr_star_points(&points, &n, o->p, o->err)))
 		return code;
-	step = (int)((n - 1) / most_values(seeds, schedule, i)) + 1;
+	step = (int)((n - 1) / most_values(o, schedule, i)) + 1;
 	for (int k = n - 1; k >= 0 && !code; k -= step) { /* the smallest is the default */
-		value[i] = (struct orr_value){.ns = points[k].period_ns, .units = seeds->p->units};
-		code = try_schedule(seeds, schedule, value, err);
+		value[i] = (struct orr_value){.ns = points[k].period_ns, .units = o->p->units};
+		code = try_schedule(o, o->p, schedule, value, true);
 	}
 	free(points);
 	return code;
 }
 
 /* The values of parameter i alone that can make a difference; of words, see sweep(). */
-static int try_values(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
-		      struct orr_value *value, struct orr_error *err)
+static int try_values(struct orr_searcher *o, const struct orr_schedule *schedule, int i,
+		      struct orr_value *value)
 {
 	enum orr_parameter_kind kind = schedule->parameters[i].kind;
 	struct orr_value otherwise = value[i];
 	int code = 0;
 
 	if (kind == ORR_PARAMETER_DURATION)
-		code = try_periods(seeds, schedule, i, value, err);
+		code = try_periods(o, schedule, i, value);
 	else if (kind != ORR_PARAMETER_WORD && kind != ORR_PARAMETER_REAL &&
 		 kind != ORR_PARAMETER_SIZE && kind != ORR_PARAMETER_LIST)
-		code = try_range(seeds, schedule, i, value, err);
+		code = try_range(o, schedule, i, value);
 	value[i] = otherwise;
 	return code;
 }
 
 /* Every combination of words of the parameters from i on, each with every value of one other
  * parameter at a time. */
-static int sweep(const struct orr_seeds *seeds, const struct orr_schedule *schedule, int i,
-		 struct orr_value *value, struct orr_error *err)
+static int sweep(struct orr_searcher *o, const struct orr_schedule *schedule, int i,
+		 struct orr_value *value)
 {
 	int n = orr_parameters_count(schedule), code = 0;
 
@@ -312,27 +260,35 @@ static int sweep(const struct orr_seeds *seeds, const struct orr_schedule *sched
 		value[i].integer = 0;
 		for (const char *at = schedule->parameters[i].words; at && !code;
 		     value[i].integer++) {
-			code = sweep(seeds, schedule, i + 1, value, err);
+			code = sweep(o, schedule, i + 1, value);
 			at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL;
 		}
 		value[i].integer = otherwise;
 		return code;
 	}
-	code = try_schedule(seeds, schedule, value, err);
+	code = try_schedule(o, o->p, schedule, value, true);
 	for (i = 0; i < n && !code; i++)
-		code = try_values(seeds, schedule, i, value, err);
+		code = try_values(o, schedule, i, value);
 	return code;
 }
 
-int orr_seeds_named(const struct orr_seeds *seeds, struct orr_error *err)
+/* As they are, or with other values of their parameters; on a pipeline that is like the searcher's
+ * those that lay out a whole step by its durations. */
+static int try_all(struct orr_searcher *o, const struct orr_pipeline *p, bool swept)
 {
+	const struct orr_schedule *const *schedules = o->options->schedules;
 	struct orr_value value[ORR_MOST_PARAMETERS];
 	int code = 0;
 
-	for (int i = 0; !code && seeds->schedules && seeds->schedules[i]; i++) {
-		orr_parameters_default(value, seeds->schedules[i]);
-		if (is_seed(seeds->schedules[i]))
-			code = try_schedule(seeds, seeds->schedules[i], value, err);
+	for (int i = 0; !code && schedules && schedules[i]; i++) {
+		int n = orr_parameters_default(value, schedules[i]);
+
+		/* a search itself is none; the strength of what never flushes is no makespan */
+		if (!schedules[i]->compute || schedules[i]->asynchronous ||
+		    (p == o->p ? swept && !n : !schedules[i]->place))
+			continue;
+		code = swept && p == o->p ? sweep(o, schedules[i], 0, value)
+					  : try_schedule(o, p, schedules[i], value, swept);
 	}
 	return code;
 }
@@ -353,19 +309,20 @@ static bool is_even(const struct orr_pipeline *p)
 	return true;
 }
 
-int orr_seeds_evened(const struct orr_seeds *seeds, struct orr_error *err)
+/* As if every pass took as long as any other one: what is written for such passes is often better
+ * so. */
+static int try_even(struct orr_searcher *o)
 {
-	struct orr_pipeline even = *seeds->p;
-	struct orr_seeds of = *seeds;
-	struct orr_value value[ORR_MOST_PARAMETERS];
-	int code = 0;
+	struct orr_pipeline even = *o->p;
+	int code;
 
-	if (is_even(seeds->p) || even.machine.cluster)
+	if (is_even(&even) || even.machine.cluster)
 		return 0;
 	if (!(even.stages = calloc((size_t)even.n_stages, sizeof(*even.stages))))
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", even.n_stages);
+		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages",
+				even.n_stages);
 	for (int s = 0; s < even.n_stages; s++) {
-		even.stages[s] = seeds->p->stages[s];
+		even.stages[s] = o->p->stages[s];
 		even.stages[s].forward_ns = even.stages[s].backward_ns = ORR_UNIT_NS;
 		even.stages[s].weight_ns = even.stages[s].update_ns = ORR_UNIT_NS;
 	}
@@ -373,24 +330,41 @@ int orr_seeds_evened(const struct orr_seeds *seeds, struct orr_error *err)
 	even.overhead_ns = 0;
 	even.microbatches = NULL;
 	even.machine = orr_machine_default(even.n_workers);
-	of.p = &even;
-	for (int i = 0; !code && of.schedules && of.schedules[i]; i++) {
-		orr_parameters_default(value, of.schedules[i]);
-		if (is_seed(of.schedules[i]) && of.schedules[i]->place)
-			code = try_schedule(&of, of.schedules[i], value, err);
-	}
+	code = try_all(o, &even, true);
 	free(even.stages);
 	return code;
 }
 
-int orr_seeds_swept(const struct orr_seeds *seeds, struct orr_error *err)
+/* The order to start from, if one is given. */
+static int try_timeline(struct orr_searcher *o)
 {
-	struct orr_value value[ORR_MOST_PARAMETERS];
-	int code = 0;
+	const struct orr_timeline *from = o->options->from;
+	struct orr_searched *x;
+	int code;
 
-	for (int i = 0; !code && seeds->schedules && seeds->schedules[i]; i++)
-		if (orr_parameters_default(value, seeds->schedules[i]) > 0 &&
-		    is_seed(seeds->schedules[i]))
-			code = sweep(seeds, seeds->schedules[i], 0, value, err);
+	if (!from || !suits(from->jobs))
+		return 0;
+	for (int s = 0; s < o->p->n_stages; s++)
+		o->worker[s] = from->jobs->compute[s * from->jobs->n_passes];
+	if ((code = find_place(&x, o, o->worker)) || !x ||
+	    (code = number(o->tried, from->jobs, from, o->err)))
+		return code;
+	return orr_searched_consider(x, true);
+}
+
+int orr_seeds_named(struct orr_searcher *o)
+{
+	int code = try_all(o, o->p, false);
+
+	return code ? code : try_timeline(o);
+}
+
+int orr_seeds_swept(struct orr_searcher *o)
+{
+	int code = try_even(o);
+
+	for (int i = 0; i < o->n_places && !code; i++)
+		if (orr_searched_is_open(&o->places[i]))
+			return try_all(o, o->p, true);
 	return code;
 }

@@ -68,11 +68,8 @@ static int64_t excess_during(const struct finder *f, int s, enum orr_pass d)
 
 	for (int i = 0; i < orr_jobs_n_at(jobs, s * ORR_N_PASSES); i++) {
 		int w = orr_jobs_worker(jobs, s * ORR_N_PASSES, i);
-		const struct orr_load *now = &f->load[w];
 
-		most = larger(most, excess_of(f, w,
-					      (struct orr_load){now->stashes + up.stashes,
-								now->bytes + up.bytes}));
+		most = larger(most, excess_of(f, w, orr_load_sum(f->load[w], up, 1)));
 	}
 	return most;
 }
@@ -86,8 +83,9 @@ static void run(struct finder *f, int s, enum orr_pass d)
 	for (int i = 0; i < orr_jobs_n_at(jobs, s * ORR_N_PASSES); i++) {
 		struct orr_load *load = &f->load[orr_jobs_worker(jobs, s * ORR_N_PASSES, i)];
 
-		load->stashes += up->stashes - (d == ORR_PASS_B ? down->stashes : 0);
-		load->bytes += up->bytes - (d == ORR_PASS_B ? down->bytes : 0);
+		*load = orr_load_sum(*load, *up, 1);
+		if (d == ORR_PASS_B)
+			*load = orr_load_sum(*load, *down, -1);
 	}
 }
 

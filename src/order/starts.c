@@ -76,15 +76,6 @@ static int in_flight_capped(const struct orr_pipeline *p, int s, const void *dat
 	return is_apart(p, s, data) ? 0 : depth < most ? depth : most;
 }
 
-static int take_seed(void *user, const int *worker, const int64_t *n)
-{
-	const struct starts *starts = user;
-
-	(void)worker;
-	memcpy(starts->n, n, (size_t)starts->of->searcher->n_jobs * sizeof(*n));
-	return visit(starts);
-}
-
 static int visit_capped(struct starts *starts, int most, bool split, bool apart)
 {
 	struct capped capped = {starts->of->worker, most, apart};
@@ -96,9 +87,11 @@ static int visit_capped(struct starts *starts, int most, bool split, bool apart)
 					.priority = backward_first,
 					.in_flight = in_flight_capped,
 					.data = &capped};
-	struct orr_seeds seeds = {.p = starts->p, .visit = take_seed, .user = starts};
+	bool serves;
+	int code = orr_seeds_lay_out(starts->n, &serves, starts->p, &schedule,
+				     starts->of->searcher->err);
 
-	return orr_seeds_lay_out(&seeds, &schedule, starts->of->searcher->err);
+	return code || !serves ? code : visit(starts);
 }
 
 /* ---- the greedy orders of the zero-bubble schedules ---- */

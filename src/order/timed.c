@@ -28,6 +28,7 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	       most_at = (size_t)t->jobs.most_at;
 
 	orr_arrays_make(all, t->jobs.compute, n);
+	orr_arrays_make(all, t->jobs.recompute, n_stages);
 	orr_arrays_make(all, t->jobs.by_worker, n * most_at);
 	orr_arrays_make(all, t->jobs.position, n * most_at);
 	orr_arrays_make(all, t->jobs.first, n_workers + 1);
@@ -45,30 +46,6 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	orr_arrays_make(all, t->queue, n);
 	orr_arrays_make(all, t->left, n_stages);
 	return orr_arrays_check(all, "order: take fewer microbatches ([microbatches])", err);
-}
-
-/* What job j does to its worker's load. A stash that is recomputed is the input until B starts. */
-static void weigh(struct orr_timed *t, int j)
-{
-	const struct orr_pipeline *p = t->jobs.pipeline;
-	struct orr_job job = orr_jobs_at(&t->jobs, j);
-	int64_t early = orr_pipeline_share(p, job.s, orr_pipeline_stash_bytes(p, job.s, job.b)),
-		all = early;
-	bool split = t->jobs.n_passes == 3;
-	enum orr_pass last = orr_pipeline_last_pass(p, job.s, split);
-
-	if (last == ORR_PASS_F)
-		return; /* it keeps nothing */
-	if (p->stages[job.s].recompute) {
-		early = orr_pipeline_share(p, job.s, orr_pipeline_input_bytes(p, job.s, job.b));
-		all = larger(all, early);
-	}
-	if (job.d == ORR_PASS_F)
-		t->up[j] = (struct orr_load){1, early};
-	else if (job.d == orr_pipeline_first_backward(p, job.s, split))
-		t->up[j] = (struct orr_load){0, all - early};
-	if (job.d == last)
-		t->down[j] = (struct orr_load){1, all};
 }
 
 /* Job j, first on worker w, after those below it. */
@@ -128,8 +105,12 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 		t->jobs.most_at = (int)larger(t->jobs.most_at, orr_pipeline_n_at(p, s));
 	if ((code = allocate(t, around, err)))
 		goto out;
-	for (int j = 0; j < n_jobs; j++)
-		weigh(t, j);
+	for (int s = 0; s < p->n_stages; s++)
+		t->jobs.recompute[s] = p->stages[s].recompute;
+	for (int j = 0; j < n_jobs; j++) {
+		t->up[j] = orr_jobs_adds(&t->jobs, j);
+		t->down[j] = orr_jobs_frees(&t->jobs, j);
+	}
 	for (int j = 0; j < n_jobs; j++)
 		add_job(t, j, settled[j / n_passes % (n_microbatches * p->n_stages)], around);
 	for (int s = 0; exact && s < p->n_stages; s++)
@@ -346,7 +327,7 @@ int orr_timed_excess(const struct orr_timed *t, int w)
 		struct orr_load peak = {0, 0};
 
 		orr_load_add(&load, &peak, t->up[j], t->down[j]);
-		excess += peak.stashes > most.stashes || peak.bytes > most.bytes;
+		excess += orr_load_exceeds(peak, most);
 	}
 	return excess;
 }
@@ -357,21 +338,6 @@ struct orr_load orr_timed_most(const struct orr_timed *t, int w)
 
 	orr_load_raise(&limit, t->most[w]);
 	return limit;
-}
-
-struct orr_load orr_timed_limit(const struct orr_timed *t)
-{
-	struct orr_load limit = {1, 1};
-
-	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
-		orr_load_raise(&limit, t->most[w]);
-	return limit;
-}
-
-void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit)
-{
-	for (int w = 0; w < t->jobs.pipeline->n_workers; w++)
-		t->most[w] = limit;
 }
 
 void orr_timed_reverse(struct orr_timed *t)

@@ -8,32 +8,12 @@
 #include "base/max.h"
 #include "orrery/orrery.h"
 #include "orrery/jobs.h"
-
-/* What a worker holds, or may hold: both are looked after where stages differ in size. */
-struct orr_load {
-	int64_t stashes, bytes;
-};
-
-static inline void orr_load_raise(struct orr_load *peak, struct orr_load load)
-{
-	peak->stashes = larger(peak->stashes, load.stashes);
-	peak->bytes = larger(peak->bytes, load.bytes);
-}
-
-/* A job adds `up` as it starts and takes `down` away as it ends; peak follows. */
-static inline void orr_load_add(struct orr_load *load, struct orr_load *peak, struct orr_load up,
-				struct orr_load down)
-{
-	load->stashes += up.stashes;
-	load->bytes += up.bytes;
-	orr_load_raise(peak, *load);
-	load->stashes -= down.stashes;
-	load->bytes -= down.bytes;
-}
+#include "schedule/load.h"
 
 struct orr_timed {
-	struct orr_jobs jobs; /* pipeline, n_passes, n_jobs, compute, first; the order is by_worker,
-				 and rank follows it by orr_timed_renumber(); no more than these */
+	struct orr_jobs jobs; /* pipeline, n_passes, n_jobs, compute, recompute, first; the order is
+				 by_worker, and rank follows it by orr_timed_renumber(); no more
+				 than these */
 	bool exact;   /* transfers and updates take their time, as they do in the simulator where no
 			 transfer waits for another one on its link; else jobs alone do */
 	bool updates; /* any that takes time */
@@ -84,10 +64,6 @@ struct orr_load orr_timed_peak(const struct orr_timed *t, int w);
 int orr_timed_excess(const struct orr_timed *t, int w);
 /* The limit of worker w, at least 1. */
 struct orr_load orr_timed_most(const struct orr_timed *t, int w);
-/* The largest of all. */
-struct orr_load orr_timed_limit(const struct orr_timed *t);
-/* Every worker may hold this. */
-void orr_timed_set_limit(struct orr_timed *t, struct orr_load limit);
 
 /* Turn time round, and back: the last job becomes the first, what waited is waited for, a stash is
  * taken when its last pass ends and left when F starts. Draining is filling then. Starts are void

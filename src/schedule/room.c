@@ -4,51 +4,37 @@
 
 #include "base/arrays.h"
 #include "base/max.h"
+#include "load.h"
 #include "orrery/jobs.h"
 
-struct held {
-	int64_t stashes, bytes;
-};
-
-static struct held keeps(const struct orr_jobs *jobs, int j)
+struct orr_load orr_jobs_adds(const struct orr_jobs *jobs, int j)
 {
 	int before = orr_jobs_pass_before(jobs, j);
 
-	if (orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s) == ORR_PASS_F)
-		return (struct held){0, 0};
-	return (struct held){before < 0,
-			     orr_jobs_stash_bytes(jobs, j) -
-				     (before < 0 ? 0 : orr_jobs_stash_bytes(jobs, before))};
+	if (!orr_jobs_has(jobs, j) ||
+	    orr_jobs_last_pass(jobs, orr_jobs_at(jobs, j).s) == ORR_PASS_F)
+		return (struct orr_load){0, 0};
+	return (struct orr_load){before < 0,
+				 orr_jobs_stash_bytes(jobs, j) -
+					 (before < 0 ? 0 : orr_jobs_stash_bytes(jobs, before))};
 }
 
-static bool frees(const struct orr_jobs *jobs, int j)
+struct orr_load orr_jobs_frees(const struct orr_jobs *jobs, int j)
 {
-	return orr_jobs_at(jobs, j).d != ORR_PASS_F && orr_jobs_next_pass(jobs, j) < 0;
+	bool last = orr_jobs_at(jobs, j).d != ORR_PASS_F && orr_jobs_has(jobs, j) &&
+		    orr_jobs_next_pass(jobs, j) < 0;
+
+	return (struct orr_load){last, last ? orr_jobs_stash_bytes(jobs, j) : 0};
 }
 
-static void add(struct held *held, struct held more)
+static struct orr_load find_most(const struct orr_jobs *jobs, int w)
 {
-	held->stashes += more.stashes;
-	held->bytes += more.bytes;
-}
-
-static void release(struct held *held, const struct orr_jobs *jobs, int j)
-{
-	add(held, (struct held){-1, -orr_jobs_stash_bytes(jobs, j)});
-}
-
-static struct held find_most(const struct orr_jobs *jobs, int w)
-{
-	struct held held = {0, 0}, most = {0, 0};
+	struct orr_load held = {0, 0}, most = {0, 0};
 
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 		int j = jobs->by_worker[i];
 
-		add(&held, keeps(jobs, j));
-		most.stashes = larger(most.stashes, held.stashes);
-		most.bytes = larger(most.bytes, held.bytes);
-		if (frees(jobs, j))
-			release(&held, jobs, j);
+		orr_load_add(&held, &most, orr_jobs_adds(jobs, j), orr_jobs_frees(jobs, j));
 	}
 	return most;
 }
@@ -77,22 +63,24 @@ static void pair(struct pairs *pairs, int before, int after)
 static void find_worker(struct pairs *pairs, int w)
 {
 	const struct orr_jobs *jobs = pairs->jobs;
-	struct held most = find_most(jobs, w), held = {0, 0};
+	struct orr_load most = find_most(jobs, w), held = {0, 0};
 	int freeing = jobs->first[w], gate = -1;
 
 	for (int i = jobs->first[w]; i < jobs->first[w + 1]; i++) {
 		int j = jobs->by_worker[i], before = freeing;
-		struct held more = keeps(jobs, j);
+		struct orr_load more = orr_jobs_adds(jobs, j);
 
 		if (!more.stashes && !more.bytes)
 			continue;
 		if (gate >= 0)
 			pair(pairs, gate, j);
-		add(&held, more);
-		for (; held.stashes > most.stashes || held.bytes > most.bytes; freeing++) {
-			if (!frees(jobs, jobs->by_worker[freeing]))
+		held = orr_load_sum(held, more, 1);
+		for (; orr_load_exceeds(held, most); freeing++) {
+			struct orr_load freed = orr_jobs_frees(jobs, jobs->by_worker[freeing]);
+
+			if (!freed.stashes)
 				continue;
-			release(&held, jobs, jobs->by_worker[freeing]);
+			held = orr_load_sum(held, freed, -1);
 			pair(pairs, jobs->by_worker[freeing], j);
 		}
 		gate = freeing > before ? j : gate;
