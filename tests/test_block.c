@@ -195,7 +195,9 @@ START_TEST(reordering_gains_time_and_costs_no_memory)
 	struct orr_error err = {""};
 	int64_t squeezed;
 
-	FAIL_IF(orr_block_time(&t, block, &err), err);
+	FAIL_IF(orr_timed_create(&t, p, block->worker, block->n_microbatches, block->n_passes,
+				 false, &err),
+		err);
 	FAIL_IF(orr_block_repeat(t, block, &err), err);
 	squeezed = t->makespan_ns;
 	FAIL_IF(orr_reorder(t, block->n_microbatches * block->n_stages * block->n_passes, &err),

@@ -135,12 +135,6 @@ int orr_block_fill(struct orr_block *block, struct orr_error *err)
 
 /* ---- from a block to an order ---- */
 
-int orr_block_time(struct orr_timed **out, const struct orr_block *block, struct orr_error *err)
-{
-	return orr_timed_create(out, block->pipeline, block->worker, block->n_microbatches,
-				block->n_passes, false, err);
-}
-
 int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct orr_error *err)
 {
 	int code;
@@ -170,7 +164,9 @@ int orr_block_lay_out(struct orr_block *block, int64_t stashes, int64_t *n, int6
 	struct orr_timed *t = NULL;
 	int code;
 
-	if ((code = orr_block_fill(block, err)) || (code = orr_block_time(&t, block, err)) ||
+	if ((code = orr_block_fill(block, err)) ||
+	    (code = orr_timed_create(&t, block->pipeline, block->worker, block->n_microbatches,
+				     block->n_passes, false, err)) ||
 	    (code = orr_block_repeat(t, block, err)))
 		goto out;
 	for (int w = 0; w < block->pipeline->n_workers; w++)

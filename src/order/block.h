@@ -45,10 +45,8 @@ static inline int orr_block_at(const struct orr_block *block, int s, int b, enum
  * pipeline's: the maker of the block sees to that. */
 int orr_block_fill(struct orr_block *block, struct orr_error *err);
 
-/* The jobs of block's pipeline on block's workers, for every block of that placement. */
-int orr_block_time(struct orr_timed **out, const struct orr_block *block, struct orr_error *err);
-/* Repeat a filled block over all microbatches: the order of every worker, timed; none may hold more
- * than it does in that. */
+/* Repeat a filled block over all microbatches, in t of its pipeline and workers: the order of every
+ * worker, timed; none may hold more than it does in that. */
 int orr_block_repeat(struct orr_timed *t, const struct orr_block *block, struct orr_error *err);
 
 /* Fill, repeat, squeeze and reorder: n of every job, as a schedule's place() writes it. On no

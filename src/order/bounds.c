@@ -42,6 +42,7 @@ struct finder {
 	int *sorted, *n_sorted; /* jobs of each worker by head (or tail), as they become known */
 	int64_t *longest;       /* [2 * n_stages] */
 	int *next;              /* [n_stages] of a way, -1: its end */
+	struct orr_way way;     /* the one at hand */
 	size_t n_around;        /* jobs around one, at most */
 	struct orr_arrays all;
 };
@@ -323,8 +324,9 @@ static int64_t bound_memory(struct finder *f, int w)
 }
 
 /* The longest way down from stage s, there and back, over edges that a gradient takes. */
-static void find_way(struct finder *f, int s, struct orr_way *way)
+static void find_way(struct finder *f, int s)
 {
+	struct orr_way *way = &f->way;
 	const struct orr_pipeline *p = f->p;
 	int64_t *length = f->longest;
 
@@ -375,9 +377,10 @@ static int64_t left_of(const struct finder *f, int s, int k)
 }
 
 /* A microbatch of stage s can start when the c-th before it has been down the longest way, and
- * back. way has room for all of it; no head or tail is above longest. */
-static int64_t bound_meetings(struct finder *f, int s, struct orr_way *way, int64_t longest)
+ * back. No head or tail is above longest. */
+static int64_t bound_meetings(struct finder *f, int s, int64_t longest)
 {
+	struct orr_way *way = &f->way;
 	int m = f->p->n_microbatches, first = job(f, s, 0, ORR_PASS_F), far = s;
 	int64_t length = 0;
 
@@ -385,7 +388,7 @@ static int64_t bound_meetings(struct finder *f, int s, struct orr_way *way, int6
 	    f->timed->jobs.most_at > 1 || !orr_jobs_has(&f->timed->jobs, first + (int)ORR_PASS_B) ||
 	    !orr_jobs_has(&f->timed->jobs, first + (int)ORR_PASS_W))
 		return 0;
-	find_way(f, s, way);
+	find_way(f, s);
 	while (f->next[far] >= 0)
 		far = f->next[far];
 	for (int x = 0; x < way->n; x++)
@@ -408,27 +411,6 @@ static int64_t bound_meetings(struct finder *f, int s, struct orr_way *way, int6
 			way->rest_ns[k] + larger(f->duration[j] + f->tail[j], length + left);
 	}
 	return orr_bounds_meet(way);
-}
-
-static int bound_all_meetings(struct finder *f, struct orr_bounds *out)
-{
-	size_t n = (size_t)f->p->n_stages, m = (size_t)f->p->n_microbatches + 1;
-	int64_t *x = calloc(4 * n + 4 * m, sizeof(*x)), *y = x + 4 * n;
-	struct orr_way way = {.forward_ns = x,
-			      .backward_ns = x + n,
-			      .down_ns = x + 2 * n,
-			      .up_ns = x + 3 * n,
-			      .start_ns = y,
-			      .left_ns = y + m,
-			      .rest_ns = y + 2 * m,
-			      .far_left_ns = y + 3 * m};
-
-	if (!x)
-		return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %zu stages", n);
-	for (int s = 0; s < f->p->n_stages; s++)
-		out->meet_ns = larger(out->meet_ns, bound_meetings(f, s, &way, out->path_ns));
-	free(x);
-	return 0;
 }
 
 static void list_by_worker(struct finder *f)
@@ -471,8 +453,8 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 			code = orr_bounds_room(&out->room_ns, f->timed, w, f->on, f->duration,
 					       f->head, f->tail, f->err);
 	}
-	if (!code)
-		code = bound_all_meetings(f, out);
+	for (int s = 0; !code && s < f->p->n_stages; s++)
+		out->meet_ns = larger(out->meet_ns, bound_meetings(f, s, out->path_ns));
 	out->largest_ns = larger(larger(larger(out->path_ns, out->worker_ns), out->meet_ns),
 				 larger(out->memory_ns, out->room_ns));
 	orr_heap_fini(&heap);
@@ -488,7 +470,7 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 			   .n_words = (timed->jobs.n_jobs + 63) / 64,
 			   .n_around = orr_jobs_most_around(&timed->jobs),
 			   .err = err};
-	size_t n = (size_t)f.n_jobs, n_stages = (size_t)p->n_stages,
+	size_t n = (size_t)f.n_jobs, n_stages = (size_t)p->n_stages, m = (size_t)p->n_microbatches,
 	       n_listed = (size_t)timed->jobs.first[p->n_workers];
 	struct orr_arrays *all = &f.all;
 	int code;
@@ -504,6 +486,14 @@ int orr_bounds_find(struct orr_bounds *out, const struct orr_timed *timed, struc
 	orr_arrays_make(all, f.on, n_listed);
 	orr_arrays_make(all, f.n_sorted, p->n_workers);
 	orr_arrays_make(all, f.next, n_stages);
+	orr_arrays_make(all, f.way.forward_ns, n_stages);
+	orr_arrays_make(all, f.way.backward_ns, n_stages);
+	orr_arrays_make(all, f.way.down_ns, n_stages);
+	orr_arrays_make(all, f.way.up_ns, n_stages);
+	orr_arrays_make(all, f.way.start_ns, m + 1);
+	orr_arrays_make(all, f.way.left_ns, m + 1);
+	orr_arrays_make(all, f.way.rest_ns, m + 1);
+	orr_arrays_make(all, f.way.far_left_ns, m + 1);
 	orr_arrays_make(all, f.longest, 2 * n_stages);
 	if (f.n_jobs <= DENSE)
 		orr_arrays_make(all, f.reach, n * (size_t)f.n_words);

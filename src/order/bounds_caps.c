@@ -33,6 +33,7 @@
 
 #include "base/grow.h"
 #include "base/max.h"
+#include "schedule/gang_order.h"
 
 #define MOST_TOGETHER 8 /* stages of a worker: with more, r is 1, and s is t */
 #define MOST_APART 4    /* more microbatches that wait for one */
@@ -45,7 +46,7 @@ struct finder {
 	int *size, *member; /* [n_stages] of A(t) of every t; that of the one at hand, ascending */
 	int64_t *bytes;     /* [n_stages] of A(t) */
 	int64_t largest;    /* stash of the one at hand, in bytes */
-	bool *seen;         /* [n_stages] */
+	bool *seen;         /* [n_stages] those that lead to the one at hand */
 	int64_t *length;    /* [n_stages] */
 	struct orr_error *err;
 };
@@ -58,17 +59,6 @@ static int job(const struct finder *f, int s, enum orr_pass d)
 static int worker_of(const struct finder *f, int s)
 {
 	return f->timed->jobs.compute[job(f, s, ORR_PASS_F)];
-}
-
-/* Stages from which a way leads to t that a gradient takes back, and t. */
-static void find_leading(struct finder *f, int t)
-{
-	memset(f->seen, 0, (size_t)f->p->n_stages * sizeof(*f->seen));
-	f->seen[t] = true;
-	for (int x = t; x >= 0; x--)
-		for (int i = 0; f->seen[x] && i < f->p->stages[x].n_in; i++)
-			if (!f->p->edges[f->p->stages[x].in[i]].detached)
-				f->seen[orr_stage_before(f->p, x, i)] = true;
 }
 
 static int add(struct finder *f, struct orr_cap cap)
@@ -191,7 +181,7 @@ static int add_stage(struct finder *f, int t)
 			one = f->timed->up[job(f, t, ORR_PASS_F)], all;
 	int64_t most = m, beyond;
 
-	find_leading(f, t);
+	orr_stages_leading(f->seen, f->p, t);
 	all = collect(f, t, w, &n);
 	f->size[t] = n;
 	f->bytes[t] = all.bytes;
@@ -245,7 +235,7 @@ static int add_join(struct finder *f, int t)
 {
 	int code = 0;
 
-	find_leading(f, t);
+	orr_stages_leading(f->seen, f->p, t);
 	for (int w = 0; w < f->p->n_workers && !code; w++) {
 		bool meet = w != worker_of(f, t);
 		int n;

@@ -29,7 +29,6 @@ struct mover {
 	struct orr_again *kept_list; /* of the best order that repeats */
 	int64_t *kept_start;         /* [n_jobs] of the order that was timed before */
 	int *excess;                 /* [n_workers] jobs that start in more memory than there is */
-	int *kept_excess;            /* [n_workers] the same, of the order before a swap */
 	int n_excess;                /* of all workers */
 	int64_t fine;                /* for each of those */
 	int64_t cost;                /* of the order that is kept */
@@ -159,17 +158,14 @@ static int reach(const struct mover *m, int w, int from, int to)
 }
 
 /* A move on a list that repeats: it is done then. Places go on behind the end. */
-static bool propose_again(struct mover *m)
+static bool propose_again(struct mover *m, int j, int steps, bool other)
 {
 	struct orr_cyclic *c = m->search->cyclic;
 	struct shifted *s = &m->shifted[0];
-	int j = m->path[draw(m, m->n_path)], place = orr_cyclic_place(c, j);
-	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST)), n, to;
-	bool back = draw(m, 2), other = draw(m, 2);
+	int place = orr_cyclic_place(c, j), to = place + steps, n;
 
 	s->w = m->timed->jobs.compute[j];
 	n = c->first[s->w + 1] - c->first[s->w];
-	to = place + (back ? -distance : distance);
 	s->from = other ? ((to % n) + n) % n : place;
 	if (other)
 		to = s->from + place - to;
@@ -203,16 +199,19 @@ static bool propose(struct mover *m)
 	struct shifted *s = &m->shifted[0];
 	int j = m->path[draw(m, m->n_path)], n_at = orr_jobs_n_at(&t->jobs, j), i, place, n;
 	int distance = 1 + (int)draw(m, INT64_C(1) << draw(m, LONGEST));
-	bool back = draw(m, 2), other = draw(m, 2);
+	int steps = draw(m, 2) ? -distance : distance;
+	bool other = draw(m, 2);
 
+	if (m->search->cyclic)
+		return propose_again(m, j, steps, other);
 	i = n_at > 1 ? (int)draw(m, n_at) : 0;
 	place = orr_jobs_position(&t->jobs, j, i);
 	s->w = orr_jobs_worker(&t->jobs, j, i);
 	n = t->jobs.first[s->w + 1] - t->jobs.first[s->w];
-	s->from = other ? place + (back ? distance : -distance) : place;
+	s->from = other ? place - steps : place;
 	if (s->from < 0 || s->from >= n)
 		return false;
-	s->to = reach(m, s->w, s->from, other ? place : place + (back ? -distance : distance));
+	s->to = reach(m, s->w, s->from, other ? place : place + steps);
 	if (s->to == s->from || (other && s->to != place))
 		return false;
 	j = t->jobs.by_worker[t->jobs.first[s->w] + s->from];
@@ -339,22 +338,19 @@ static void swap(struct orr_timed *t, int a, int b)
 static void move_microbatch(struct mover *m, int64_t worse)
 {
 	struct orr_timed *t = m->timed;
-	int n_workers = t->jobs.pipeline->n_workers, n_excess = m->n_excess;
 	int a = orr_jobs_at(&t->jobs, m->path[draw(m, m->n_path)]).b,
 	    b = (int)draw(m, t->jobs.pipeline->n_microbatches);
 
 	if (a == b)
 		return;
 	swap(t, a, b);
-	memcpy(m->kept_excess, m->excess, (size_t)n_workers * sizeof(*m->excess));
 	count_excess(m);
 	swap_starts(m);
 	if (accept(m, worse))
 		return;
 	swap_starts(m);
 	swap(t, a, b);
-	memcpy(m->excess, m->kept_excess, (size_t)n_workers * sizeof(*m->excess));
-	m->n_excess = n_excess;
+	count_excess(m);
 }
 
 /* One move, taken if it costs no more than `worse`. */
@@ -364,7 +360,7 @@ static void move(struct mover *m, int64_t worse)
 		move_microbatch(m, worse);
 		return;
 	}
-	if (!(m->search->cyclic ? propose_again(m) : propose(m)))
+	if (!propose(m))
 		return;
 	shift_all(m);
 	swap_starts(m);
@@ -431,7 +427,6 @@ int orr_local_search(struct orr_local_search *search, struct orr_error *err)
 
 	orr_arrays_make(&all, m.path, n);
 	orr_arrays_make(&all, m.excess, t->jobs.pipeline->n_workers);
-	orr_arrays_make(&all, m.kept_excess, t->jobs.pipeline->n_workers);
 	m.n_listed = (size_t)t->jobs.first[t->jobs.pipeline->n_workers];
 	orr_arrays_make(&all, m.kept_order, m.n_listed);
 	orr_arrays_make(&all, m.shifted, t->jobs.most_at);

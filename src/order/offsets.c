@@ -278,7 +278,8 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 			search->deltas[pairs][1] = d1;
 		}
 	if ((code = orr_fold_create(&search->block, p, true, err)) ||
-	    (code = orr_block_time(&search->timed, search->block, err)) ||
+	    (code = orr_timed_create(&search->timed, p, search->block->worker, 1, ORR_N_PASSES,
+				     false, err)) ||
 	    (code = try_published(search)) || (code = rank(search)) || (code = try_found(search)))
 		goto out;
 	if (!search->span)

@@ -1,8 +1,8 @@
 #include "starts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 
 #define MOST_CELLS 4096 /* of a period */
@@ -23,6 +23,7 @@ struct packer {
 	int *taken;         /* [n_workers * period] 1 + a kind; 0: free */
 	int *best;          /* [n_kinds] starts of the best packing */
 	int latency;        /* of that, INT32_MAX: none */
+	struct orr_arrays all;
 };
 
 static int draw(struct packer *x, int range)
@@ -32,17 +33,10 @@ static int draw(struct packer *x, int range)
 	return (int)((x->random >> 33) % (uint64_t)range);
 }
 
-/* A gang that keeps nothing and reads nothing runs for all microbatches at first, and back at last:
- * it delays no other job then. */
-static bool is_apart(const struct orr_pipeline *p, int s)
-{
-	return !p->stages[s].n_in && !p->stages[s].stash_bytes && orr_pipeline_n_at(p, s) > 1;
-}
-
 /* Does kind k run in the period? */
 static bool is_packed(const struct packer *x, int k)
 {
-	return orr_jobs_has(&x->timed->jobs, k) && !is_apart(x->p, k / ORR_N_PASSES);
+	return orr_jobs_has(&x->timed->jobs, k) && !orr_gang_is_apart(x->p, k / ORR_N_PASSES);
 }
 
 /* Lengths in cells, and the least period; false: too fine a grid. */
@@ -268,7 +262,7 @@ static int visit(const struct packer *x, struct orr_searched *of)
 		/* what does not exist is with F */
 		cell = (int64_t)x->best[x->length[k] ? k : k - d] + (int64_t)b * x->period;
 		of->searcher->tried[j] =
-			!is_apart(x->p, k / ORR_N_PASSES) ? cell * x->n_kinds + k
+			!orr_gang_is_apart(x->p, k / ORR_N_PASSES) ? cell * x->n_kinds + k
 			: d ? (1 + d) * 2 * all + turn /* its Bs at the end, and then its Ws */
 			    : turn - all;
 	}
@@ -281,8 +275,9 @@ static int pack_all(struct packer *x, struct orr_searched *of)
 	size_t most = (size_t)least + MOST_LONGER;
 
 	find_heights(x);
-	if (!(x->taken = malloc((size_t)x->p->n_workers * most * sizeof(*x->taken))))
-		return orr_fail(of->searcher->err, ORR_E_NOMEM, "search: no memory for a period");
+	orr_arrays_make(&x->all, x->taken, (size_t)x->p->n_workers * most);
+	if ((code = orr_arrays_check(&x->all, "search", of->searcher->err)))
+		return code;
 	for (; x->period <= least + MOST_LONGER && !code; x->period++) {
 		x->latency = INT32_MAX;
 		for (int i = 0; i < TRIES; i++)
@@ -290,7 +285,6 @@ static int pack_all(struct packer *x, struct orr_searched *of)
 		if (x->latency < INT32_MAX)
 			code = visit(x, of);
 	}
-	free(x->taken);
 	return code;
 }
 
@@ -300,19 +294,19 @@ int orr_packed_visit(struct orr_searched *of)
 	struct packer x = {
 		.timed = of->timed, .p = p, .random = 1, .n_kinds = p->n_stages * ORR_N_PASSES};
 	size_t n = (size_t)x.n_kinds;
-	int *room, code = 0;
+	int code;
 
 	if (of->timed->jobs.most_at < 2 || orr_pipeline_gathers(p))
 		return 0;
-	if (!(room = calloc(5 * n, sizeof(*room))))
-		return orr_fail(of->searcher->err, ORR_E_NOMEM, "search: no memory for a period");
-	x.length = room;
-	x.height = room + n;
-	x.start = room + 2 * n;
-	x.tried = room + 3 * n;
-	x.best = room + 4 * n;
+	orr_arrays_make(&x.all, x.length, n);
+	orr_arrays_make(&x.all, x.height, n);
+	orr_arrays_make(&x.all, x.start, n);
+	orr_arrays_make(&x.all, x.tried, n);
+	orr_arrays_make(&x.all, x.best, n);
+	if ((code = orr_arrays_check(&x.all, "search", of->searcher->err)))
+		return code;
 	if (measure(&x))
 		code = pack_all(&x, of);
-	free(room);
+	orr_arrays_free(&x.all);
 	return code;
 }

@@ -30,10 +30,9 @@ struct rigid {
 	int n_apart;     /* are so far from the next one at least, evenly spread */
 	int n_places;    /* microbatches in flight, about */
 	int64_t *length; /* [n_kinds] of jobs */
-	int64_t *offset; /* [n_kinds] from the start of a microbatch */
+	int64_t *offset; /* [n_kinds] from the start of a microbatch; -1: none yet */
 	int64_t *start;  /* [n_jobs] */
 	int64_t *kept;   /* [n_jobs] starts before the microbatch at hand */
-	bool *there;     /* [n_kinds] whether it has an offset */
 	struct row *row; /* [n_workers] */
 };
 
@@ -77,7 +76,7 @@ static int64_t first_free(const struct rigid *x, int k, int64_t since)
 		for (int i = 0; i < x->n_kinds; i++) {
 			struct piece piece = {x->offset[i], x->offset[i] + x->length[i], i};
 
-			if (i == k || !x->there[i] || worker_of(x, i) != worker_of(x, k) ||
+			if (i == k || x->offset[i] < 0 || worker_of(x, i) != worker_of(x, k) ||
 			    is_apart(since, since + x->length[k], &piece))
 				continue;
 			since = piece.until;
@@ -97,12 +96,11 @@ static void place_one(struct rigid *x, int k)
 	for (int i = t->first_before[k]; i < t->first_before[k + 1]; i++) {
 		int before = t->before[i];
 
-		if (x->there[before])
+		if (x->offset[before] >= 0)
 			since = larger(since, x->offset[before] + x->length[before] +
 						      orr_timed_delay(t, before, k));
 	}
 	x->offset[k] = first_free(x, k, since);
-	x->there[k] = true;
 }
 
 /* F of stage s as late as those that wait for it allow: its stash is held from then on. */
@@ -112,10 +110,10 @@ static void put_off(struct rigid *x, int s)
 	int k = s * ORR_N_PASSES;
 	int64_t since = INT64_MAX;
 
-	for (int i = t->first_after[k]; i < t->first_after[k + 1] && x->there[k]; i++) {
+	for (int i = t->first_after[k]; i < t->first_after[k + 1] && x->offset[k] >= 0; i++) {
 		int after = t->after[i];
 
-		if (x->there[after])
+		if (x->offset[after] >= 0)
 			since = smaller(since, x->offset[after] - x->length[k] -
 						       orr_timed_delay(t, k, after));
 	}
@@ -125,7 +123,8 @@ static void put_off(struct rigid *x, int s)
 
 static void lay_out_one(struct rigid *x)
 {
-	memset(x->there, 0, (size_t)x->n_kinds * sizeof(*x->there));
+	for (int k = 0; k < x->n_kinds; k++)
+		x->offset[k] = -1;
 	for (int s = 0; s < x->p->n_stages; s++)
 		place_one(x, s * ORR_N_PASSES);
 	for (int s = x->p->n_stages - 1; s >= 0; s--)
@@ -145,27 +144,23 @@ static void insert(struct row *row, int job, int64_t since, int64_t until)
 	row->busy[i] = (struct piece){since, until, job};
 }
 
-/* Take everything of microbatch b away again, and of the Ws of others what came with it. */
-static void take_back(struct rigid *x, int b)
+/* Take everything away again that has come since the starts were kept. */
+static void take_back(struct rigid *x)
 {
+	memcpy(x->start, x->kept, (size_t)x->timed->jobs.n_jobs * sizeof(*x->start));
 	for (int w = 0; w < x->p->n_workers; w++) {
 		struct row *row = &x->row[w];
 		int n = 0;
 
-		for (int i = 0; i < row->n_busy; i++) {
-			int j = row->busy[i].job;
-
-			if (j / x->n_kinds != b &&
-			    (j % ORR_N_PASSES != ORR_PASS_W || x->kept[j] >= 0))
+		for (int i = 0; i < row->n_busy; i++)
+			if (x->start[row->busy[i].job] >= 0)
 				row->busy[n++] = row->busy[i];
-		}
 		row->n_busy = n;
-		for (n = 0; n < row->n_held && row->held[n].job / x->n_kinds != b; n++)
-			if (x->kept[row->held[n].job + (int)ORR_PASS_W] < 0)
+		for (n = 0; n < row->n_held && x->start[row->held[n].job] >= 0; n++)
+			if (x->start[row->held[n].job + (int)ORR_PASS_W] < 0)
 				row->held[n].until = INT64_MAX;
 		row->n_held = n;
 	}
-	memcpy(x->start, x->kept, (size_t)x->timed->jobs.n_jobs * sizeof(*x->start));
 }
 
 static int64_t first_gap(const struct rigid *x, const struct row *row, int j)
@@ -294,7 +289,7 @@ static int64_t try_at(struct rigid *x, int b, int64_t time)
 
 			if (!later)
 				continue;
-			take_back(x, b);
+			take_back(x);
 			return later;
 		}
 	return 0;
@@ -385,7 +380,6 @@ int orr_rigid_visit(struct orr_searched *of)
 	    p->microbatches)
 		return 0;
 	orr_arrays_make(&all, x.kept, n_jobs);
-	orr_arrays_make(&all, x.there, n_kinds);
 	orr_arrays_make(&all, x.offset, n_kinds);
 	orr_arrays_make(&all, x.length, n_kinds);
 	orr_arrays_make(&all, x.start, n_jobs);

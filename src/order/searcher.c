@@ -348,6 +348,7 @@ int orr_searcher_refuse(const struct orr_searcher *o)
 		"give more memory, take more workers or more microbatches ([microbatches])";
 	const char *why = o->exact ? "not even one microbatch fits"
 				   : "no order of one microbatch was found that fits";
+	const char *room = "in the workers' memory beside parameters, gradients and optimizer";
 	long long stashes = (long long)asked->stashes + o->excess;
 	char size[32];
 
@@ -364,16 +365,10 @@ int orr_searcher_refuse(const struct orr_searcher *o)
 				o->exact ? "nothing fits" : "no order was found that fits",
 				(long long)asked->stashes, o->exact ? "" : "at most ", stashes,
 				where, stashes);
-	if (asked->memory_bytes && o->p->machine.cluster)
-		return orr_fail(o->err, ORR_E_INPUT,
-				"auto: %s in the workers' memory beside parameters, gradients and "
-				"optimizer %s: %s",
-				why, where, more);
-	if (asked->memory_bytes)
-		return orr_fail(
-			o->err, ORR_E_INPUT,
-			"auto: %s [memory] %s beside parameters, gradients and optimizer %s: %s",
-			why, orr_size_exact(size, sizeof(size), asked->memory_bytes), where, more);
-	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %lld bytes of stash on a worker %s: %s", why,
-			(long long)asked->stash_bytes, where, more);
+	if (!asked->memory_bytes)
+		room = orr_text("%lld bytes of stash on a worker", (long long)asked->stash_bytes);
+	else if (!o->p->machine.cluster)
+		room = orr_text("[memory] %s beside parameters, gradients and optimizer",
+				orr_size_exact(size, sizeof(size), asked->memory_bytes));
+	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %s %s: %s", why, room, where, more);
 }

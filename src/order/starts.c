@@ -40,15 +40,8 @@ static int visit(const struct starts *starts)
 struct capped {
 	const int *worker;
 	int most;
-	bool apart; /* gangs before all others that keep nothing: at first, and at last */
+	bool apart; /* gangs that may be */
 };
-
-/* Jobs of such a stage hold up all of its workers, and no memory while they wait. */
-static bool is_apart(const struct orr_pipeline *p, int s, const struct capped *capped)
-{
-	return capped->apart && !p->stages[s].n_in && !p->stages[s].stash_bytes &&
-	       orr_pipeline_n_at(p, s) > 1;
-}
 
 static int compute_capped(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			  const void *data)
@@ -62,7 +55,7 @@ static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum o
 {
 	int64_t n = (int64_t)b * p->n_stages, all = (int64_t)p->n_stages * p->n_microbatches;
 
-	if (is_apart(p, s, data))
+	if (((const struct capped *)data)->apart && orr_gang_is_apart(p, s))
 		return d == ORR_PASS_F ? n + s - all : (2 + (int64_t)d) * all + n + s;
 	return d == ORR_PASS_F   ? all + n + s
 	       : d == ORR_PASS_B ? n + p->n_stages - 1 - s
@@ -71,9 +64,10 @@ static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum o
 
 static int in_flight_capped(const struct orr_pipeline *p, int s, const void *data)
 {
-	int most = ((const struct capped *)data)->most, depth = p->stages[s].depth;
+	const struct capped *capped = data;
+	int most = capped->most, depth = p->stages[s].depth;
 
-	return is_apart(p, s, data) ? 0 : depth < most ? depth : most;
+	return capped->apart && orr_gang_is_apart(p, s) ? 0 : depth < most ? depth : most;
 }
 
 static int visit_capped(struct starts *starts, int most, bool split, bool apart)

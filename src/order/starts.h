@@ -4,6 +4,14 @@
 #include <stdint.h>
 #include "searcher.h"
 
+/* A gang that keeps nothing and reads nothing holds up all of its workers, and no memory while it
+ * waits: it may run for all microbatches at first, and back at last, and delays no other job then.
+ */
+static inline bool orr_gang_is_apart(const struct orr_pipeline *p, int s)
+{
+	return !p->stages[s].n_in && !p->stages[s].stash_bytes && orr_pipeline_n_at(p, s) > 1;
+}
+
 /* permutation: of ORR_N_PERMUTATIONS by which microbatches that differ change places; -1: none. n:
  * room for such an order. */
 #define ORR_N_PERMUTATIONS 3

@@ -7,6 +7,7 @@
 #include "base/max.h"
 #include "base/sort.h"
 #include "schedule/deal.h"
+#include "schedule/gang_order.h"
 #include "simulate/network.h"
 
 /* Predecessors of all jobs together. */
@@ -48,14 +49,13 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	return orr_arrays_check(all, "order: take fewer microbatches ([microbatches])", err);
 }
 
-/* Job j, first on worker w, after those below it. */
-static void add_job(struct orr_timed *t, int j, int w, int *around)
+/* Job j, after those below it. */
+static void add_job(struct orr_timed *t, int j, int *around)
 {
 	struct orr_jobs *jobs = &t->jobs;
 	struct orr_job job = orr_jobs_at(jobs, j);
 	int n = orr_jobs_predecessors(jobs, j, around);
 
-	jobs->compute[j] = w;
 	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
 		int v = orr_jobs_worker(jobs, j, i);
 
@@ -70,40 +70,24 @@ static void add_job(struct orr_timed *t, int j, int w, int *around)
 	t->first_after[j + 1] = t->first_after[j] + n;
 }
 
-/* Workers of all stages of the microbatches, settled; NULL: no memory. */
-static int *settle(const struct orr_pipeline *p, const int *worker, int n_microbatches)
-{
-	size_t n = (size_t)n_microbatches * (size_t)p->n_stages;
-	int *settled = malloc(n * sizeof(*settled));
-
-	if (!settled)
-		return NULL;
-	memcpy(settled, worker, n * sizeof(*settled));
-	for (int b = 0; b < n_microbatches; b++)
-		orr_pipeline_settle(p, settled + b * p->n_stages, 1);
-	return settled;
-}
-
 int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const int *worker,
 		     int n_microbatches, int n_passes, bool exact, struct orr_error *err)
 {
 	struct orr_timed *t = calloc(1, sizeof(*t));
-	int *settled = settle(p, worker, n_microbatches), *around = NULL, code, n_jobs;
+	int *around, code, n_jobs;
 	double delays_ns = 0;
 
-	if (t)
-		t->jobs.pipeline = p;
-	if (!t || !settled || !(around = calloc(orr_jobs_most_around(&t->jobs), sizeof(*around)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "no memory for an order");
-		goto out;
-	}
+	if (!t)
+		return orr_fail(err, ORR_E_NOMEM, "no memory for an order");
+	t->jobs.pipeline = p;
+	orr_arrays_make(&t->all, around, orr_jobs_most_around(&t->jobs));
 	t->exact = exact;
 	t->jobs.n_passes = n_passes;
 	t->jobs.n_jobs = n_jobs = p->n_stages * p->n_microbatches * n_passes;
 	t->jobs.most_at = 1;
 	for (int s = 0; s < p->n_stages; s++)
 		t->jobs.most_at = (int)larger(t->jobs.most_at, orr_pipeline_n_at(p, s));
-	if ((code = allocate(t, around, err)))
+	if ((code = orr_arrays_check(&t->all, "order", err)) || (code = allocate(t, around, err)))
 		goto out;
 	for (int s = 0; s < p->n_stages; s++)
 		t->jobs.recompute[s] = p->stages[s].recompute;
@@ -112,7 +96,10 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 		t->down[j] = orr_jobs_frees(&t->jobs, j);
 	}
 	for (int j = 0; j < n_jobs; j++)
-		add_job(t, j, settled[j / n_passes % (n_microbatches * p->n_stages)], around);
+		t->jobs.compute[j] = worker[j / n_passes % (n_microbatches * p->n_stages)];
+	orr_jobs_settle(&t->jobs, t->jobs.compute);
+	for (int j = 0; j < n_jobs; j++)
+		add_job(t, j, around);
 	for (int s = 0; exact && s < p->n_stages; s++)
 		t->updates = t->updates ||
 			     orr_pipeline_update_ns(p, s, t->jobs.compute[s * n_passes]) > 0;
@@ -128,8 +115,6 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 	*out = t;
 	t = NULL;
 out:
-	free(around);
-	free(settled);
 	orr_timed_destroy(t);
 	return code;
 }

@@ -150,8 +150,8 @@ int orr_async_create(struct orr_async **out, const struct orr_jobs *jobs,
 				schedule->name);
 	if (!(async = calloc(1, sizeof(*async))))
 		return orr_fail(err, ORR_E_NOMEM, "async: no memory");
-	async->order = orr_arrays_add(&async->all, (size_t)jobs->n_jobs, sizeof(*async->order));
-	async->lag = orr_arrays_add(&async->all, (size_t)jobs->n_jobs, sizeof(*async->lag));
+	orr_arrays_make(&async->all, async->order, jobs->n_jobs);
+	orr_arrays_make(&async->all, async->lag, jobs->n_jobs);
 	async->period = schedule->priority(p, 0, p->n_microbatches, ORR_PASS_F, schedule->data) -
 			jobs->priority[0];
 	if ((code = orr_arrays_check(&async->all, "async", err)) ||

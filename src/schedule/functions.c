@@ -557,23 +557,6 @@ out:
 	return code;
 }
 
-void orr_groups_clear(struct orr_groups *groups)
-{
-	orr_jobs_destroy(groups->jobs);
-	free(groups->cluster.workers);
-	free(groups->cluster.groups);
-	free(groups->cluster.pairs);
-	free(groups->first);
-	*groups = (struct orr_groups){0};
-}
-
-void orr_groups_destroy(struct orr_groups *groups)
-{
-	if (groups)
-		orr_groups_clear(groups);
-	free(groups);
-}
-
 void orr_jobs_destroy(struct orr_jobs *jobs)
 {
 	if (!jobs)

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arrays.h"
 #include "base/max.h"
@@ -37,8 +38,7 @@ out:
 	return code;
 }
 
-/* Where the pipeline has each stage, whatever the schedule says. */
-static void settle(const struct orr_jobs *jobs, int *worker)
+void orr_jobs_settle(const struct orr_jobs *jobs, int *worker)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
@@ -66,24 +66,20 @@ int orr_gangs_settle(struct orr_jobs *jobs, struct orr_error *err)
 	jobs->position = calloc(n * (size_t)jobs->most_at, sizeof(*jobs->position));
 	if (!jobs->by_worker || !jobs->position)
 		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %zu jobs", n_listed);
-	settle(jobs, jobs->compute);
+	orr_jobs_settle(jobs, jobs->compute);
 	if (jobs->weights != jobs->compute)
-		settle(jobs, jobs->weights);
+		orr_jobs_settle(jobs, jobs->weights);
 	return 0;
 }
 
-/* Marks the stages before t that wait for its gradient. */
-static void mark_upstream(const struct orr_pipeline *p, int t, bool *marked)
+void orr_stages_leading(bool *leads, const struct orr_pipeline *p, int t)
 {
-	for (int s = t; s >= 0; s--) {
-		marked[s] = s == t;
-		for (int i = 0; s < t && i < p->stages[s].n_out; i++) {
-			int after = orr_stage_after(p, s, i);
-
-			marked[s] = marked[s] || (!p->edges[p->stages[s].out[i]].detached &&
-						  after <= t && marked[after]);
-		}
-	}
+	memset(leads, 0, (size_t)p->n_stages * sizeof(*leads));
+	leads[t] = true;
+	for (int s = t; s >= 0; s--)
+		for (int i = 0; leads[s] && i < p->stages[s].n_in; i++)
+			if (!p->edges[p->stages[s].in[i]].detached)
+				leads[orr_stage_before(p, s, i)] = true;
 }
 
 /* Stage t gathers. */
@@ -91,7 +87,7 @@ static int check_upstream(const struct orr_jobs *jobs, int t, bool *marked, stru
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 
-	mark_upstream(p, t, marked);
+	orr_stages_leading(marked, p, t);
 	for (int s = 0; s < t; s++)
 		if (marked[s] && jobs->cap[s] && jobs->cap[s] < p->n_microbatches)
 			return orr_fail(err, ORR_E_INPUT,

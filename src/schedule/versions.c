@@ -265,16 +265,14 @@ int orr_versions_create(struct orr_versions **out, const struct orr_jobs *jobs,
 	size_t n = (size_t)p->n_stages;
 	int code;
 
-	if (v) {
-		v->every = orr_arrays_add(&v->all, n, sizeof(*v->every));
-		v->peak = orr_arrays_add(&v->all, n, sizeof(*v->peak));
-		v->least = orr_arrays_add(&v->all, n, sizeof(*v->least));
-		v->most = orr_arrays_add(&v->all, n, sizeof(*v->most));
-		v->behind = orr_arrays_add(&v->all, (size_t)jobs->n_jobs, sizeof(*v->behind));
-	}
-	code = v ? orr_arrays_check(&v->all, "versions", err)
-		 : orr_fail(err, ORR_E_NOMEM, "versions: no memory");
-	if (code)
+	if (!v)
+		return orr_no_memory(err, "versions");
+	orr_arrays_make(&v->all, v->every, n);
+	orr_arrays_make(&v->all, v->peak, n);
+	orr_arrays_make(&v->all, v->least, n);
+	orr_arrays_make(&v->all, v->most, n);
+	orr_arrays_make(&v->all, v->behind, jobs->n_jobs);
+	if ((code = orr_arrays_check(&v->all, "versions", err)))
 		goto out;
 	v->n_stages = p->n_stages;
 	v->n_microbatches = p->n_microbatches;
