@@ -1,7 +1,6 @@
 #include "block.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/max.h"
 #include "base/sort.h"
@@ -65,71 +64,52 @@ static bool reserve(const struct orr_block *block, bool *table, int i, int64_t s
 	return true;
 }
 
-static int collide(const struct orr_block *block, int w, struct orr_error *err)
+/* The cells of passes whose starts are given; then those of the others, which are Ws, in the order
+ * in which their Bs end, each from there on the first that are free. */
+static int reserve_all(struct orr_block *block, bool *tables, struct orr_keyed *keyed,
+		       struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT,
-			"block: passes of worker %d fall together when it is repeated every %lld "
-			"cells: repeat later",
-			w, (long long)block->interval);
-}
+	int n = block->n_stages * block->n_microbatches * block->n_passes, n_keyed = 0, n_given,
+	    code;
 
-static int reserve_given(const struct orr_block *block, bool *tables, struct orr_error *err)
-{
-	int n = block->n_stages * block->n_microbatches * block->n_passes;
+	for (int i = 0; i < n; i++)
+		if (block->start[i] != ORR_BLOCK_FREE)
+			keyed[n_keyed++] = (struct orr_keyed){block->start[i], i};
+	n_given = n_keyed;
+	for (int i = ORR_PASS_W; block->n_passes == 3 && i < n; i += 3)
+		if (block->start[i] == ORR_BLOCK_FREE)
+			keyed[n_keyed++] = (struct orr_keyed){
+				block->start[i - 1] + length_of(block, i - 1), i};
+	if (n_keyed > n_given && (code = orr_sort(keyed + n_given, n_keyed - n_given, err)))
+		return code;
+	for (int k = 0; k < n_keyed; k++) {
+		int i = keyed[k].value, w = block->worker[i / block->n_passes];
+		int64_t t = keyed[k].key, last = t + (k < n_given ? 1 : block->interval);
 
-	for (int i = 0; i < n; i++) {
-		int w = block->worker[i / block->n_passes];
-
-		if (block->start[i] != ORR_BLOCK_FREE &&
-		    !reserve(block, tables + w * block->interval, i, block->start[i]))
-			return collide(block, w, err);
+		while (t < last && !reserve(block, tables + w * block->interval, i, t))
+			t++;
+		if (t == last)
+			return orr_fail(err, ORR_E_INPUT,
+					"block: passes of worker %d fall together when it is "
+					"repeated every %lld cells: repeat later",
+					w, (long long)block->interval);
+		block->start[i] = t;
 	}
 	return 0;
 }
 
-/* Free Ws in the order in which their Bs end, each into the first cells that are free. */
-static int reserve_free(struct orr_block *block, bool *tables, struct orr_error *err)
-{
-	int n = block->n_stages * block->n_microbatches, n_free = 0, code;
-	struct orr_keyed *keyed = calloc((size_t)n, sizeof(*keyed));
-
-	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "block: no memory for %d passes", n);
-	for (int sb = 0; sb < n && block->n_passes == 3; sb++) {
-		int b = sb * 3 + ORR_PASS_B;
-
-		if (block->start[sb * 3 + ORR_PASS_W] == ORR_BLOCK_FREE)
-			keyed[n_free++] =
-				(struct orr_keyed){block->start[b] + length_of(block, b), sb};
-	}
-	code = n_free ? orr_sort(keyed, n_free, err) : 0;
-	for (int k = 0; !code && k < n_free; k++) {
-		int w = block->worker[keyed[k].value], i = keyed[k].value * 3 + ORR_PASS_W;
-		bool *table = tables + w * block->interval;
-		int64_t t = keyed[k].key, last = t + block->interval;
-
-		while (t < last && !reserve(block, table, i, t))
-			t++;
-		block->start[i] = t;
-		if (t == last)
-			code = collide(block, w, err);
-	}
-	free(keyed);
-	return code;
-}
-
 int orr_block_fill(struct orr_block *block, struct orr_error *err)
 {
+	struct orr_arrays all = {0};
+	struct orr_keyed *keyed;
 	bool *tables;
 	int code;
 
-	tables = calloc((size_t)(block->pipeline->n_workers * block->interval), sizeof(*tables));
-	if (!tables)
-		return orr_fail(err, ORR_E_NOMEM, "block: no memory for %lld cells",
-				(long long)block->interval);
-	if (!(code = reserve_given(block, tables, err)))
-		code = reserve_free(block, tables, err);
-	free(tables);
+	orr_arrays_make(&all, tables, block->pipeline->n_workers * block->interval);
+	orr_arrays_make(&all, keyed, block->n_stages * block->n_microbatches * block->n_passes);
+	if (!(code = orr_arrays_check(&all, "block", err)))
+		code = reserve_all(block, tables, keyed, err);
+	orr_arrays_free(&all);
 	return code;
 }
 

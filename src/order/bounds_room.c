@@ -6,7 +6,6 @@
 #include "bounds.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/arrays.h"
 #include "base/max.h"
@@ -21,7 +20,7 @@ struct end {
 	int n_on;
 	int64_t room;                /* stashes that fit */
 	int64_t *most[ORR_N_PASSES]; /* [n + 1] the longest jobs of a pass take so much together */
-	struct orr_keyed *firsts, *lasts; /* [n] Bs by heads, and jobs as they were sorted last */
+	struct orr_keyed *firsts, *lasts; /* [n] Bs by heads, and Fs by tails */
 	struct orr_error *err;
 };
 
@@ -31,7 +30,8 @@ static int64_t longest(const struct end *e, enum orr_pass d, int64_t count)
 }
 
 /* The worker's jobs of pass d by sign * value[], the smallest first. */
-static int sort(struct end *e, enum orr_pass d, const int64_t *value, int sign)
+static int sort(struct orr_keyed *out, const struct end *e, enum orr_pass d, const int64_t *value,
+		int sign)
 {
 	const struct orr_jobs *jobs = &e->timed->jobs;
 	int n = 0;
@@ -40,9 +40,9 @@ static int sort(struct end *e, enum orr_pass d, const int64_t *value, int sign)
 		int j = e->on[i];
 
 		if (jobs->compute[j] == e->w && j % ORR_N_PASSES == (int)d)
-			e->lasts[n++] = (struct orr_keyed){sign * value[j], j};
+			out[n++] = (struct orr_keyed){sign * value[j], j};
 	}
-	return orr_sort(e->lasts, n, e->err);
+	return orr_sort(out, n, e->err);
 }
 
 /* Part of a step at one of its ends: so long, and no more than so much work in it. */
@@ -96,15 +96,13 @@ static int find(struct end *e, const int64_t *duration, const int64_t *head, con
 		last = smaller(last, tail[j]);
 	}
 	for (int d = 0; d < ORR_N_PASSES; d++) {
-		if ((code = sort(e, (enum orr_pass)d, duration, -1)))
+		if ((code = sort(e->lasts, e, (enum orr_pass)d, duration, -1)))
 			return code;
 		for (int k = 0; k < e->n; k++)
 			e->most[d][k + 1] = e->most[d][k] - e->lasts[k].key;
 	}
-	if ((code = sort(e, ORR_PASS_B, head, 1)))
-		return code;
-	memcpy(e->firsts, e->lasts, (size_t)e->n * sizeof(*e->firsts));
-	if ((code = sort(e, ORR_PASS_F, tail, 1)))
+	if ((code = sort(e->firsts, e, ORR_PASS_B, head, 1)) ||
+	    (code = sort(e->lasts, e, ORR_PASS_F, tail, 1)))
 		return code;
 	*bound = larger(*bound, join(e, first, last, busy));
 	return 0;

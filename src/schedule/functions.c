@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "base/max.h"
 #include "base/sort.h"
 #include "base/utf8.h"
 #include "deal.h"
@@ -237,36 +236,6 @@ static void evaluate_recompute(struct orr_jobs *jobs, const struct orr_schedule 
 			orr_jobs_last_pass(jobs, s) != ORR_PASS_F && !p->stages[s].gather &&
 			(p->stages[s].recompute ||
 			 (schedule->recompute && schedule->recompute(p, s, schedule->data)));
-}
-
-/* Of a gang the slowest worker decides. */
-static int64_t longest(const struct orr_jobs *jobs, int j, enum orr_pass d)
-{
-	struct orr_job job = orr_jobs_at(jobs, j);
-	int64_t most = 0;
-
-	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
-		most = larger(most, orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, d,
-							orr_jobs_worker(jobs, j, i),
-							jobs->n_passes == 3));
-	return most;
-}
-
-void orr_jobs_renew(struct orr_jobs *jobs)
-{
-	const struct orr_pipeline *p = jobs->pipeline;
-
-	for (int j = 0; j < jobs->n_jobs; j++) {
-		struct orr_job job = orr_jobs_at(jobs, j);
-
-		if (!orr_jobs_has(jobs, j))
-			continue;
-		jobs->duration_ns[j] = longest(jobs, j, job.d);
-		/* where only the schedule asks for it, the pipeline does not know */
-		if (jobs->recompute[job.s] && !p->stages[job.s].recompute && job.d != ORR_PASS_F &&
-		    job.d == orr_jobs_first_backward(jobs, job.s))
-			jobs->duration_ns[j] += longest(jobs, j, ORR_PASS_F);
-	}
 }
 
 /* Jobs to where they are, and into the orders there. */
@@ -555,6 +524,23 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 out:
 	orr_jobs_destroy(jobs);
 	return code;
+}
+
+void orr_groups_clear(struct orr_groups *groups)
+{
+	orr_jobs_destroy(groups->jobs);
+	free(groups->cluster.workers);
+	free(groups->cluster.groups);
+	free(groups->cluster.pairs);
+	free(groups->first);
+	*groups = (struct orr_groups){0};
+}
+
+void orr_groups_destroy(struct orr_groups *groups)
+{
+	if (groups)
+		orr_groups_clear(groups);
+	free(groups);
 }
 
 void orr_jobs_destroy(struct orr_jobs *jobs)

@@ -32,4 +32,5 @@ int orr_replicas_check(const struct orr_pipeline *p, const struct orr_schedule *
 		       struct orr_error *err);
 /* Do all of p's replicas the same at the same times, but for rings? */
 bool orr_replicas_are_alike(const struct orr_pipeline *p);
+void orr_groups_clear(struct orr_groups *groups);   /* all zeros again */
 void orr_groups_destroy(struct orr_groups *groups); /* NULL is fine */

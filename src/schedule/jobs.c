@@ -1,5 +1,6 @@
 #include "orrery/jobs.h"
 
+#include "base/max.h"
 #include "base/sort.h"
 #include "deal.h"
 
@@ -299,4 +300,34 @@ int64_t orr_jobs_update_ns(const struct orr_jobs *jobs, int s, int w)
 	int r = orr_jobs_ring_size(jobs, s);
 
 	return orr_jobs_shards(jobs, s) ? (ns + r - 1) / r : ns;
+}
+
+/* Of a gang the slowest worker decides. */
+static int64_t longest(const struct orr_jobs *jobs, int j, enum orr_pass d)
+{
+	struct orr_job job = orr_jobs_at(jobs, j);
+	int64_t most = 0;
+
+	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
+		most = larger(most, orr_pipeline_job_ns(jobs->pipeline, job.s, job.b, d,
+							orr_jobs_worker(jobs, j, i),
+							jobs->n_passes == 3));
+	return most;
+}
+
+void orr_jobs_renew(struct orr_jobs *jobs)
+{
+	const struct orr_pipeline *p = jobs->pipeline;
+
+	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job job = orr_jobs_at(jobs, j);
+
+		if (!orr_jobs_has(jobs, j))
+			continue;
+		jobs->duration_ns[j] = longest(jobs, j, job.d);
+		/* where only the schedule asks for it, the pipeline does not know */
+		if (jobs->recompute[job.s] && !p->stages[job.s].recompute && job.d != ORR_PASS_F &&
+		    job.d == orr_jobs_first_backward(jobs, job.s))
+			jobs->duration_ns[j] += longest(jobs, j, ORR_PASS_F);
+	}
 }

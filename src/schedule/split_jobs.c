@@ -83,23 +83,6 @@ static int join_machine(struct orr_machine *out, struct orr_cluster *c, const st
 
 /* ---- the schedule on groups ---- */
 
-static void clear(struct orr_groups *groups)
-{
-	orr_jobs_destroy(groups->jobs);
-	free(groups->cluster.workers);
-	free(groups->cluster.groups);
-	free(groups->cluster.pairs);
-	free(groups->first);
-	*groups = (struct orr_groups){0};
-}
-
-void orr_groups_destroy(struct orr_groups *groups)
-{
-	if (groups)
-		clear(groups);
-	free(groups);
-}
-
 static void widen(struct orr_groups *x, int group, int width)
 {
 	x->first[group + 1] = (int)larger(x->first[group + 1], width);
@@ -144,7 +127,7 @@ static int evaluate_groups(struct orr_groups *x, const struct orr_pipeline *p, i
 
 	if (schedule->order == ORR_ORDER_BOUNDED) /* room is that of the parts */
 		strict.order = ORR_ORDER_STRICT;
-	clear(x);
+	orr_groups_clear(x);
 	x->n = n;
 	x->pipeline = *p->split->whole;
 	x->pipeline.n_workers = n;

@@ -15,16 +15,13 @@ static int stage_of(const struct orr_pipeline *p, const struct orr_stand_in *x, 
 static int job_of(const struct orr_pipeline *p, const struct orr_stand_in *x, int s, int b,
 		  enum orr_pass d)
 {
-	static const enum orr_pass instead[ORR_N_PASSES][ORR_N_PASSES] = {
-		{ORR_PASS_F, ORR_PASS_F, ORR_PASS_F},
-		{ORR_PASS_B, ORR_PASS_W, ORR_PASS_F},
-		{ORR_PASS_W, ORR_PASS_B, ORR_PASS_F}};
+	const enum orr_pass instead[] = {d, d == ORR_PASS_B ? ORR_PASS_W : ORR_PASS_B, ORR_PASS_F};
 	int of_s = stage_of(p, x, s), of_b = x->groups ? b : b / p->replicas;
 
 	for (int i = 0; i < ORR_N_PASSES; i++) {
-		int j = orr_jobs_index(x->jobs, of_s, of_b, instead[d][i]);
+		int j = orr_jobs_index(x->jobs, of_s, of_b, instead[i]);
 
-		if ((int)instead[d][i] < x->jobs->n_passes && orr_jobs_has(x->jobs, j))
+		if ((int)instead[i] < x->jobs->n_passes && orr_jobs_has(x->jobs, j))
 			return j;
 	}
 	return orr_jobs_index(x->jobs, of_s, of_b, ORR_PASS_F);
