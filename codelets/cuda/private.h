@@ -33,6 +33,7 @@ struct orr_cuda {
 	cublasLtHandle_t lt;
 	cublasHandle_t blas;
 	char message[200];
+	bool prepares; /* products are chosen, by measuring, and not computed */
 	struct orr_product products[ORR_PRODUCTS]; /* a hash table */
 	double *partial;                           /* [ORR_SLICES] on the device: of squares() */
 	unsigned *tickets; /* [ORR_TICKETS] there: which blocks have ended, 0 between launches */

@@ -46,7 +46,7 @@ static struct orr_product *look_up(struct orr_device *d, enum pass pass, int64_t
  * cuBLASLt's first choice, which has the same bits. */
 static struct orr_product *algorithm_of(struct orr_device *d, enum pass pass, int64_t n, int64_t in,
 					int64_t out, const struct problem *p,
-					const struct described *l, bool measured)
+					const struct described *l)
 {
 	bool aligned = is_aligned(p);
 	struct orr_product *entry = look_up(d, pass, n, in, out, aligned);
@@ -57,7 +57,7 @@ static struct orr_product *algorithm_of(struct orr_device *d, enum pass pass, in
 		return entry;
 	entry->pass = (int)pass;
 	count = orr_product_ask(d, l, p, aligned, ORR_ALGORITHMS, algos);
-	best = count > 0 && measured ? orr_product_measure(d, p, count, algos) : 0;
+	best = count > 0 && d->cuda->prepares ? orr_product_measure(d, p, count, algos) : 0;
 	entry->found = count > 0 && (best >= 0 || !p->sums);
 	if (entry->found)
 		entry->algo = algos[best > 0 ? best : 0];
@@ -106,7 +106,9 @@ static bool multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in
 
 	if (d->failure || !orr_cuda_blas_ok(d, orr_product_describe(&l, d, p), "description"))
 		return true;
-	entry = algorithm_of(d, pass, n, in, out, p, &l, false);
+	entry = algorithm_of(d, pass, n, in, out, p, &l);
+	if (d->cuda->prepares)
+		return entry->found || !p->sums;
 	code = entry->found ? orr_product_run(d, &l, p, &entry->algo) : CUBLAS_STATUS_SUCCESS;
 	if (p->sums && code == CUBLAS_STATUS_NOT_SUPPORTED)
 		entry->found = false;
@@ -143,7 +145,8 @@ static struct matrix operand(struct orr_device *d, const float *x, const void *k
 	m.stride = orr_rounded_columns(columns);
 	m.at = kept;
 	if (!kept) {
-		orr_cuda_round(d, &(struct orr_rounding){x, *space, rows, columns}, 1);
+		if (!d->cuda->prepares)
+			orr_cuda_round(d, &(struct orr_rounding){x, *space, rows, columns}, 1);
 		m.at = *space;
 		*space += orr_cuda_aligned(rows * m.stride, sizeof(uint16_t));
 	}
@@ -232,44 +235,21 @@ static void weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, con
 	if (dbias && weight_with_sums(d, n, in, out, p, (float *)(void *)space, dbias))
 		return;
 	(void)multiply(d, PASS_WEIGHT, n, in, out, &p);
-	if (dbias)
+	if (dbias && !d->cuda->prepares)
 		orr_cuda_column_sums(d, n, out, dy, NULL, apart, NULL, dbias);
 }
 
-/* Choose the algorithms, for tensors at multiples of 16 bytes, where nearly all of them are. */
+/* Choose the algorithms, for tensors at multiples of 16 bytes, where nearly all of them are: by the
+ * products themselves, of a place like others, which is not touched. */
 static void prepare(struct orr_device *d, int64_t n, int64_t in, int64_t out, bool bias)
 {
-	bool rounds = d->precision == ORR_PRECISION_BF16;
-	int64_t in_stride = rounds ? orr_rounded_columns(in) : in;
-	int64_t out_stride = rounds ? orr_rounded_columns(out) : out;
-	char *at = d->workspace; /* not touched: a place like others */
-	void *vector = bias ? at : NULL;
-	const struct matrix w = {at, out, in, in_stride, false}, x = {at, n, in, in_stride, false};
-	const struct matrix dy = {at, n, out, out_stride, false};
-	const struct {
-		enum pass pass;
-		struct problem p;
-	} all[] = {
-		{bias ? PASS_FORWARD_BIAS : PASS_FORWARD,
-		 {w, x, at, vector, NULL, n, out, in, false, d->halves}},
-		{PASS_INPUT, {w, dy, at, NULL, NULL, n, in, out, false, d->halves}},
-		{bias ? PASS_WEIGHT_SUMS : PASS_WEIGHT,
-		 {x, dy, at, NULL, vector, out, in, n, false, false}},
-	};
+	float *at = d->workspace, *vector = bias ? at : NULL;
 
-	for (int i = 0; i < 3; i++) {
-		struct problem p = all[i].p;
-		struct described l;
-
-		p.a.transposed = i == 0;
-		p.b.transposed = i == 2;
-		if (!orr_cuda_blas_ok(d, orr_product_describe(&l, d, &p), "description") ||
-		    algorithm_of(d, all[i].pass, n, in, out, &p, &l, true)->found || !p.sums)
-			continue;
-		p.sums = NULL;
-		if (orr_cuda_blas_ok(d, orr_product_describe(&l, d, &p), "description"))
-			(void)algorithm_of(d, PASS_WEIGHT, n, in, out, &p, &l, true);
-	}
+	d->cuda->prepares = true;
+	forward(d, n, in, out, at, at, at, vector, at);
+	input(d, n, in, out, at, at, at, at);
+	weight(d, n, in, out, at, at, NULL, at, vector);
+	d->cuda->prepares = false;
 }
 
 const struct orr_linear_kernels orr_linear_cuda = {
