@@ -95,25 +95,6 @@ static bool multiply_slices(bool bf16, int64_t n, int64_t in, int64_t out, const
 	return computed;
 }
 
-static void sum_bias(const struct orr_device *d, int64_t n, int64_t out, const float *dy,
-		     float *apart, float *dbias)
-{
-	const uint16_t *half = (const uint16_t *)dy;
-	float *to = apart ? apart : dbias;
-
-	if (d->halves)
-		orr_from_bf16(out, half, to);
-	else
-		memcpy(to, dy, (size_t)out * sizeof(*to));
-	for (int64_t r = 1; r < n; r++)
-		if (d->halves)
-			orr_add_from_bf16(out, half + r * out, to);
-		else
-			orr_add(out, dy + r * out, to);
-	if (apart)
-		orr_add(out, apart, dbias);
-}
-
 /* ---- what they read and write ---- */
 
 /* Floats of a product's inputs in bfloat16, rounded up to where the next may lie. */
@@ -261,7 +242,7 @@ static void weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, con
 	const void *from = activations(d, n * in, x, &at), *by = activations(d, n * out, dy, &at);
 
 	if (dbias)
-		sum_bias(d, n, out, dy, apart, dbias);
+		orr_sum_rows(d->halves, n, out, dy, apart, dbias);
 	check(d, multiply_slices(is_native(d->precision), n, in, out, from, by, apart, dw));
 }
 

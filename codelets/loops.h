@@ -23,6 +23,11 @@ static inline float *orr_floats_to(bool halves, float *y, int64_t at, float *roo
 }
 void orr_floats_keep(bool halves, float *y, int64_t at, int64_t count, const float *room);
 
+/* (sequence.c) Activations dy, n rows, added up in order to dw, or to apart and then to what is
+ * there.
+ */
+void orr_sum_rows(bool halves, int64_t n, int64_t width, const float *dy, float *apart, float *dw);
+
 /* (linear.c) What its products ask of the workspace. */
 size_t orr_linear_bytes(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
 

@@ -25,16 +25,28 @@ static void add_row(struct orr_device *d, int64_t n, int64_t width, const float 
 		orr_sum(width, x + r * width, w, y + r * width);
 }
 
+void orr_sum_rows(bool halves, int64_t n, int64_t width, const float *dy, float *apart, float *dw)
+{
+	const uint16_t *half = (const uint16_t *)dy;
+	float *sum = apart ? apart : dw;
+
+	if (halves)
+		orr_from_bf16(width, half, sum);
+	else
+		memcpy(sum, dy, (size_t)width * sizeof(*sum));
+	for (int64_t r = 1; r < n; r++)
+		if (halves)
+			orr_add_from_bf16(width, half + r * width, sum);
+		else
+			orr_add(width, dy + r * width, sum);
+	if (apart)
+		orr_add(width, apart, dw);
+}
+
 static void sum_rows(struct orr_device *d, int64_t n, int64_t width, const float *dy, float *apart,
 		     float *dw)
 {
-	float *sum = apart ? apart : dw;
-
-	memcpy(sum, dy, (size_t)width * sizeof(*sum));
-	for (int64_t r = 1; r < n; r++)
-		orr_add(width, dy + r * width, sum);
-	if (apart)
-		orr_add(width, apart, dw);
+	orr_sum_rows(false, n, width, dy, apart, dw);
 }
 
 static void mean_forward(struct orr_device *d, int64_t n, int64_t rows, int64_t width,
