@@ -34,6 +34,16 @@ const float *orr_buffers_read(const struct orr_pass_buffers *f, const struct orr
 	return orr_buffers_write(f, t);
 }
 
+void orr_buffers_add(const struct orr_pass_buffers *f, const struct orr_tensor *t, const float *x)
+{
+	int64_t floats = f->n * orr_tensor_floats(t);
+	float *sum = orr_buffers_write(f, t);
+
+	f->device->halves = t->half;
+	f->device->kernels->elements->sum(f->device, t->half ? 2 * floats : floats, sum, x, sum);
+	f->device->halves = false;
+}
+
 int64_t orr_call_minibatch(const struct orr_call *c)
 {
 	return c->device->microbatch.gathered ? c->device->microbatch.n_minibatch : c->n;
@@ -116,16 +126,11 @@ void orr_call_keep_output(const struct orr_call *c)
 static void keep_input_gradient(const struct orr_call *c, int i)
 {
 	const struct orr_port *port = &c->layer->ports[i];
-	float *sum = orr_buffers_write(c->buffers, &port->gradient);
-	const float *apart = c->apart + c->n * port->apart;
-	int64_t floats = c->n * orr_tensor_floats(&port->gradient);
 
 	if (port->gradient.half && !c->halves)
 		narrow(c, &port->gradient, wide_input_gradient(c, i), port->accumulate);
-	else if (port->gradient.half && port->accumulate)
-		c->kernels->elements->sum_halves(c->device, 2 * floats, sum, apart, sum);
 	else if (port->accumulate)
-		c->kernels->elements->sum(c->device, floats, sum, apart, sum);
+		orr_buffers_add(c->buffers, &port->gradient, c->apart + c->n * port->apart);
 	fill(c, &port->gradient);
 }
 

@@ -43,6 +43,9 @@ struct orr_call {
 float *orr_buffers_write(const struct orr_pass_buffers *f, const struct orr_tensor *t);
 const float *orr_buffers_read(const struct orr_pass_buffers *f, const struct orr_tensor *t);
 
+/* x, numbers of its type, is added to a tensor. */
+void orr_buffers_add(const struct orr_pass_buffers *f, const struct orr_tensor *t, const float *x);
+
 /* Of an op that reads a whole minibatch: its samples, and the block's first among them. */
 int64_t orr_call_minibatch(const struct orr_call *c);
 int64_t orr_call_first(const struct orr_call *c);

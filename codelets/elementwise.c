@@ -159,8 +159,7 @@ static void apply(bool halves, int64_t count,
 }
 
 /* In one loop, which without a formula becomes vectors. */
-ORR_VECTOR static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b,
-				  void *y)
+ORR_VECTOR static void sum_halves(int64_t count, const void *a, const void *b, void *y)
 {
 	const uint16_t *half = a, *other = b;
 	uint16_t *to = y;
@@ -172,7 +171,7 @@ ORR_VECTOR static void sum_halves(struct orr_device *d, int64_t count, const voi
 static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
 	if (d->halves)
-		sum_halves(d, count, a, b, y);
+		sum_halves(count, a, b, y);
 	else
 		each_sum(count, a, b, y);
 }

@@ -24,18 +24,15 @@ struct orr_element_kernels {
 	void (*zero)(struct orr_device *d, int64_t count, float *y);
 	/* of activations */
 	void (*scale)(struct orr_device *d, int64_t count, float factor, const float *x, float *y);
-	/* y = a + b; y may be a or b */
+	/* y = a + b, of activations; y may be a or b */
 	void (*sum)(struct orr_device *d, int64_t count, const float *a, const float *b, float *y);
 	void (*multiply)(struct orr_device *d, int64_t count, const float *a, const float *b,
 			 float *y);
 	/* bfloat16: its floats; x rounded to it, added to what is there where `add` says so, and
-	 * zeros behind it up to `end` values; y = a + b, each sum rounded; y = a + b of
-	 * floats and bfloat16 */
+	 * zeros behind it up to `end` values; y = a + b of floats and bfloat16 */
 	void (*widen)(struct orr_device *d, int64_t count, const void *x, float *y);
 	void (*narrow)(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
 		       void *y);
-	void (*sum_halves)(struct orr_device *d, int64_t count, const void *a, const void *b,
-			   void *y);
 	void (*sum_mixed)(struct orr_device *d, int64_t count, const float *a, const void *b,
 			  float *y);
 	/* y = relu(a + b); of activations */
@@ -57,7 +54,7 @@ struct orr_element_kernels {
 	X(scale) \
 	X(sum) \
 	X(multiply) \
-	X(widen) X(narrow) X(sum_halves) X(sum_mixed) X(sum_relu) X(map) X(map_back) X(find_wild)
+	X(widen) X(narrow) X(sum_mixed) X(sum_relu) X(map) X(map_back) X(find_wild)
 extern const struct orr_element_kernels orr_elements_cpu, orr_elements_cuda;
 
 /* y = x w^T + bias; w is [out][in], row after row. */

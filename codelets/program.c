@@ -359,22 +359,15 @@ static void input_part(const struct orr_program *p, const struct backward *b)
 					orr_buffers_write(f, &p->zeros[i]));
 	for (int i = 0; i < p->n_backward; i++) {
 		const struct orr_backward_step *step = &p->backward[i];
-		int64_t floats = f->n * orr_tensor_floats(&step->to);
-		const float *from;
-		float *to;
 
-		if (step->layer >= 0) {
+		if (step->layer >= 0)
 			layer_backward(b, &p->layers[step->layer]);
-			continue;
-		}
-		from = orr_buffers_read(f, &step->from);
-		to = orr_buffers_write(f, &step->to);
-		if (!step->accumulate)
-			kernels->elements->copy(f->device, floats, from, to);
-		else if (step->to.half)
-			kernels->elements->sum_halves(f->device, 2 * floats, to, from, to);
+		else if (step->accumulate)
+			orr_buffers_add(f, &step->to, orr_buffers_read(f, &step->from));
 		else
-			kernels->elements->sum(f->device, floats, to, from, to);
+			kernels->elements->copy(f->device, f->n * orr_tensor_floats(&step->to),
+						orr_buffers_read(f, &step->from),
+						orr_buffers_write(f, &step->to));
 	}
 }
 

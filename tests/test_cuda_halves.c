@@ -59,8 +59,10 @@ START_TEST(conversions_and_sums_have_the_same_bits)
 	cpu.kernels->elements->narrow(&cpu, count, 2 * a->n, y->on_cpu, true, a->on_cpu);
 	cuda.kernels->elements->narrow(&cuda, count, 2 * a->n, y->on_cuda, true, a->on_cuda);
 	check_same(a, "rounded and added");
-	cpu.kernels->elements->sum_halves(&cpu, 2 * a->n, a->on_cpu, b->on_cpu, b->on_cpu);
-	cuda.kernels->elements->sum_halves(&cuda, 2 * a->n, a->on_cuda, b->on_cuda, b->on_cuda);
+	cpu.halves = cuda.halves = true;
+	cpu.kernels->elements->sum(&cpu, 2 * a->n, a->on_cpu, b->on_cpu, b->on_cpu);
+	cuda.kernels->elements->sum(&cuda, 2 * a->n, a->on_cuda, b->on_cuda, b->on_cuda);
+	cpu.halves = cuda.halves = false;
 	check_same(b, "summed");
 	cpu.kernels->elements->widen(&cpu, count, b->on_cpu, x->on_cpu);
 	cuda.kernels->elements->widen(&cuda, count, b->on_cuda, x->on_cuda);

@@ -652,53 +652,6 @@ END_TEST
 
 /* ---- how CUDA kernels cut their work ---- */
 
-/* Every item of [first, end) stands for floats of its own, next to those of the one before or at
- * either end of what the quads cover. */
-static void check_items(struct orr_span s, int64_t count, int64_t first, int64_t end)
-{
-	for (int64_t i = first; i < end; i++) {
-		int64_t at = orr_span_at(s, i), size = i < s.quads ? 4 : 1;
-
-		ck_assert(at >= 0 && at + size <= count);
-		if (size == 4)
-			ck_assert(at >= s.head && at + 4 <= s.head + 4 * s.quads);
-		else
-			ck_assert(at < s.head || at >= s.head + 4 * s.quads);
-		if (i && i != s.quads && i != s.quads + s.head)
-			ck_assert_int_eq(at, orr_span_at(s, i - 1) + size);
-	}
-}
-
-START_TEST(spans_have_every_float_once)
-{
-	static const int64_t large[] = {(INT64_C(1) << 31) + 3, INT64_C(5000000007)};
-
-	for (int64_t count = 0; count < 40; count++)
-		for (uintptr_t first = 0; first < 16; first += 4)
-			for (uintptr_t apart = 0; apart < 16; apart += 4) {
-				struct orr_span s = orr_span_of(count, 4096 + first, apart);
-				int seen[40] = {0};
-
-				for (int64_t i = 0; i < s.items; i++)
-					for (int k = 0; k < (i < s.quads ? 4 : 1); k++)
-						seen[orr_span_at(s, i) + k]++;
-				for (int64_t i = 0; i < count; i++)
-					ck_assert_int_eq(seen[i], 1);
-				ck_assert(apart ? !s.quads : s.quads >= (count - 6) / 4);
-				ck_assert(!s.quads || (first + 4 * (uintptr_t)s.head) % 16 == 0);
-			}
-	for (int k = 0; k < 2; k++)
-		for (uintptr_t first = 0; first < 16; first += 4) {
-			struct orr_span s = orr_span_of(large[k], first, 0);
-
-			ck_assert_int_eq(s.items, s.quads + (large[k] - 4 * s.quads));
-			check_items(s, large[k], 0, 100);
-			check_items(s, large[k], s.quads - 100, s.items);
-			ck_assert_uint_eq(orr_blocks(s.items, ORR_BLOCK), ORR_MOST_BLOCKS);
-		}
-}
-END_TEST
-
 START_TEST(strips_have_every_row_once_and_are_few)
 {
 	for (int64_t n = 1; n < INT64_C(20000000000); n += n / 3 + 1) {
@@ -752,7 +705,6 @@ int main(void)
 		ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
 		EACH(a_weight_gradient_is_added_with_the_bits_of_one_written, N_OF(shapes)),
 		EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),
-		ONCE(spans_have_every_float_once),
 		ONCE(strips_have_every_row_once_and_are_few),
 		ONCE(chunks_cover_a_block_evenly),
 	};

@@ -122,7 +122,8 @@ template <class F>
 static void all_cells(struct orr_device *d, const char *name, int64_t n, int64_t width, F f,
 		      uintptr_t together)
 {
-	start_halves(d, name, width % ORR_EIGHT ? 0 : n * width, n * width, f, together);
+	orr_each_item<ORR_EIGHT>(d, name, width % ORR_EIGHT ? 0 : n * width, n * width, f,
+				 together);
 }
 
 template <class A>

@@ -26,29 +26,14 @@ struct product {
 	__device__ float operator()(float a, float b) const { return a * b; }
 };
 
+/* Activations: as floats or as bfloat16. */
 template <bool B, class F>
 static void start(struct orr_device *d, const char *name, int64_t count, F f, const float *a,
 		  const float *b, float *y)
 {
-	uintptr_t first = orr_address(y), apart = first ^ orr_address(a);
-
-	orr_each_item(d, name,
-		      orr_span_of(count, first, B ? apart | (first ^ orr_address(b)) : apart),
-		      orr_map<B, F, float>{f, a, b, y});
-}
-
-/* Activations: as floats or as bfloat16. */
-template <bool B, class F>
-static void start_activations(struct orr_device *d, const char *name, int64_t count, F f,
-			      const float *a, const float *b, float *y)
-{
-	const uint16_t bf16 = 0;
-
-	if (d->halves)
-		orr_each_half<B>(d, name, count, f, orr_as(bf16, a), orr_as(bf16, b),
-				 orr_as(bf16, y));
-	else
-		start<B>(d, name, count, f, a, b, y);
+	orr_typed(d->halves, [=](auto n) {
+		orr_each_value<B>(d, name, count, f, orr_as(n, a), orr_as(n, b), orr_as(n, y));
+	});
 }
 
 static void copy(struct orr_device *d, int64_t count, const float *x, float *y)
@@ -68,36 +53,28 @@ static void zero(struct orr_device *d, int64_t count, float *y)
 
 static void scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
 {
-	start_activations<false>(d, "scale", count, times{factor}, x, x, y);
+	start<false>(d, "scale", count, times{factor}, x, x, y);
 }
 
 static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	start_activations<true>(d, "sum", count, plus{}, a, b, y);
+	start<true>(d, "sum", count, plus{}, a, b, y);
 }
 
 static void sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	start_activations<true>(d, "sum, relu", count, plus_relu{}, a, b, y);
-}
-
-static void sum_halves(struct orr_device *d, int64_t count, const void *a, const void *b, void *y)
-{
-	const uint16_t bf16 = 0;
-
-	orr_each_half<true>(d, "sum of halves", count, plus{}, orr_as(bf16, a), orr_as(bf16, b),
-			    orr_as(bf16, y));
+	start<true>(d, "sum, relu", count, plus_relu{}, a, b, y);
 }
 
 static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b, float *y)
 {
-	orr_each_half<true>(d, "sum of floats and halves", count, plus{}, a,
-			    static_cast<const uint16_t *>(b), y);
+	orr_each_value<true>(d, "sum of floats and halves", count, plus{}, a,
+			     static_cast<const uint16_t *>(b), y);
 }
 
 static void multiply(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	start<true>(d, "multiply", count, product{}, a, b, y);
+	orr_each_value<true>(d, "multiply", count, product{}, a, b, y);
 }
 
 static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
@@ -106,7 +83,7 @@ static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, con
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
 	case ORR_ELEMENTWISE_##NAME: \
-		start_activations<false>(d, #NAME, count, of_##NAME{}, x, x, y); \
+		start<false>(d, #NAME, count, of_##NAME{}, x, x, y); \
 		break;
 		ORR_ELEMENTWISE(ORR_CASE)
 #undef ORR_CASE
@@ -119,8 +96,7 @@ static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
 	case ORR_ELEMENTWISE_##NAME: \
-		start_activations<true>(d, #NAME " backward", count, slope_##NAME{}, kept, dy, \
-					dx); \
+		start<true>(d, #NAME " backward", count, slope_##NAME{}, kept, dy, dx); \
 		break;
 		ORR_ELEMENTWISE(ORR_CASE)
 #undef ORR_CASE
@@ -148,8 +124,8 @@ static void find_wild(struct orr_device *d, int64_t count, const float *x, int64
 		      int64_t *first)
 {
 	static_assert(sizeof(long long) == sizeof(*first), "as atomicMin takes it");
-	orr_each_item(d, "find what is wild", orr_span_of(count, orr_address(x), 0),
-		      wild{x, at, reinterpret_cast<long long *>(first)});
+	orr_each_item<4>(d, "find what is wild", count, count,
+			 wild{x, at, reinterpret_cast<long long *>(first)}, orr_address(x));
 }
 
 /* ---- what is kept as bfloat16: to floats and back ---- */
@@ -168,7 +144,7 @@ static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
 {
 	const uint16_t *from = static_cast<const uint16_t *>(x);
 
-	orr_each_half<false>(d, "widen", count, itself{}, from, from, y);
+	orr_each_value<false>(d, "widen", count, itself{}, from, from, y);
 }
 
 static void narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
@@ -177,9 +153,9 @@ static void narrow(struct orr_device *d, int64_t count, int64_t end, const float
 	uint16_t *to = static_cast<uint16_t *>(y);
 
 	if (add)
-		orr_each_half<true>(d, "narrow", count, rounded_plus{}, x, to, to);
+		orr_each_value<true>(d, "narrow", count, rounded_plus{}, x, to, to);
 	else
-		orr_each_half<false>(d, "narrow", count, itself{}, x, x, to);
+		orr_each_value<false>(d, "narrow", count, itself{}, x, x, to);
 	if (end > count)
 		orr_cuda_ok(d,
 			    cudaMemsetAsync(to + count, 0, (size_t)(end - count) * sizeof(*to),

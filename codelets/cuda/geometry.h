@@ -26,35 +26,6 @@ ORR_ELEMENT unsigned orr_blocks(int64_t items, int64_t per_block)
 	return (unsigned)(blocks < ORR_MOST_BLOCKS ? blocks : ORR_MOST_BLOCKS);
 }
 
-/* count floats as items: four at once where every pointer is at a multiple of 16 bytes, one by one
- * before (head) and behind. */
-struct orr_span {
-	int64_t head, quads, items;
-};
-
-/* together: the pointers, or'ed differences from the first in `apart` */
-ORR_ELEMENT struct orr_span orr_span_of(int64_t count, uintptr_t first, uintptr_t apart)
-{
-	struct orr_span s = {0, 0, count};
-
-	if (apart % 16 || first % 4)
-		return s;
-	s.head = (int64_t)(16 - first % 16) % 16 / 4;
-	s.head = s.head < count ? s.head : count;
-	s.quads = (count - s.head) / 4;
-	s.items = count - 3 * s.quads;
-	return s;
-}
-
-/* Where item i begins; those before quads are four floats. */
-ORR_ELEMENT int64_t orr_span_at(struct orr_span s, int64_t i)
-{
-	if (i < s.quads)
-		return s.head + 4 * i;
-	i -= s.quads;
-	return i < s.head ? i : i + 4 * s.quads;
-}
-
 /* Sums down the columns: of strips of this number of rows, which a block has, then over strips by
  * groups, then over the groups. */
 #define ORR_MOST_STRIPS 256

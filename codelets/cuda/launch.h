@@ -58,23 +58,29 @@ static void orr_each_block(struct orr_device *d, const char *name, int64_t n, F 
 	orr_launch(d, name, orr_in_blocks<F>, orr_blocks(n, 1), ORR_BLOCK, 0, n, f);
 }
 
-/* f is asked for V floats from a place on: all of a span, item by item. */
-template <class F> struct orr_item {
-	struct orr_span span;
+/* The first `wide` times W values W by W, then the rest. f is asked for V values from a place on.
+ */
+template <int W, class F> struct orr_item {
+	int64_t wide;
 	F f;
 	__device__ void operator()(int64_t i) const
 	{
-		if (i < span.quads)
-			f.template operator()<4>(orr_span_at(span, i));
+		if (i < wide)
+			f.template operator()<W>(W * i);
 		else
-			f.template operator()<1>(orr_span_at(span, i));
+			f.template operator()<1>((W - 1) * wide + i);
 	}
 };
 
-template <class F>
-static void orr_each_item(struct orr_device *d, const char *name, struct orr_span span, F f)
+/* Over `count` values, of which the first `whole` may be taken W at a time, 16 bytes; together: the
+ * addresses of all that it reads and writes, or-ed. */
+template <int W, class F>
+static void orr_each_item(struct orr_device *d, const char *name, int64_t whole, int64_t count, F f,
+			  uintptr_t together)
 {
-	orr_each(d, name, span.items, orr_item<F>{span, f});
+	int64_t wide = together % 16 == 0 ? whole / W : 0;
+
+	orr_each(d, name, count - (W - 1) * wide, orr_item<W, F>{wide, f});
 }
 
 /* V values, floats or bfloat16, that are read or written at once: they lie at a multiple of 16

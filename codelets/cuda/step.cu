@@ -81,14 +81,12 @@ template <class R> struct update {
 
 template <class R>
 static void start(struct orr_device *d, int64_t count, R rule, const struct blocks &from,
-		  float *parameters, uintptr_t apart)
+		  float *parameters, uintptr_t together)
 {
-	uintptr_t first = orr_address(parameters);
-
+	together |= orr_address(parameters);
 	for (int b = 0; b < from.n; b++)
-		apart |= first ^ orr_address(from.at[b]);
-	orr_each_item(d, "update", orr_span_of(count, first, apart),
-		      update<R>{rule, from, parameters});
+		together |= orr_address(from.at[b]);
+	orr_each_item<4>(d, "update", count, count, update<R>{rule, from, parameters}, together);
 }
 
 /* count parameters at p; their state is at `first`, and n floats after it in a second block, if the
@@ -96,17 +94,16 @@ static void start(struct orr_device *d, int64_t count, R rule, const struct bloc
 static void step_chunk(struct orr_device *d, const struct orr_rule *rule, int64_t number,
 		       int64_t count, const struct blocks &from, float *p, float *first, int64_t n)
 {
-	uintptr_t apart = orr_address(p) ^ orr_address(first);
 	float *second = first + n;
 
 	switch (rule->optimizer) {
 	case ORR_OPTIMIZER_ADAMW:
 	case ORR_OPTIMIZER_ADAM:
 		start(d, count, adam{orr_rule_adam(rule, number), first, second}, from, p,
-		      apart | (orr_address(p) ^ orr_address(second)));
+		      orr_address(first, second));
 		break;
 	case ORR_OPTIMIZER_MOMENTUM:
-		start(d, count, momentum{orr_rule_sgd(rule), first}, from, p, apart);
+		start(d, count, momentum{orr_rule_sgd(rule), first}, from, p, orr_address(first));
 		break;
 	case ORR_OPTIMIZER_SGD:
 		start(d, count, sgd{orr_rule_sgd(rule)}, from, p, 0);
