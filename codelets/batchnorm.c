@@ -1,6 +1,5 @@
 /* Normalisation down the columns: of a batch over all of its rows, and of each sample in groups of
- * columns. Sums are kept in double, from the first row to the last. Of a batch, rows may be
- * bfloat16. */
+ * columns. Sums are kept in double, from the first row to the last. */
 #include "kernels.h"
 
 #include <math.h>
@@ -9,8 +8,6 @@
 #include "loops.h"
 #include "shapes.h"
 #include "vector.h"
-
-/* ---- of a batch ---- */
 
 /* Columns of a row that go together: their sums stay in the first cache. */
 #define WIDE 256
@@ -55,12 +52,13 @@ ORR_VECTOR static void mask_row(int64_t count, const float *restrict y, float *r
 
 ORR_VECTOR static void row_input_slopes(int64_t count, const float *restrict x,
 					const float *restrict dy, const float *restrict means,
-					const float *restrict factors,
+					const float *restrict factors, const float *restrict gain,
 					const float *restrict mean_slopes,
 					const float *restrict along, float *restrict dx)
 {
 	for (int64_t c = 0; c < count; c++)
-		dx[c] = factors[c] * (dy[c] - mean_slopes[c] - (x[c] - means[c]) * along[c]);
+		dx[c] = factors[c] *
+			(gain[c] * dy[c] - mean_slopes[c] - (x[c] - means[c]) * along[c]);
 }
 
 /* Slopes from place `at` on, as floats, which may lie in room; of dy there is left what a relu with
@@ -83,240 +81,136 @@ static double factor_of(double variance, double epsilon)
 	return 1.0 / sqrt(variance + epsilon);
 }
 
-static void batchnorm_moments(struct orr_device *d, int64_t n, int64_t width, const float *x,
-			      float *moments)
+/* ---- of blocks of columns ---- */
+
+/* Up to WIDE columns of a sample. */
+struct block {
+	int64_t column, count; /* the first, and how many */
+	int64_t at, own; /* where its cells begin, and its moments: the variances `width` on */
+};
+
+static int64_t n_blocks(int64_t n, const struct orr_norm_groups *g)
 {
-	for (int64_t first = 0; first < width; first += WIDE) {
-		double sums[WIDE] = {0}, squares[WIDE] = {0};
-		int64_t count = smaller(WIDE, width - first);
-		float room[WIDE];
-
-		for (int64_t r = 0; r < n; r++)
-			add_moments(count,
-				    orr_floats_at(d->halves, x, r * width + first, count, room),
-				    sums, squares);
-		for (int64_t c = 0; c < count; c++) {
-			double mean = sums[c] / (double)n;
-			double variance = squares[c] / (double)n - mean * mean;
-
-			moments[first + c] = (float)mean;
-			moments[width + first + c] = variance < 0 ? 0.0f : (float)variance;
-		}
-	}
+	return n * ((g->width + WIDE - 1) / WIDE);
 }
 
-static void batchnorm(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+static struct block block_of(const struct orr_norm_groups *g, int64_t i)
+{
+	int64_t s = i / n_blocks(1, g), column = i % n_blocks(1, g) * WIDE;
+
+	return (struct block){column, smaller(WIDE, g->width - column),
+			      s * g->rows * g->width + column, 2 * s * g->width + column};
+}
+
+static size_t bytes(int64_t n, const struct orr_norm_groups *g)
+{
+	return 0;
+}
+
+static void moments(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+		    const float *x, float *moments)
+{
+	for (int64_t i = 0; i < n_blocks(n, g); i++) {
+		const struct block b = block_of(g, i);
+		double sums[WIDE] = {0}, squares[WIDE] = {0};
+		float room[WIDE];
+
+		for (int64_t r = 0, at = b.at; r < g->rows; r++, at += g->width)
+			add_moments(b.count, orr_floats_at(d->halves, x, at, b.count, room), sums,
+				    squares);
+		for (int64_t c = 0; c < b.count; c++) {
+			double mean = sums[c] / (double)g->rows;
+			double variance = squares[c] / (double)g->rows - mean * mean;
+
+			moments[b.own + c] = (float)mean;
+			moments[b.own + g->width + c] = variance < 0 ? 0.0f : (float)variance;
+		}
+	}
+	for (int64_t k = 0; k < n * g->groups; k++)
+		orr_norm_join_moments(g, k, moments);
+}
+
+static void normalise(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
 		      const float *x, const float *gain, const float *bias, const float *moments,
 		      float least, float *y)
 {
-	for (int64_t first = 0; first < width; first += WIDE) {
-		int64_t count = smaller(WIDE, width - first);
+	for (int64_t i = 0; i < n_blocks(n, g); i++) {
+		const struct block b = block_of(g, i);
+		const float *means = moments + b.own, *variances = means + g->width;
 		float factors[WIDE], room[WIDE], made[WIDE];
 
-		for (int64_t c = first; c < first + count; c++)
-			factors[c - first] =
-				(float)((double)gain[c] *
-					factor_of((double)moments[width + c], epsilon));
-		for (int64_t r = 0, at = first; r < n; r++, at += width) {
-			normalise_row(count, orr_floats_at(d->halves, x, at, count, room),
-				      moments + first, factors, bias + first, least,
+		for (int64_t c = 0; c < b.count; c++)
+			factors[c] = (float)((double)gain[b.column + c] *
+					     factor_of((double)variances[c], g->epsilon));
+		for (int64_t r = 0, at = b.at; r < g->rows; r++, at += g->width) {
+			normalise_row(b.count, orr_floats_at(d->halves, x, at, b.count, room),
+				      means, factors, bias + b.column, least,
 				      orr_floats_to(d->halves, y, at, made));
-			orr_floats_keep(d->halves, y, at, count, made);
+			orr_floats_keep(d->halves, y, at, b.count, made);
 		}
 	}
 }
 
-static void batchnorm_slopes(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			     const float *x, const float *moments, const float *y, float *dy,
-			     float *slopes)
+static void slopes(struct orr_device *d, int64_t n, const struct orr_norm_groups *g, const float *x,
+		   const float *moments, const float *y, float *dy, float *slopes)
 {
-	for (int64_t first = 0; first < width; first += WIDE) {
+	for (int64_t i = 0; i < n_blocks(n, g); i++) {
+		const struct block b = block_of(g, i);
+		const float *means = moments + b.own, *variances = means + g->width;
 		double sums[WIDE] = {0}, along[WIDE] = {0};
-		int64_t count = smaller(WIDE, width - first);
 		float room[WIDE], room_dy[WIDE];
 
-		for (int64_t r = 0, at = first; r < n; r++, at += width) {
-			const float *dy_at = slopes_at(d, count, y, dy, at, room, room_dy);
+		for (int64_t r = 0, at = b.at; r < g->rows; r++, at += g->width) {
+			const float *dy_at = slopes_at(d, b.count, y, dy, at, room, room_dy);
 
-			add_slopes(count, orr_floats_at(d->halves, x, at, count, room), dy_at,
-				   moments + first, sums, along);
+			add_slopes(b.count, orr_floats_at(d->halves, x, at, b.count, room), dy_at,
+				   means, sums, along);
 		}
-		for (int64_t c = 0; c < count; c++) {
-			double variance = (double)moments[width + first + c];
-
-			slopes[first + c] = (float)(along[c] * factor_of(variance, epsilon));
-			slopes[width + first + c] = (float)sums[c];
+		for (int64_t c = 0; c < b.count; c++) {
+			slopes[b.own + c] =
+				(float)(along[c] * factor_of((double)variances[c], g->epsilon));
+			slopes[b.own + g->width + c] = (float)sums[c];
 		}
 	}
 }
 
-static void batchnorm_input(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-			    const float *x, const float *moments, const float *gain,
-			    const float *dy, const float *slopes, float *dx)
+static void join(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+		 const float *gain, const float *slopes, float *sums)
 {
-	for (int64_t first = 0; first < width; first += WIDE) {
-		float factors[WIDE], means[WIDE], along[WIDE], room[WIDE], room_dy[WIDE],
-			made[WIDE];
-		int64_t count = smaller(WIDE, width - first);
+	for (int64_t k = 0; k < n * g->groups; k++)
+		orr_norm_join_slopes(g, k, gain, slopes, sums);
+}
 
-		for (int64_t c = 0, k = first; c < count; c++, k++) {
-			double factor = factor_of((double)moments[width + k], epsilon);
+/* A column that is alone has its gain in the factor. */
+static void input(struct orr_device *d, int64_t n, const struct orr_norm_groups *g, const float *x,
+		  const float *moments, const float *gain, const float *dy, const float *sums,
+		  float *dx)
+{
+	double cells = (double)(g->rows * orr_norm_columns(g));
+	bool alone = orr_norm_columns(g) == 1;
 
-			factors[c] = (float)((double)gain[k] * factor);
-			means[c] = (float)((double)slopes[width + k] / (double)n);
-			along[c] = (float)((double)slopes[k] / (double)n * factor);
+	for (int64_t i = 0; i < n_blocks(n, g); i++) {
+		const struct block b = block_of(g, i);
+		const float *means = moments + b.own, *variances = means + g->width;
+		float factors[WIDE], gains[WIDE], mean_slopes[WIDE], along[WIDE];
+		float room[WIDE], room_dy[WIDE], made[WIDE];
+
+		for (int64_t c = 0; c < b.count; c++) {
+			double factor = factor_of((double)variances[c], g->epsilon);
+			float own = gain[b.column + c];
+
+			factors[c] = (float)(alone ? (double)own * factor : factor);
+			gains[c] = alone ? 1.0f : own;
+			mean_slopes[c] = (float)((double)sums[b.own + g->width + c] / cells);
+			along[c] = (float)((double)sums[b.own + c] / cells * factor);
 		}
-		for (int64_t r = 0, at = first; r < n; r++, at += width) {
-			row_input_slopes(count, orr_floats_at(d->halves, x, at, count, room),
-					 orr_floats_at(d->halves, dy, at, count, room_dy),
-					 moments + first, factors, means, along,
+		for (int64_t r = 0, at = b.at; r < g->rows; r++, at += g->width) {
+			row_input_slopes(b.count, orr_floats_at(d->halves, x, at, b.count, room),
+					 orr_floats_at(d->halves, dy, at, b.count, room_dy), means,
+					 factors, gains, mean_slopes, along,
 					 orr_floats_to(d->halves, dx, at, made));
-			orr_floats_keep(d->halves, dx, at, count, made);
+			orr_floats_keep(d->halves, dx, at, b.count, made);
 		}
-	}
-}
-
-/* ---- of a sample's groups ---- */
-
-/* Columns of a group that are added up at a time, each in a sum of its own. */
-#define BLOCK 64
-
-/* Of `count` columns, at most BLOCK, of n rows that lie `stride` floats apart. */
-ORR_VECTOR static void column_sums(int64_t n, int64_t stride, int64_t count,
-				   const float *restrict x, double mean, double *restrict sums)
-{
-	for (int64_t r = 0; r < n; r++, x += stride)
-		for (int64_t c = 0; c < count; c++)
-			sums[c] += (double)x[c];
-}
-
-ORR_VECTOR static void column_squares(int64_t n, int64_t stride, int64_t count,
-				      const float *restrict x, double mean, double *restrict sums)
-{
-	for (int64_t r = 0; r < n; r++, x += stride)
-		for (int64_t c = 0; c < count; c++) {
-			double difference = (double)x[c] - mean;
-
-			sums[c] += difference * difference;
-		}
-}
-
-/* Of dy, and of dy along the normal rows. */
-ORR_VECTOR static void column_slopes(int64_t n, int64_t stride, int64_t count,
-				     const float *restrict dy, const float *restrict normal,
-				     double *restrict sums, double *restrict along)
-{
-	for (int64_t r = 0; r < n; r++, dy += stride, normal += stride)
-		for (int64_t c = 0; c < count; c++) {
-			sums[c] += (double)dy[c];
-			along[c] += (double)dy[c] * (double)normal[c];
-		}
-}
-
-ORR_VECTOR static void normalise_columns(int64_t n, int64_t stride, int64_t count,
-					 const float *restrict x, double mean, double factor,
-					 const float *restrict gain, const float *restrict bias,
-					 float *restrict y, float *restrict normal)
-{
-	for (int64_t r = 0; r < n; r++, x += stride, y += stride, normal += stride)
-		for (int64_t c = 0; c < count; c++) {
-			normal[c] = (float)(((double)x[c] - mean) * factor);
-			y[c] = normal[c] * gain[c] + bias[c];
-		}
-}
-
-/* dx = factor (gain dy - mean - normal along) */
-ORR_VECTOR static void column_input_slopes(int64_t n, int64_t stride, int64_t count,
-					   const float *restrict dy, const float *restrict normal,
-					   const float *restrict gain, double factor, double mean,
-					   double along, float *restrict dx)
-{
-	for (int64_t r = 0; r < n; r++, dy += stride, normal += stride, dx += stride)
-		for (int64_t c = 0; c < count; c++)
-			dx[c] = (float)(factor * ((double)gain[c] * (double)dy[c] - mean -
-						  (double)normal[c] * along));
-}
-
-/* How many there are in a group. */
-static int64_t columns_of(const struct orr_norm_groups *g)
-{
-	return g->width / g->groups;
-}
-
-static double cells_of(const struct orr_norm_groups *g)
-{
-	return (double)(g->rows * columns_of(g));
-}
-
-/* The mean over a group of what `add` adds up. */
-static double mean_of(const struct orr_norm_groups *g,
-		      void (*add)(int64_t n, int64_t stride, int64_t count, const float *x,
-				  double mean, double *sums),
-		      const float *x, double mean)
-{
-	double sum = 0;
-
-	for (int64_t at = 0; at < columns_of(g); at += BLOCK) {
-		int64_t count = smaller(BLOCK, columns_of(g) - at);
-		double sums[BLOCK] = {0};
-
-		add(g->rows, g->width, count, x + at, mean, sums);
-		for (int64_t c = 0; c < count; c++)
-			sum += sums[c];
-	}
-	return sum / cells_of(g);
-}
-
-static void groupnorm_forward(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
-			      const float *x, const float *gain, const float *bias, float *y,
-			      float *normal)
-{
-	float *factors = normal + n * g->rows * g->width;
-
-	for (int64_t k = 0; k < n * g->groups; k++) {
-		int64_t column = k % g->groups * columns_of(g);
-		int64_t at = k / g->groups * g->rows * g->width + column;
-		double mean = mean_of(g, column_sums, x + at, 0);
-		double factor = factor_of(mean_of(g, column_squares, x + at, mean), g->epsilon);
-
-		factors[k] = (float)factor;
-		normalise_columns(g->rows, g->width, columns_of(g), x + at, mean, factor,
-				  gain + column, bias + column, y + at, normal + at);
-	}
-}
-
-/* The means over a group of gain times dy, and of that along the normal rows. */
-static void mean_slopes(const struct orr_norm_groups *g, const float *normal, const float *gain,
-			const float *dy, double *mean, double *along)
-{
-	*mean = *along = 0;
-	for (int64_t at = 0; at < columns_of(g); at += BLOCK) {
-		int64_t count = smaller(BLOCK, columns_of(g) - at);
-		double sums[BLOCK] = {0}, along_sums[BLOCK] = {0};
-
-		column_slopes(g->rows, g->width, count, dy + at, normal + at, sums, along_sums);
-		for (int64_t c = 0; c < count; c++) {
-			*mean += (double)gain[at + c] * sums[c];
-			*along += (double)gain[at + c] * along_sums[c];
-		}
-	}
-	*mean /= cells_of(g);
-	*along /= cells_of(g);
-}
-
-static void groupnorm_input(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
-			    const float *normal, const float *gain, const float *dy, float *dx)
-{
-	const float *factors = normal + n * g->rows * g->width;
-
-	for (int64_t k = 0; k < n * g->groups; k++) {
-		int64_t column = k % g->groups * columns_of(g);
-		int64_t at = k / g->groups * g->rows * g->width + column;
-		double mean, along;
-
-		mean_slopes(g, normal + at, gain + column, dy + at, &mean, &along);
-		column_input_slopes(g->rows, g->width, columns_of(g), dy + at, normal + at,
-				    gain + column, (double)factors[k], mean, along, dx + at);
 	}
 }
 

@@ -98,35 +98,33 @@ struct orr_norm_kernels {
 };
 extern const struct orr_norm_kernels orr_norms_cpu, orr_norms_cuda;
 
+/* Groups of columns (shapes.h) of n samples, or of a batch, to mean 0 and variance 1 (plus
+ * epsilon),
+ * then times gain, plus bias, which are a column's each. Rows are activations. moments, slopes and
+ * sums are [n][2][width]. */
 struct orr_column_norm_kernels {
-	/* Each group of columns of each of n samples to mean 0 and variance 1 (plus epsilon), then
-	 * times gain, plus bias, which are a column's each. normal: the rows before gain and bias,
-	 * then n * groups factors. Gradients of gain and bias: layernorm_backward on n * rows rows.
-	 */
-	void (*groupnorm_forward)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
-				  const float *x, const float *gain, const float *bias, float *y,
-				  float *normal);
-	void (*groupnorm_input)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
-				const float *normal, const float *gain, const float *dy, float *dx);
-	/* Each column over all of n rows, which are activations; moments: the columns' means and
-	 * then their variances, divided by n. What is below least becomes 0. slopes: the gradients
-	 * of the gains, then those of the biases, which input reads; y: the output of a relu, which
-	 * takes what it does not let through from dy; NULL: there is none. */
-	void (*batchnorm_moments)(struct orr_device *d, int64_t n, int64_t width, const float *x,
-				  float *moments);
-	void (*batchnorm)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
+	size_t (*bytes)(int64_t n, const struct orr_norm_groups *g); /* of the workspace */
+	/* of each column's group the mean, and the variance: the mean of the squared differences */
+	void (*moments)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+			const float *x, float *moments);
+	/* What is below least becomes 0. */
+	void (*normalise)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
 			  const float *x, const float *gain, const float *bias,
 			  const float *moments, float least, float *y);
-	void (*batchnorm_slopes)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				 const float *x, const float *moments, const float *y, float *dy,
-				 float *slopes);
-	void (*batchnorm_input)(struct orr_device *d, int64_t n, int64_t width, double epsilon,
-				const float *x, const float *moments, const float *gain,
-				const float *dy, const float *slopes, float *dx);
+	/* A sample's gradients of the gains, and of the biases. y: the output of a relu, which
+	 * takes what it does not let through from dy; NULL: there is none. */
+	void (*slopes)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+		       const float *x, const float *moments, const float *y, float *dy,
+		       float *slopes);
+	/* of the slopes, each times its gain, over a column's group; of one that is alone in its
+	 * group its slopes. That is what input reads. */
+	void (*join)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+		     const float *gain, const float *slopes, float *sums);
+	void (*input)(struct orr_device *d, int64_t n, const struct orr_norm_groups *g,
+		      const float *x, const float *moments, const float *gain, const float *dy,
+		      const float *sums, float *dx);
 };
-#define ORR_COLUMN_NORM_KERNELS(X) \
-	X(groupnorm_forward) \
-	X(groupnorm_input) X(batchnorm_moments) X(batchnorm) X(batchnorm_slopes) X(batchnorm_input)
+#define ORR_COLUMN_NORM_KERNELS(X) X(bytes) X(moments) X(normalise) X(slopes) X(join) X(input)
 extern const struct orr_column_norm_kernels orr_column_norms_cpu, orr_column_norms_cuda;
 
 /* Of n samples. */

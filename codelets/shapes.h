@@ -111,8 +111,59 @@ ORR_ELEMENT double orr_class_parts_loss(const struct orr_classes *k, int64_t n,
 	return share * (log(sum) - whole * own - (rest > 0 ? rest * total : 0.0));
 }
 
-/* Columns normalised together: the groups of one sample. */
+/* Columns of a sample of `rows` rows that are normalised together. Of a batch each column is alone,
+ * and the sample is all of its rows. */
 struct orr_norm_groups {
 	int64_t rows, width, groups;
 	double epsilon;
 };
+
+/* How many there are in a group. */
+ORR_ELEMENT int64_t orr_norm_columns(const struct orr_norm_groups *g)
+{
+	return g->width / g->groups;
+}
+
+/* Where, of all samples' group k, the first of `width` numbers and then again `width` are. */
+ORR_ELEMENT int64_t orr_norm_own(const struct orr_norm_groups *g, int64_t k)
+{
+	return 2 * (k / g->groups) * g->width + k % g->groups * orr_norm_columns(g);
+}
+
+/* Columns of group k have its mean and variance in place of their own. */
+ORR_ELEMENT void orr_norm_join_moments(const struct orr_norm_groups *g, int64_t k, float *moments)
+{
+	float *means = moments + orr_norm_own(g, k), *variances = means + g->width;
+	int64_t n = orr_norm_columns(g);
+	double mean = 0, variance = 0;
+
+	if (n == 1)
+		return;
+	for (int64_t c = 0; c < n; c++)
+		mean += (double)means[c] / (double)n;
+	for (int64_t c = 0; c < n; c++) {
+		double apart = (double)means[c] - mean;
+
+		variance += ((double)variances[c] + apart * apart) / (double)n;
+	}
+	for (int64_t c = 0; c < n; c++)
+		means[c] = (float)mean, variances[c] = (float)variance;
+}
+
+/* Sums over group k of its columns' slopes, times their gains: that by the gain, and by the bias.
+ */
+ORR_ELEMENT void orr_norm_join_slopes(const struct orr_norm_groups *g, int64_t k, const float *gain,
+				      const float *slopes, float *sums)
+{
+	int64_t own = orr_norm_own(g, k), n = orr_norm_columns(g), first = k % g->groups * n;
+	double along = 0, sum = 0;
+
+	for (int64_t c = 0; c < n; c++) {
+		along += (double)gain[first + c] * (double)slopes[own + c];
+		sum += (double)gain[first + c] * (double)slopes[own + g->width + c];
+	}
+	for (int64_t c = own; c < own + n; c++) {
+		sums[c] = n == 1 ? slopes[c] : (float)along;
+		sums[c + g->width] = n == 1 ? slopes[c + g->width] : (float)sum;
+	}
+}

@@ -34,6 +34,12 @@ void start(enum orr_precision precision, int64_t n, int64_t in, int64_t out)
 	CHECK_CUDA(cudaMalloc(&cuda.workspace, cuda_bytes));
 }
 
+void work_in(size_t bytes)
+{
+	CHECK_CUDA(cudaFree(cuda.workspace));
+	CHECK_CUDA(cudaMalloc(&cuda.workspace, bytes));
+}
+
 void stop_device(void)
 {
 	ck_assert_msg(!cuda.failure, "%s", cuda.failure);

@@ -18,8 +18,9 @@ extern size_t cuda_bytes; /* of the device's workspace */
 
 /* n, in and out: what the test asks for; both workspaces then have no byte more. */
 void start(enum orr_precision precision, int64_t n, int64_t in, int64_t out);
-void stop(void);        /* and frees the tensors */
-void stop_device(void); /* the tensors stay */
+void work_in(size_t bytes); /* the device, in memory that is as large */
+void stop(void);            /* and frees the tensors */
+void stop_device(void);     /* the tensors stay */
 void fini_devices(void);
 /* suite_run() in one process, to which a device belongs; 77 where there is no device. */
 int run_on_devices(const char *name, const struct suite_test *tests, int n_tests);

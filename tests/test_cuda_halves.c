@@ -12,6 +12,7 @@
 #include "../codelets/elements.h"
 #include "../codelets/loops.h"
 #include "../codelets/sequence.h"
+#include "../codelets/shapes.h"
 #include "suite.h"
 
 #define ROUNDED \
@@ -251,11 +252,13 @@ END_TEST
 START_TEST(norms_of_batches_take_them)
 {
 	int64_t n = shapes[_i / 2].out, width = shapes[_i / 2].in, cells = n * width;
+	const struct orr_norm_groups batch = {n, width, width, 1e-3};
 	const struct orr_column_norm_kernels *on_cuda;
 	struct tensor *x, *dy, *gain, *bias, *moments, *slopes, *y, *dx, *hx, *hdy, *hy, *hdx;
 
 	start(ORR_PRECISION_BF16, n, width, width);
 	on_cuda = cuda.kernels->column_norms;
+	work_in(on_cuda->bytes(1, &batch));
 	x = filled(cells, 0, 1), dy = filled(cells, 0, 2), gain = filled(width, 0, 3);
 	bias = filled(width, 0, 4), moments = empty(2 * width, 0), slopes = empty(2 * width, 0);
 	y = empty(cells, 0), dx = empty(cells, 0);
@@ -267,21 +270,21 @@ START_TEST(norms_of_batches_take_them)
 	hy = empty(cells / 2, 0), hdx = empty(cells / 2, 0);
 	orr_round_bf16(cells, x->on_cpu, x->on_cpu), orr_round_bf16(cells, dy->on_cpu, dy->on_cpu);
 	cuda.halves = true;
-	on_cuda->batchnorm_moments(&cuda, n, width, hx->on_cuda, moments->on_cuda);
-	on_cuda->batchnorm(&cuda, n, width, 1e-3, hx->on_cuda, gain->on_cuda, bias->on_cuda,
+	on_cuda->moments(&cuda, 1, &batch, hx->on_cuda, moments->on_cuda);
+	on_cuda->normalise(&cuda, 1, &batch, hx->on_cuda, gain->on_cuda, bias->on_cuda,
 			   moments->on_cuda, 0, hy->on_cuda);
-	on_cuda->batchnorm_slopes(&cuda, n, width, 1e-3, hx->on_cuda, moments->on_cuda, hx->on_cuda,
-				  hdy->on_cuda, slopes->on_cuda);
-	on_cuda->batchnorm_input(&cuda, n, width, 1e-3, hx->on_cuda, moments->on_cuda,
-				 gain->on_cuda, hdy->on_cuda, slopes->on_cuda, hdx->on_cuda);
+	on_cuda->slopes(&cuda, 1, &batch, hx->on_cuda, moments->on_cuda, hx->on_cuda, hdy->on_cuda,
+			slopes->on_cuda);
+	on_cuda->input(&cuda, 1, &batch, hx->on_cuda, moments->on_cuda, gain->on_cuda, hdy->on_cuda,
+		       slopes->on_cuda, hdx->on_cuda);
 	cuda.halves = false;
-	orr_column_norms_cpu.batchnorm_moments(&cpu, n, width, x->on_cpu, moments->on_cpu);
-	orr_column_norms_cpu.batchnorm(&cpu, n, width, 1e-3, x->on_cpu, gain->on_cpu, bias->on_cpu,
+	orr_column_norms_cpu.moments(&cpu, 1, &batch, x->on_cpu, moments->on_cpu);
+	orr_column_norms_cpu.normalise(&cpu, 1, &batch, x->on_cpu, gain->on_cpu, bias->on_cpu,
 				       moments->on_cpu, 0, y->on_cpu);
-	orr_column_norms_cpu.batchnorm_slopes(&cpu, n, width, 1e-3, x->on_cpu, moments->on_cpu,
-					      x->on_cpu, dy->on_cpu, slopes->on_cpu);
-	orr_column_norms_cpu.batchnorm_input(&cpu, n, width, 1e-3, x->on_cpu, moments->on_cpu,
-					     gain->on_cpu, dy->on_cpu, slopes->on_cpu, dx->on_cpu);
+	orr_column_norms_cpu.slopes(&cpu, 1, &batch, x->on_cpu, moments->on_cpu, x->on_cpu,
+				    dy->on_cpu, slopes->on_cpu);
+	orr_column_norms_cpu.input(&cpu, 1, &batch, x->on_cpu, moments->on_cpu, gain->on_cpu,
+				   dy->on_cpu, slopes->on_cpu, dx->on_cpu);
 	check_close(moments, 1e-6, "moments");
 	check_halves(hy, y, cells, "y");
 	check_close(slopes, 1e-5, "slopes");
@@ -332,8 +335,7 @@ START_TEST(attention_takes_them)
 	hdy = halved(dy, n_q, shift), hy = empty(n_q / 2, shift), hdq = empty(n_q / 2, shift);
 	hdk = empty(n_k / 2, shift), hdv = empty(n_k / 2, shift);
 	cpu.workspace = realloc(cpu.workspace, orr_kernels_cpu.attention->bytes(&a));
-	CHECK_CUDA(cudaFree(cuda.workspace));
-	CHECK_CUDA(cudaMalloc(&cuda.workspace, bytes));
+	work_in(bytes);
 	cuda.halves = true;
 	cuda.kernels->attention->forward(&cuda, &a, hq->on_cuda, hk->on_cuda, hv->on_cuda, of,
 					 hy->on_cuda, sums->on_cuda);

@@ -78,34 +78,44 @@ START_TEST(norms_of_images_agree)
 	int64_t n = norms[_i].n, rows = n * g->rows, width = g->width, cells = rows * width;
 	struct tensor *x = filled(cells, 0, 1), *gain = filled(width, 0, 2);
 	struct tensor *bias = filled(width, 0, 3), *dy = filled(cells, 0, 4), *y = empty(cells, 0);
-	struct tensor *dx = empty(cells, 0), *normal = empty(cells + n * g->groups, 0);
-	struct tensor *moments = empty(2 * width, 0), *slopes = empty(2 * width, 0);
+	struct tensor *dx = empty(cells, 0), *moments = empty(2 * n * width, 0);
+	struct tensor *slopes = empty(2 * n * width, 0), *sums = empty(2 * n * width, 0);
+	const struct orr_norm_groups batch = {rows, width, width, g->epsilon};
 	double flat = rows == 1 || cells == 1 ? 1 : 0; /* of one cell: rounding is all there is */
 
 	start(ORR_PRECISION_FP32, rows, width, width);
-	BOTH_DEVICES(column_norms->groupnorm_forward(d, n, g, AT(x), AT(gain), AT(bias), AT(y),
-						     AT(normal)));
+	work_in(orr_column_norms_cuda.bytes(n, g));
+	BOTH_DEVICES(column_norms->moments(d, n, g, AT(x), AT(moments)));
+	check_close(moments, 1e-6, "a sample's moments");
+	BOTH_DEVICES(column_norms->normalise(d, n, g, AT(x), AT(gain), AT(bias), AT(moments),
+					     -INFINITY, AT(y)));
 	check_close(y, 1e-5, "groupnorm");
-	check_close(normal, 1e-5, "its normal rows");
-	BOTH_DEVICES(column_norms->groupnorm_input(d, n, g, AT(normal), AT(gain), AT(dy), AT(dx)));
+	BOTH_DEVICES(column_norms->slopes(d, n, g, AT(x), AT(moments), NULL, AT(dy), AT(slopes)));
+	check_close(slopes, 1e-5, "a sample's slopes of gains and biases");
+	BOTH_DEVICES(column_norms->join(d, n, g, AT(gain), AT(slopes), AT(sums)));
+	check_close(sums, 1e-5, "sums of its groups");
+	BOTH_DEVICES(column_norms->input(d, n, g, AT(x), AT(moments), AT(gain), AT(dy), AT(sums),
+					 AT(dx)));
 	check_close(dx, 1e-5 + flat, "groupnorm backward");
-	BOTH_DEVICES(column_norms->batchnorm_moments(d, rows, width, AT(x), AT(moments)));
+	moments = empty(2 * width, 0), slopes = empty(2 * width, 0);
+	work_in(orr_column_norms_cuda.bytes(1, &batch));
+	BOTH_DEVICES(column_norms->moments(d, 1, &batch, AT(x), AT(moments)));
 	check_close(moments, 1e-6, "a batch's moments");
-	BOTH_DEVICES(column_norms->batchnorm(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias),
-					     AT(moments), -INFINITY, AT(y)));
+	BOTH_DEVICES(column_norms->normalise(d, 1, &batch, AT(x), AT(gain), AT(bias), AT(moments),
+					     -INFINITY, AT(y)));
 	check_close(y, 1e-5, "batchnorm");
-	BOTH_DEVICES(column_norms->batchnorm(d, rows, width, g->epsilon, AT(x), AT(gain), AT(bias),
-					     AT(moments), 0, AT(y)));
+	BOTH_DEVICES(column_norms->normalise(d, 1, &batch, AT(x), AT(gain), AT(bias), AT(moments),
+					     0, AT(y)));
 	check_close(y, 1e-5, "batchnorm with a relu");
-	BOTH_DEVICES(column_norms->batchnorm_slopes(d, rows, width, g->epsilon, AT(x), AT(moments),
-						    NULL, AT(dy), AT(slopes)));
+	BOTH_DEVICES(
+		column_norms->slopes(d, 1, &batch, AT(x), AT(moments), NULL, AT(dy), AT(slopes)));
 	check_close(slopes, 1e-5, "slopes of its gains and biases");
-	BOTH_DEVICES(column_norms->batchnorm_slopes(d, rows, width, g->epsilon, AT(x), AT(moments),
-						    AT(x), AT(dy), AT(slopes)));
+	BOTH_DEVICES(
+		column_norms->slopes(d, 1, &batch, AT(x), AT(moments), AT(x), AT(dy), AT(slopes)));
 	check_close(slopes, 1e-5, "slopes with a relu");
 	check_close(dy, 0, "what the relu lets through");
-	BOTH_DEVICES(column_norms->batchnorm_input(d, rows, width, g->epsilon, AT(x), AT(moments),
-						   AT(gain), AT(dy), AT(slopes), AT(dx)));
+	BOTH_DEVICES(column_norms->input(d, 1, &batch, AT(x), AT(moments), AT(gain), AT(dy),
+					 AT(slopes), AT(dx)));
 	check_close(dx, 1e-5 + flat, "batchnorm backward");
 	stop();
 }

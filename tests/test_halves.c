@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../codelets/shapes.h"
 #include "graphs.h"
 #include "orrery/machine.h"
 #include "pipeline/partition.h"
@@ -188,16 +189,17 @@ START_TEST(a_norm_leaves_its_relu_every_bit_that_rounds_to_nothing)
 	const float gain[] = {0x1p-134f}, bias[] = {0}, moments[] = {0, 1};
 	const float values[] = {-2, -1.01f, -1, -0.5f, -0.0f, 0.5f, 1, 1.01f, 2, NAN};
 	enum { ROWS = N_OF(values) };
+	const struct orr_norm_groups rows = {ROWS, 1, 1, 0};
 	struct orr_device d = orr_device_cpu(ORR_PRECISION_BF16);
 	uint16_t x[ROWS], y[ROWS], fused[ROWS];
 
 	d.halves = true;
 	for (int i = 0; i < ROWS; i++)
 		x[i] = orr_bf16_of(values[i]);
-	orr_column_norms_cpu.batchnorm(&d, ROWS, 1, 0, (float *)x, gain, bias, moments, -INFINITY,
+	orr_column_norms_cpu.normalise(&d, 1, &rows, (float *)x, gain, bias, moments, -INFINITY,
 				       (float *)y);
 	orr_elements_cpu.map(&d, ORR_ELEMENTWISE_relu, ROWS, (float *)y, (float *)y);
-	orr_column_norms_cpu.batchnorm(&d, ROWS, 1, 0, (float *)x, gain, bias, moments, -0x1p-134f,
+	orr_column_norms_cpu.normalise(&d, 1, &rows, (float *)x, gain, bias, moments, -0x1p-134f,
 				       (float *)fused);
 	ck_assert_mem_eq(fused, y, sizeof(y));
 }

@@ -7,6 +7,7 @@
 
 #include "../codelets/device.h"
 #include "../codelets/program.h"
+#include "../codelets/sequence.h"
 #include "../codelets/shapes.h"
 #include "small_model.h"
 #include "suite.h"
@@ -312,17 +313,19 @@ START_TEST(groupnorm_is_that_of_the_textbook)
 			     .n_y = cells,
 			     .groups = *g};
 	float *x = filled(t.n_x, 5), *y = filled(cells, 0), *dy = filled(cells, 6);
-	float *normal = filled(cells + n * g->groups, 0), *dx = filled(t.n_x, 0);
+	float *moments = filled(2 * n * g->width, 0), *slopes = filled(2 * n * g->width, 0);
+	float *sums = filled(2 * n * g->width, 0), *dx = filled(t.n_x, 0);
 
-	orr_column_norms_cpu.groupnorm_forward(&cpu, n, g, x, x + cells, x + cells + g->width, y,
-					       normal);
+	orr_column_norms_cpu.moments(&cpu, n, g, x, moments);
+	orr_column_norms_cpu.normalise(&cpu, n, g, x, x + cells, x + cells + g->width, moments,
+				       -INFINITY, y);
 	check_value(&t, x, y, "groupnorm");
-	orr_column_norms_cpu.groupnorm_input(&cpu, n, g, normal, x + cells, dy, dx);
-	orr_norms_cpu.layernorm_backward(
-		&cpu, &(struct orr_norm){.n = rows, .width = g->width, .centred = true}, normal,
-		NULL, dy, NULL, NULL, dx + cells, dx + cells + g->width);
+	orr_column_norms_cpu.slopes(&cpu, n, g, x, moments, NULL, dy, slopes);
+	orr_column_norms_cpu.join(&cpu, n, g, x + cells, slopes, sums);
+	orr_column_norms_cpu.input(&cpu, n, g, x, moments, x + cells, dy, sums, dx);
+	orr_sequence_cpu.sum_rows(&cpu, n, 2 * g->width, slopes, NULL, dx + cells);
 	check_slope(&t, x, dy, dx, "slope of groupnorm");
-	free(x), free(y), free(dy), free(normal), free(dx);
+	free(x), free(y), free(dy), free(moments), free(slopes), free(sums), free(dx);
 }
 END_TEST
 
@@ -330,6 +333,7 @@ START_TEST(batchnorm_is_that_of_the_textbook)
 {
 	const struct orr_norm_groups *g = &norms[_i].groups;
 	int64_t n = norms[_i].n, rows = n * g->rows, width = g->width, cells = rows * width;
+	const struct orr_norm_groups batch = {rows, width, width, g->epsilon};
 	struct textbook t = {.f = batch_normalised,
 			     .n = n,
 			     .n_x = cells + 2 * width,
@@ -338,14 +342,12 @@ START_TEST(batchnorm_is_that_of_the_textbook)
 	float *x = filled(t.n_x, 7), *y = filled(cells, 0), *dy = filled(cells, 8);
 	float *dx = filled(t.n_x, 0), *moments = filled(2 * width, 0);
 
-	orr_column_norms_cpu.batchnorm_moments(&cpu, rows, width, x, moments);
-	orr_column_norms_cpu.batchnorm(&cpu, rows, width, g->epsilon, x, x + cells,
-				       x + cells + width, moments, -INFINITY, y);
+	orr_column_norms_cpu.moments(&cpu, 1, &batch, x, moments);
+	orr_column_norms_cpu.normalise(&cpu, 1, &batch, x, x + cells, x + cells + width, moments,
+				       -INFINITY, y);
 	check_value(&t, x, y, "batchnorm");
-	orr_column_norms_cpu.batchnorm_slopes(&cpu, rows, width, g->epsilon, x, moments, NULL, dy,
-					      dx + cells);
-	orr_column_norms_cpu.batchnorm_input(&cpu, rows, width, g->epsilon, x, moments, x + cells,
-					     dy, dx + cells, dx);
+	orr_column_norms_cpu.slopes(&cpu, 1, &batch, x, moments, NULL, dy, dx + cells);
+	orr_column_norms_cpu.input(&cpu, 1, &batch, x, moments, x + cells, dy, dx + cells, dx);
 	check_slope(&t, x, dy, dx, "slope of batchnorm");
 	free(x), free(y), free(dy), free(dx), free(moments);
 }

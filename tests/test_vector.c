@@ -156,7 +156,7 @@ static void sequences(void)
 static void images(void)
 {
 	const struct orr_window w = {17, 14, 13, 3, 2, 1, 0, 13}, few = {17, 14, 13, 3, 2, 1, 2, 9};
-	const struct orr_norm_groups groups = {2, WIDTH, 17, 1e-5};
+	const struct orr_norm_groups groups = {2, WIDTH, 17, 1e-5}, batch = {N, WIDTH, WIDTH, 1e-5};
 	const struct orr_classes k = {3, WIDTH, 1, 0.1};
 	int64_t n = orr_window_places(&w) * 13;
 	static float rows[COUNT * 9], at[COUNT], moments[2 * WIDTH];
@@ -175,17 +175,19 @@ static void images(void)
 	orr_images_cpu.pool_forward(&cpu, 1, &w, a, y, NULL), print("mean pool", y, (int)n);
 	orr_images_cpu.pool_backward(&cpu, 1, &w, NULL, b, y),
 		print("mean pool backward", y, 17 * 14 * 13);
-	orr_column_norms_cpu.groupnorm_forward(&cpu, 1, &groups, a, gain, bias, y, z),
+	orr_column_norms_cpu.moments(&cpu, 1, &groups, a, moments);
+	orr_column_norms_cpu.normalise(&cpu, 1, &groups, a, gain, bias, moments, -INFINITY, y),
 		print("groupnorm", y, 2 * WIDTH);
-	orr_column_norms_cpu.groupnorm_input(&cpu, 1, &groups, z, gain, b, y),
+	orr_column_norms_cpu.join(&cpu, 1, &groups, gain, b, z);
+	orr_column_norms_cpu.input(&cpu, 1, &groups, a, moments, gain, b, z, y),
 		print("groupnorm input", y, 2 * WIDTH);
-	orr_column_norms_cpu.batchnorm_moments(&cpu, N, WIDTH, a, moments);
-	orr_column_norms_cpu.batchnorm(&cpu, N, WIDTH, 1e-5, a, gain, bias, moments, 0, y);
+	orr_column_norms_cpu.moments(&cpu, 1, &batch, a, moments);
+	orr_column_norms_cpu.normalise(&cpu, 1, &batch, a, gain, bias, moments, 0, y);
 	print("batchnorm", y, COUNT), print("its moments", moments, 2 * WIDTH);
 	memcpy(at, b, sizeof(at));
-	orr_column_norms_cpu.batchnorm_slopes(&cpu, N, WIDTH, 1e-5, a, moments, y, at, z),
+	orr_column_norms_cpu.slopes(&cpu, 1, &batch, a, moments, y, at, z),
 		print("its slopes", z, 2 * WIDTH), print("what a relu lets through", at, COUNT);
-	orr_column_norms_cpu.batchnorm_input(&cpu, N, WIDTH, 1e-5, a, moments, gain, b, z, y),
+	orr_column_norms_cpu.input(&cpu, 1, &batch, a, moments, gain, b, z, y),
 		print("its input's", y, COUNT);
 	orr_losses_cpu.softmax_cross_entropy(&cpu, 1, &k, a, classes, y, &metrics),
 		print("rows", y, COUNT);

@@ -87,9 +87,6 @@ size_t orr_cuda_sums_bytes(int64_t n, int64_t width);
 /* losses.cu */
 size_t orr_cuda_rows_bytes(int64_t n);
 
-/* batchnorm.cu */
-size_t orr_cuda_batchnorm_bytes(int64_t n, int64_t width);
-
 /* step.cu: the number of slices of a sum of squares. */
 #define ORR_SLICES 128
 

@@ -54,7 +54,6 @@ static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t i
 	size_t bytes = orr_cuda_product_bytes(precision, n, in, out);
 
 	bytes = larger(bytes, orr_cuda_sums_bytes(n, in > out ? in : out));
-	bytes = larger(bytes, orr_cuda_batchnorm_bytes(n, in));
 	return ORR_BLAS_BYTES + larger(bytes, orr_cuda_rows_bytes(n));
 }
 
