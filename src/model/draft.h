@@ -93,9 +93,6 @@ void orr_study_read(struct orr_draft *draft, const char *text);
 
 /* Shapes, from the operators in topological order with their inputs; see shapes.c. */
 int orr_graph_infer(struct orr_graph *g, struct orr_error *err);
-/* Every operator's `tied`. Refuses names that one operator has alone, and operators that cannot
- * have one set of parameters. */
-int orr_graph_tie(struct orr_graph *g, struct orr_error *err);
 /* Refuse costs whose sum over the graph could overflow later. */
 int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err);
 

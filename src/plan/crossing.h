@@ -43,21 +43,3 @@ void orr_tensors_destroy(struct orr_tensors *t); /* NULL is fine */
 bool orr_tensors_read(const struct orr_tensors *t, int i, int a, int b);
 /* What the stage between a and b reads from stages between base and a, and its gradients. */
 struct orr_sent orr_tensors_sent(const struct orr_tensors *t, int base, int a, int b);
-
-/* (spread.c) Operators on any workers, what they send to each other counted: a local search for the
- * placement whose busiest worker or link is least busy. */
-
-/* A worker that has several readers of what another one makes reads it once. */
-struct orr_spread_problem {
-	int n;                               /* operators */
-	const int64_t *work_ns, *held_bytes; /* [n] */
-	const struct orr_sent_list *sent;    /* see crossing.h */
-	const struct orr_machine *machine;   /* with its links, and each worker's memory */
-	bool added; /* to what a worker computes comes what it sends, once, and what it reads; else
-		       each direction of a link is busy by itself */
-};
-
-/* Make worker[n] better, if that can be found; *busiest_ns is then its. Fixed seed: every run does
- * the same. */
-int orr_spread_improve(const struct orr_spread_problem *x, int *worker, int64_t *busiest_ns,
-		       struct orr_error *err);

@@ -55,16 +55,3 @@ int orr_units_join(struct orr_units *u, int n);
 int orr_units_join_many(struct orr_units *u, int most, struct orr_error *err);
 /* Neighbours in the order of their numbers, until there are no more than most. */
 void orr_units_flatten(struct orr_units *u, int most);
-
-/* (refine.c) Units joined inside the stages of a cut that is known, far from where it cuts: what is
- * near stays as fine as it is, so that the next cut can be better. */
-struct orr_refining;
-
-/* stage_of: [n_operators] of the known cut. Borrows both; u has an operator in each unit but for
- * those without cost. */
-int orr_refining_create(struct orr_refining **out, struct orr_units *u, const int *stage_of,
-			struct orr_error *err);
-/* Join n pairs of units, the farthest from the cut first, and of those the cheapest; how many there
- * were. Numbers of units are not topological then. */
-int orr_refining_join(struct orr_refining *r, int n);
-void orr_refining_destroy(struct orr_refining *r); /* NULL is fine */
