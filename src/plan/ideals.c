@@ -210,7 +210,7 @@ struct refining {
 	int *distance;   /* of an operator, or of the nearest of a unit: edges to the nearest cut */
 	uint64_t *after; /* [n * n_words] of every leader, the leaders that have to wait for it */
 	uint64_t *before;      /* the same the other way round */
-	struct orr_arrays all; /* with this struct */
+	struct orr_arrays all; /* these */
 };
 
 static uint64_t *row_of(const struct refining *r, uint64_t *matrix, int i)
@@ -369,31 +369,21 @@ static int refining_join(struct refining *r, int n)
 
 /* stage_of: [n_operators] of the known cut. Borrows both; u has an operator in each unit but for
  * those without cost. */
-static int refining_create(struct refining **out, struct orr_units *u, const int *stage_of,
-			   struct orr_error *err)
+static int refining_init(struct refining *r, struct orr_units *u, const int *stage_of,
+			 struct orr_error *err)
 {
 	size_t n = (size_t)u->g->n_operators, row = n / 64 + 1;
-	struct orr_arrays all = {0};
-	struct refining *r = orr_arrays_add(&all, 1, sizeof(*r));
-	int *distance = orr_arrays_add(&all, n, sizeof(*distance));
-	uint64_t *after = orr_arrays_add(&all, n * row, sizeof(*after)),
-		 *before = orr_arrays_add(&all, n * row, sizeof(*before));
-	int code = orr_arrays_check(&all, "plan", err);
+	int code;
 
-	if (code)
+	*r = (struct refining){.units = u, .n = (int)n, .n_words = (int)row, .stage = stage_of};
+	orr_arrays_make(&r->all, r->distance, n);
+	orr_arrays_make(&r->all, r->after, n * row);
+	orr_arrays_make(&r->all, r->before, n * row);
+	if ((code = orr_arrays_check(&r->all, "plan", err)))
 		return code;
-	*r = (struct refining){u, (int)n, (int)row, stage_of, distance, after, before, all};
 	measure(r);
 	close_over(r);
-	*out = r;
 	return 0;
-}
-
-static void refining_destroy(struct refining *r)
-{
-	struct orr_arrays all = r ? r->all : (struct orr_arrays){0};
-
-	orr_arrays_free(&all);
 }
 
 /* ---- few enough ideals ---- */
@@ -441,17 +431,17 @@ static int reduce(struct orr_ideals *x, struct orr_units *u, int most, struct or
 static int reduce_inside(struct orr_ideals *x, struct orr_units *u, int most, const int *stage_of,
 			 struct orr_error *err)
 {
-	struct refining *r = NULL;
+	struct refining r;
 	bool fits = false;
 	int code;
 
 	if (u->n > MANY)
 		return 0;
-	if (!(code = refining_create(&r, u, stage_of, err)))
-		code = join_until(x, u, r, most, &fits, err);
+	if (!(code = refining_init(&r, u, stage_of, err)))
+		code = join_until(x, u, &r, most, &fits, err);
 	if (!fits)
 		x->n = 0;
-	refining_destroy(r);
+	orr_arrays_free(&r.all);
 	return code;
 }
 
