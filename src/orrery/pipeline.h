@@ -115,12 +115,11 @@ struct orr_split {
 	struct orr_pipeline *whole; /* owned: as schedules see it. Its passes take as long as the
 				       longest part of each level and the exchanges between them;
 				       stash and parameters are those of the fullest worker */
-	int *stage;                 /* [n_stages] owned: of whole */
-	int *shard;                 /* [n_stages] owned: the worker of the group, from 0 */
-	int *level;                 /* [n_stages] owned: how many exchanges are before it in that
-				       stage */
-	int n_levels;               /* the largest level + 1 */
-	int *width;                 /* [whole's n_stages] owned: workers that it wants */
+	int *stage;   /* [n_stages] owned, with the next three as one block: of whole */
+	int *shard;   /* [n_stages] the worker of the group, from 0 */
+	int *level;   /* [n_stages] how many exchanges are before it in that stage */
+	int n_levels; /* the largest level + 1 */
+	int *width;   /* [whole's n_stages] workers that it wants */
 };
 
 struct orr_pipeline {

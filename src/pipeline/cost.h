@@ -13,7 +13,8 @@ struct orr_cost orr_cost_of_stage(const struct orr_stage *stage);
 
 struct orr_microbatches {
 	int n;                           /* microbatches of the step */
-	struct orr_cost *costs;          /* [n * n_stages] of (s,b): costs[b * n_stages + s] */
+	struct orr_cost *costs;          /* [n * n_stages] of (s,b): costs[b * n_stages + s]; owned,
+					    with the others as one block */
 	int64_t *bytes, *gradient_bytes; /* [n * n_edges] of edge e: bytes[b * n_edges + e] */
 	int64_t *outputs;                /* [n * n_outputs] the same of outputs */
 };

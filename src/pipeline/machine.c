@@ -7,7 +7,6 @@
 
 #include "base/max.h"
 #include "base/hash.h"
-#include "cluster.h"
 #include "base/quantity.h"
 
 #define MOST_WORKERS (1 << 20)
@@ -324,14 +323,11 @@ uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 		for (int v = 0; v < w; v++) {
 			struct orr_link_cost link = orr_machine_link(m, v, w);
 
-			hash = orr_hash(hash, &link.latency_ns, sizeof(link.latency_ns));
-			hash = orr_hash(hash, &link.bytes_per_s, sizeof(link.bytes_per_s));
+			hash = orr_hash(hash, &link, sizeof(link));
 		}
 	}
-	if (m->host.latency_ns || m->host.bytes_per_s > 0) {
-		hash = orr_hash(hash, &m->host.latency_ns, sizeof(m->host.latency_ns));
-		hash = orr_hash(hash, &m->host.bytes_per_s, sizeof(m->host.bytes_per_s));
-	}
+	if (m->host.latency_ns || m->host.bytes_per_s > 0)
+		hash = orr_hash(hash, &m->host, sizeof(m->host));
 	for (int l = 0; l < m->levels.n && !c; l++) {
 		hash = orr_hash(hash, &m->levels.workers[l], sizeof(m->levels.workers[l]));
 		hash = orr_hash(hash, &m->levels.latency_ns[l], sizeof(m->levels.latency_ns[l]));

@@ -11,7 +11,6 @@
 
 #include "model/dot.h"
 #include "model/dot_tree.h"
-#include "cluster.h"
 #include "path.h"
 #include "base/grow.h"
 #include "base/input_file.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "cost.h"
 #include "orrery/pipeline.h"
@@ -24,15 +25,17 @@ void orr_microbatches_set(struct orr_pipeline *p, int b, const struct orr_pipeli
 int orr_microbatches_create(struct orr_pipeline *p, int n, struct orr_error *err)
 {
 	struct orr_microbatches *x = calloc(1, sizeof(*x));
-	size_t n_costs = (size_t)n * (size_t)p->n_stages, n_edges = (size_t)n * (size_t)p->n_edges;
+	size_t n_costs = (size_t)n * (size_t)p->n_stages, n_edges = (size_t)n * (size_t)p->n_edges,
+	       n_outputs = (size_t)n * (size_t)p->n_outputs;
 
-	if (!x || !(x->costs = calloc(n_costs, sizeof(*x->costs))) ||
-	    !(x->bytes = calloc(n_edges + 1, sizeof(*x->bytes))) ||
-	    !(x->outputs = calloc((size_t)n * (size_t)p->n_outputs + 1, sizeof(*x->outputs))) ||
-	    !(x->gradient_bytes = calloc(n_edges + 1, sizeof(*x->gradient_bytes)))) {
+	if (!x || !(x->costs = calloc(1, n_costs * sizeof(*x->costs) +
+						 (2 * n_edges + n_outputs) * sizeof(*x->bytes)))) {
 		orr_pipeline_free_microbatches(x);
-		return orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for %d microbatches", n);
+		return orr_no_memory(err, "pipeline");
 	}
+	x->bytes = (int64_t *)(x->costs + n_costs);
+	x->gradient_bytes = x->bytes + n_edges;
+	x->outputs = x->gradient_bytes + n_edges;
 	x->n = n;
 	orr_pipeline_free_microbatches(p->microbatches);
 	p->microbatches = x;

@@ -1,5 +1,5 @@
 /* Outputs of stages that several stages read. */
-#include "outputs.h"
+#include "stages_of.h"
 
 #include <stdlib.h>
 #include <string.h>

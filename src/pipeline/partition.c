@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "cut.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "numbering.h"
 #include "charge.h"
-#include "split_stages.h"
 #include "stages_of.h"
 
 /* ---- pins ---- */
@@ -49,7 +49,7 @@ static int check_none_empty(const struct orr_graph *g, const int *stage_of, int 
 	int code = 0;
 
 	if (!used)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
+		return orr_no_memory(err, "partition");
 	for (int i = 0; i < g->n_operators; i++)
 		if (stage_of[i] >= 0)
 			used[stage_of[i]] = true;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/max.h"
-#include "cluster.h"
 #include "orrery/machine.h"
 
 int orr_ends_compare(const void *a, const void *b)

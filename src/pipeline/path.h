@@ -3,7 +3,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct orr_link_cost;
 struct orr_machine;
+
+/* For qsort() and bsearch(): the order of edges and of a cluster's pairs, or whatever begins with
+ * the ints from and to. */
+int orr_ends_compare(const void *a, const void *b);
+
+/* A ring all-reduce over k workers joined by links like this one, on each of which as many of its
+ * transfers take turns: 1 unless both ways of one link do, or there are few lanes. */
+int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, int turns);
 
 /* Whatever a transfer takes a lane of, from a worker to another: the link between the two; the port
  * at which one sends, and that at which the other receives; uplinks of the groups that it leaves

@@ -1,14 +1,13 @@
 #include "orrery/pipeline.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/hash.h"
 #include "base/max.h"
-#include "cluster.h"
+#include "path.h"
 #include "cost.h"
-#include "base/quantity.h"
 
 /* Ascending by the stage at the other end, then by number: the order in which edges are served. */
 static void connect(struct orr_pipeline *p)
@@ -174,7 +173,7 @@ int orr_pipeline_create(struct orr_pipeline **out, const struct orr_stage *stage
 	if (!p || !(p->stages = calloc((size_t)n_stages, sizeof(*p->stages))) ||
 	    !(p->edges = calloc((size_t)n_edges + 1, sizeof(*p->edges))) ||
 	    !(p->numbers = calloc(n_numbers, sizeof(*p->numbers)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for %d stages", n_stages);
+		code = orr_no_memory(err, "pipeline");
 		goto out;
 	}
 	p->n_stages = n_stages;
@@ -213,9 +212,6 @@ void orr_pipeline_free_microbatches(struct orr_microbatches *x)
 	if (!x)
 		return;
 	free(x->costs);
-	free(x->bytes);
-	free(x->gradient_bytes);
-	free(x->outputs);
 	free(x);
 }
 
@@ -225,9 +221,6 @@ void orr_pipeline_free_split(struct orr_split *split)
 		return;
 	orr_pipeline_destroy(split->whole);
 	free(split->stage);
-	free(split->shard);
-	free(split->level);
-	free(split->width);
 	free(split);
 }
 
@@ -343,109 +336,6 @@ void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns)
 		p->stages[s].backward_ns += overhead_ns;
 		p->stages[s].update_ns += p->stages[s].update_ns > 0 ? overhead_ns : 0;
 	}
-}
-
-/* The parts of a stage recompute with it. */
-static int set_recompute_before(struct orr_pipeline *p, const char *text, struct orr_error *err)
-{
-	const struct orr_pipeline *whole = p->split->whole;
-	int code = orr_pipeline_set_recompute(p->split->whole, text, err);
-
-	for (int s = 0; s < p->n_stages && !code; s++)
-		p->stages[s].recompute = whole->stages[p->split->stage[s]].recompute;
-	return code;
-}
-
-int orr_pipeline_set_recompute(struct orr_pipeline *p, const char *text, struct orr_error *err)
-{
-	bool all = !strcmp(text, "all");
-	int64_t number = 0;
-
-	if (p->split)
-		return set_recompute_before(p, text, err);
-	for (int s = 0; s < p->n_stages; s++)
-		p->stages[s].recompute = all && !p->stages[s].gather;
-	if (all || !strcmp(text, "none"))
-		return 0;
-	for (const char *rest = text; rest;) {
-		if (orr_count_next(&number, &rest, ',', 0, p->n_stages - 1, "", NULL))
-			return orr_fail(err, ORR_E_INPUT,
-					"[recompute]: '%.60s': give all, none, or stages from 0 to "
-					"%d with commas between them",
-					text, p->n_stages - 1);
-		if (p->stages[number].gather)
-			return orr_fail(
-				err, ORR_E_INPUT,
-				"[recompute]: '%.60s': stage %lld gathers the minibatch (gather=), "
-				"of which it keeps less than it reads: leave it out",
-				text, (long long)number);
-		p->stages[number].recompute = true;
-	}
-	return 0;
-}
-
-/* "3", "all", "3=7" or "all=host"; *park stays where the item does not say. */
-static int read_parked(const struct orr_pipeline *p, int64_t *first, int64_t *last, int *park,
-		       char *item)
-{
-	char *place = strchr(item, '=');
-	int64_t worker = ORR_HOST - 1;
-
-	if (place && strcmp(place, "=host") &&
-	    orr_count_parse(&worker, place + 1, 0, INT32_MAX - 1, "", NULL))
-		return ORR_E_INPUT;
-	if (place) {
-		*park = worker < 0 ? ORR_HOST : (int)worker + 1;
-		*place = '\0';
-	}
-	*first = 0;
-	*last = p->n_stages - 1;
-	if (!strcmp(item, "all"))
-		return 0;
-	if (orr_count_parse(first, item, 0, p->n_stages - 1, "", NULL))
-		return ORR_E_INPUT;
-	*last = *first;
-	return 0;
-}
-
-/* The parts of a stage are parked with it. */
-static int set_park_before(struct orr_pipeline *p, const char *text, struct orr_error *err)
-{
-	const struct orr_pipeline *whole = p->split->whole;
-	int code = orr_pipeline_set_park(p->split->whole, text, err);
-
-	for (int s = 0; s < p->n_stages && !code; s++)
-		p->stages[s].park = whole->stages[p->split->stage[s]].park;
-	return code;
-}
-
-int orr_pipeline_set_park(struct orr_pipeline *p, const char *text, struct orr_error *err)
-{
-	int park = ORR_HOST;
-
-	if (p->split)
-		return set_park_before(p, text, err);
-	for (int s = 0; s < p->n_stages; s++)
-		p->stages[s].park = 0;
-	if (!strcmp(text, "none"))
-		return 0;
-	for (const char *end = text + strlen(text), *at = end; end >= text; end = at - 1) {
-		int64_t s, last;
-		char item[32];
-
-		for (at = end; at > text && at[-1] != ',';)
-			at--;
-		(void)snprintf(item, sizeof(item), "%.*s", (int)(end - at), at);
-		if (end - at >= (int)sizeof(item) || read_parked(p, &s, &last, &park, item))
-			return orr_fail(err, ORR_E_INPUT,
-					"[park]: '%.60s': give all, none, or stages from 0 to %d "
-					"with commas between them, and after = the worker that "
-					"keeps their stashes, or host, such as 0,1=7",
-					text, p->n_stages - 1);
-		for (; s <= last; s++)
-			p->stages[s].park = park;
-	}
-	return 0;
 }
 
 struct orr_cost orr_cost_of_stage(const struct orr_stage *stage)

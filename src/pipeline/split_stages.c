@@ -1,14 +1,14 @@
-#include "split_stages.h"
+#include "stages_of.h"
 
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "base/sort.h"
 #include "charge.h"
 #include "cost.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
-#include "stages_of.h"
 
 /* ---- which stages there are ---- */
 
@@ -35,16 +35,13 @@ static void find_levels(int *level, int *n, const struct orr_graph *g, const int
 }
 
 /* Operators by stage before, level and shard, whose numbers make the key; inputs are left out. */
-static int sort_operators(struct orr_keyed **out, int *n, const struct orr_graph *g,
+static int sort_operators(struct orr_keyed *keyed, int *n, const struct orr_graph *g,
 			  const int *stage_before, const int *level, int n_levels,
 			  struct orr_error *err)
 {
-	struct orr_keyed *keyed = malloc((size_t)g->n_operators * sizeof(*keyed));
 	int64_t n_shards = 1;
 
 	*n = 0;
-	if (!keyed)
-		return orr_charge_no_memory(g, err);
 	for (int i = 0; i < g->n_operators; i++)
 		n_shards = larger(n_shards, g->operators[i].shard + 1);
 	for (int i = 0; i < g->n_operators; i++) {
@@ -57,7 +54,6 @@ static int sort_operators(struct orr_keyed **out, int *n, const struct orr_graph
 							   o->shard,
 						   i};
 	}
-	*out = keyed;
 	return orr_sort(keyed, *n, err);
 }
 
@@ -86,24 +82,25 @@ static void number_stages(struct orr_split *split, int *stage_of, int *n_stages,
 static int find_stages(struct orr_split *split, int *stage_of, int *n_stages,
 		       const struct orr_graph *g, struct orr_error *err)
 {
-	struct orr_keyed *keyed = NULL;
-	int *level = calloc((size_t)g->n_operators, sizeof(*level)), n = 0, code;
+	const int *before = split->whole->stage_of;
+	size_t most = (size_t)g->n_operators; /* stages */
+	struct orr_arrays all = {0};
+	struct orr_keyed *keyed = orr_arrays_add(&all, most, sizeof(*keyed));
+	int *level = orr_arrays_add(&all, most, sizeof(*level)), n, code;
 
-	split->stage = calloc((size_t)g->n_operators, sizeof(*split->stage));
-	split->shard = calloc((size_t)g->n_operators, sizeof(*split->shard));
-	split->level = calloc((size_t)g->n_operators, sizeof(*split->level));
-	split->width = calloc((size_t)split->whole->n_stages, sizeof(*split->width));
-	if (!level || !split->stage || !split->shard || !split->level || !split->width) {
+	split->stage = calloc(3 * most + (size_t)split->whole->n_stages, sizeof(*split->stage));
+	if (all.failed || !split->stage) {
 		code = orr_charge_no_memory(g, err);
-	} else {
-		find_levels(level, &split->n_levels, g, split->whole->stage_of);
-		code = sort_operators(&keyed, &n, g, split->whole->stage_of, level, split->n_levels,
-				      err);
+		goto out;
 	}
-	if (!code)
+	split->shard = split->stage + most;
+	split->level = split->shard + most;
+	split->width = split->level + most;
+	find_levels(level, &split->n_levels, g, before);
+	if (!(code = sort_operators(keyed, &n, g, before, level, split->n_levels, err)))
 		number_stages(split, stage_of, n_stages, g, keyed, n, level);
-	free(level);
-	free(keyed);
+out:
+	orr_arrays_free(&all);
 	return code;
 }
 

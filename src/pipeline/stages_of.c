@@ -3,16 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
+#include "base/max.h"
 #include "base/sort.h"
 #include "charge.h"
-#include "cluster.h"
+#include "path.h"
 #include "codelets/operator.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "microbatches.h"
-#include "outputs.h"
 #include "orrery/pipeline.h"
-#include "tied.h"
 
 void orr_stages_place_inputs(const struct orr_graph *g, int *stage_of)
 {
@@ -32,18 +32,45 @@ void orr_stages_place_inputs(const struct orr_graph *g, int *stage_of)
 		stage_of[i] = stage_of[i] < 0 ? 0 : stage_of[i]; /* an input without readers */
 }
 
-/* Operators by stage, in their order: reads by one stage are met together. */
-static int sort_by_stage(struct orr_keyed **out, const struct orr_graph *g, const int *stage_of,
-			 struct orr_error *err)
-{
-	struct orr_keyed *keyed = malloc((size_t)g->n_operators * sizeof(*keyed));
+/* The output of an operator. */
+struct tensor {
+	bool learns;    /* something is trained, there or before */
+	int kept, left; /* the last stage whose backward reads it, and whose W does; from 1 on */
+	int edge;       /* that carries it last, from 1 on */
+	bool read;
+};
 
-	if (!keyed)
-		return orr_charge_no_memory(g, err);
-	for (int i = 0; i < g->n_operators; i++)
-		keyed[i] = (struct orr_keyed){stage_of[i], i};
-	*out = keyed;
-	return orr_sort(keyed, g->n_operators, err);
+/* A cut, while its pipeline is made. */
+struct cut {
+	const struct orr_graph *g;
+	const int *stage_of;
+	int64_t samples;
+	struct orr_stage *stages;
+	struct orr_keyed *sorted; /* operators by stage, in their order: reads by one stage are met
+				     together */
+	struct tensor *tensors;   /* [n_operators] */
+	struct orr_edge *edges;
+	int *carried; /* by edges, until they are merged: the operator whose output it is */
+	int n_edges;
+	struct orr_arrays all;
+};
+
+static int begin(struct cut *x, int n_stages, struct orr_error *err)
+{
+	size_t n = (size_t)x->g->n_operators, most = 1;
+
+	for (size_t i = 0; i < n; i++)
+		most += (size_t)x->g->operators[i].n_inputs;
+	orr_arrays_make(&x->all, x->stages, n_stages);
+	orr_arrays_make(&x->all, x->sorted, n);
+	orr_arrays_make(&x->all, x->tensors, n);
+	orr_arrays_make(&x->all, x->edges, most);
+	orr_arrays_make(&x->all, x->carried, most);
+	if (x->all.failed)
+		return orr_charge_no_memory(x->g, err);
+	for (int i = 0; i < (int)n; i++)
+		x->sorted[i] = (struct orr_keyed){x->stage_of[i], i};
+	return orr_sort(x->sorted, (int)n, err);
 }
 
 /* Stage `to`, which the edge goes to, has another operator that reads the tensor: the larger of
@@ -53,120 +80,86 @@ static void add_reader(struct orr_edge *edge, const struct orr_graph *g, int i, 
 {
 	struct orr_sent sent = orr_sent_over(g, i, k, samples);
 
-	if (sent.bytes > edge->bytes)
-		edge->bytes = sent.bytes;
-	if (sent.gradient_bytes > edge->gradient_bytes)
-		edge->gradient_bytes = sent.gradient_bytes;
+	edge->bytes = larger(edge->bytes, sent.bytes);
+	edge->gradient_bytes = larger(edge->gradient_bytes, sent.gradient_bytes);
 	edge->detached = edge->detached && !orr_graph_has_gradient(g, i, k);
 }
 
-/* Every output of one stage that another reads, each once: tensor[e] is the operator that makes it.
- * Data comes from no stage: from -1. */
-static int collect_edges(struct orr_edge **out, int **tensor, int *n_edges,
-			 const struct orr_graph *g, const int *stage_of, int64_t samples,
-			 struct orr_error *err)
+/* Every output of one stage that another reads, each once. Data comes from no stage: from -1. */
+static void collect_edges(struct cut *x)
 {
-	int *last = malloc((size_t)g->n_operators * sizeof(*last)); /* edge that carries it; -1 */
-	struct orr_keyed *keyed = NULL;
-	struct orr_edge *edges;
-	size_t most = 1;
-	int n = 0, code = 0;
-
-	for (int i = 0; i < g->n_operators; i++)
-		most += (size_t)g->operators[i].n_inputs;
-	edges = calloc(most, sizeof(*edges));
-	*tensor = malloc(most * sizeof(**tensor));
-	if (!last || !edges || !*tensor)
-		code = orr_fail(err, ORR_E_NOMEM,
-				"partition: no memory for the edges of %d operators",
-				g->n_operators);
-	if (code || (code = sort_by_stage(&keyed, g, stage_of, err)))
-		goto out;
-	memset(last, 0xff, (size_t)g->n_operators * sizeof(*last));
-	for (int i = 0; i < g->n_operators; i++) {
-		const struct orr_operator *o = &g->operators[keyed[i].value];
-		int to = stage_of[keyed[i].value];
+	for (int i = 0; i < x->g->n_operators; i++) {
+		const struct orr_operator *o = &x->g->operators[x->sorted[i].value];
+		int to = x->stage_of[x->sorted[i].value];
 
 		for (int k = 0; k < o->n_inputs; k++) {
-			int x = o->inputs[k];
-			bool data = orr_operator_is_input(&g->operators[x]);
+			int from = o->inputs[k], *edge = &x->tensors[from].edge;
+			bool data = orr_operator_is_input(&x->g->operators[from]);
 
-			if (stage_of[x] == to && !data)
+			if (x->stage_of[from] == to && !data)
 				continue;
-			if (last[x] < 0 || edges[last[x]].to != to) {
-				last[x] = n;
-				(*tensor)[n] = x;
-				edges[n++] = (struct orr_edge){.from = data ? -1 : stage_of[x],
-							       .to = to,
-							       .detached = true};
+			if (!*edge || x->edges[*edge - 1].to != to) {
+				x->carried[x->n_edges] = from;
+				x->edges[x->n_edges] =
+					(struct orr_edge){.from = data ? -1 : x->stage_of[from],
+							  .to = to,
+							  .detached = true};
+				*edge = ++x->n_edges;
 			}
-			add_reader(&edges[last[x]], g, keyed[i].value, k, samples);
+			add_reader(&x->edges[*edge - 1], x->g, x->sorted[i].value, k, x->samples);
 		}
 	}
-	*out = edges;
-	*n_edges = n;
-	edges = NULL;
-out:
-	free(last);
-	free(edges);
-	free(keyed);
-	return code;
 }
 
 /* All that one stage sends to another goes over one edge; data is what the stage reads itself. */
-static int merge_edges(struct orr_edge *edges, int n, struct orr_stage *stages)
+static void merge_edges(struct cut *x)
 {
-	int merged = 0;
+	struct orr_edge *edges = x->edges;
+	int n = x->n_edges;
 
+	x->n_edges = 0;
 	qsort(edges, (size_t)n, sizeof(*edges), orr_ends_compare);
 	for (int e = 0; e < n; e++) {
-		struct orr_edge *sum = merged ? &edges[merged - 1] : NULL;
+		struct orr_edge *sum = x->n_edges ? &edges[x->n_edges - 1] : NULL;
 
 		if (edges[e].from < 0) {
-			stages[edges[e].to].input_bytes += edges[e].bytes;
+			x->stages[edges[e].to].input_bytes += edges[e].bytes;
 		} else if (!sum || orr_ends_compare(sum, &edges[e])) {
-			edges[merged++] = edges[e];
+			edges[x->n_edges++] = edges[e];
 		} else {
 			sum->bytes += edges[e].bytes;
 			sum->gradient_bytes += edges[e].gradient_bytes;
 			sum->detached = sum->detached && edges[e].detached;
 		}
 	}
-	for (int e = 0; e < merged; e++)
+	for (int e = 0; e < x->n_edges; e++)
 		if (!edges[e].gradient_bytes)
 			edges[e].gradient_bytes = ORR_NO_BYTES;
-	return merged;
 }
 
 /* A stage is frozen where one of its operators is not trained and none with parameters is.
  * Gradients start at what no operator reads. */
-static int mark_stages(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
-		       struct orr_error *err)
+static void mark_stages(struct cut *x)
 {
-	bool *read = calloc((size_t)g->n_operators + 1, sizeof(*read));
-
-	if (!read)
-		return orr_charge_no_memory(g, err);
-	for (int i = g->n_operators - 1; i >= 0; i--) {
-		const struct orr_operator *o = &g->operators[i];
-		struct orr_stage *stage = &stages[stage_of[i]];
+	for (int i = x->g->n_operators - 1; i >= 0; i--) {
+		const struct orr_operator *o = &x->g->operators[i];
+		struct orr_stage *stage = &x->stages[x->stage_of[i]];
 
 		for (int k = 0; k < o->n_inputs; k++)
-			read[o->inputs[k]] = true;
+			x->tensors[o->inputs[k]].read = true;
 		if (orr_operator_is_input(o))
 			continue;
 		stage->frozen = stage->frozen || !o->has_weight_gradient;
-		stage->has_loss = stage->has_loss ||
-				  (!read[i] && (o->has_input_gradient || o->has_weight_gradient));
+		stage->has_loss =
+			stage->has_loss ||
+			(!x->tensors[i].read && (o->has_input_gradient || o->has_weight_gradient));
 	}
-	for (int i = 0; i < g->n_operators; i++) {
-		const struct orr_operator *o = &g->operators[i];
+	for (int i = 0; i < x->g->n_operators; i++) {
+		const struct orr_operator *o = &x->g->operators[i];
 
 		if (o->has_weight_gradient && orr_operator_has_parameters(o))
-			stages[stage_of[i]].frozen = false;
+			x->stages[x->stage_of[i]].frozen = false;
 	}
-	free(read);
-	return 0;
 }
 
 /* Gradients inside a stage that sends none back are its weights' own. */
@@ -183,12 +176,6 @@ static void fold_inner_gradients(struct orr_pipeline *p)
 }
 
 /* ---- what a stash is, and what moves of it ---- */
-
-/* The output of an operator. */
-struct tensor {
-	bool learns;    /* something is trained, there or before */
-	int kept, left; /* the last stage whose backward reads it, and whose W does; from 1 on */
-};
 
 static int64_t bytes_of(int64_t floats, int64_t samples)
 {
@@ -210,20 +197,21 @@ static void count_tensor(struct orr_stage *stage, int s, struct tensor *tensor, 
 	tensor->left = s + 1;
 }
 
-/* Operator i of stage s, whose stash was counted as if nothing else kept its tensors. What a file
- * says of a stash is all of it. Operators before it have been counted. */
-static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int i, int s,
-			struct tensor *tensors, int64_t samples)
+/* Operator i, whose stash was counted as if nothing else kept its tensors. What a file says of a
+ * stash is all of it. Operators before it have been counted. */
+static void count_moved(struct cut *x, int i)
 {
+	const struct orr_graph *g = x->g;
 	const struct orr_operator *o = &g->operators[i];
 	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+	struct orr_stage *stage = &x->stages[x->stage_of[i]];
 	bool trained = o->n_parameters > 0 && !o->frozen, learns = trained;
-	int64_t bytes = bytes_of(orr_operator_stash_floats(o), samples);
+	int64_t bytes = bytes_of(orr_operator_stash_floats(o), x->samples);
 
 	for (int k = 0; k < o->n_inputs; k++)
-		learns =
-			learns || (!orr_operator_is_detached(o, k) && tensors[o->inputs[k]].learns);
-	tensors[i].learns = learns;
+		learns = learns ||
+			 (!orr_operator_is_detached(o, k) && x->tensors[o->inputs[k]].learns);
+	x->tensors[i].learns = learns;
 	if (!op || op->input || o->stash_bytes >= 0)
 		return;
 	stage->stash_bytes -= bytes;
@@ -231,36 +219,20 @@ static void count_moved(struct orr_stage *stage, const struct orr_graph *g, int 
 		return;
 	for (int k = -1; k < o->n_inputs; k++) {
 		unsigned as = k < 0 ? ORR_READS_OUTPUT : ORR_READS_INPUTS;
-		int x = k < 0 ? i : o->inputs[k];
+		int from = k < 0 ? i : o->inputs[k];
 		bool left = trained && op->weight_reads & as;
 
-		bytes = bytes_of(orr_operator_output_floats(&g->operators[x]), samples);
+		bytes = bytes_of(orr_operator_output_floats(&g->operators[from]), x->samples);
 		if (left || op->backward_reads & as)
-			count_tensor(stage, s, &tensors[x], bytes, left);
+			count_tensor(stage, x->stage_of[i], &x->tensors[from], bytes, left);
 	}
-	bytes = bytes_of(o->saved_floats, samples);
+	bytes = bytes_of(o->saved_floats, x->samples);
 	stage->stash_bytes += bytes;
 	stage->passing_bytes += bytes;
 	if (trained) /* and the gradient of its output */
 		stage->passing_bytes -=
-			bytes + (op->loss ? 0 : bytes_of(orr_operator_output_floats(o), samples));
-}
-
-static int count_all_moved(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
-			   int64_t samples, struct orr_error *err)
-{
-	struct tensor *tensors = calloc((size_t)g->n_operators + 1, sizeof(*tensors));
-	struct orr_keyed *keyed = NULL;
-	int code = tensors ? sort_by_stage(&keyed, g, stage_of, err) : orr_charge_no_memory(g, err);
-
-	for (int k = 0; k < g->n_operators && !code; k++) {
-		int i = keyed[k].value;
-
-		count_moved(&stages[stage_of[i]], g, i, stage_of[i], tensors, samples);
-	}
-	free(tensors);
-	free(keyed);
-	return code;
+			bytes +
+			(op->loss ? 0 : bytes_of(orr_operator_output_floats(o), x->samples));
 }
 
 static int refuse(const struct orr_graph *g, const struct orr_operator *o, const char *name,
@@ -308,14 +280,15 @@ static int take_with(struct orr_gang *gang, int s, const struct orr_graph *g, co
 /* Where operators say that their stages are, and which stages gather a minibatch; sets of workers
  * stay the graph's. Refuses operators of one stage that say different things, and names that
  * nothing in the graph has. */
-static int find_gangs(struct orr_stage *stages, const struct orr_graph *g, const int *stage_of,
-		      struct orr_error *err)
+static int find_gangs(const struct cut *x, struct orr_error *err)
 {
+	const struct orr_graph *g = x->g;
+	const int *stage_of = x->stage_of;
 	int code = 0;
 
 	for (int i = 0; i < g->n_operators && !code; i++) {
 		const struct orr_operator *o = &g->operators[i];
-		struct orr_stage *stage = &stages[stage_of[i]];
+		struct orr_stage *stage = &x->stages[stage_of[i]];
 		struct orr_gang *gang = &stage->gang;
 
 		if (orr_operator_is_input(o)) /* it is with whatever reads it */
@@ -351,26 +324,27 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 		 const struct orr_machine *machine, const int *stage_of, int n_stages,
 		 int64_t samples, struct orr_error *err)
 {
-	struct orr_stage *stages = calloc((size_t)n_stages, sizeof(*stages));
-	struct orr_edge *edges = NULL;
+	struct cut x = {.g = g, .stage_of = stage_of, .samples = samples};
 	struct orr_fanout *outputs = NULL;
 	struct orr_tied *tied = NULL;
-	int *tensor = NULL, n_edges = 0, n_outputs = 0, n_tied = 0, code;
+	int n_outputs = 0, n_tied = 0, code = begin(&x, n_stages, err);
 
-	if (!stages)
-		return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages);
-	for (int i = 0; i < g->n_operators; i++)
-		orr_charge(&stages[stage_of[i]], &g->operators[i], samples, machine);
-	if ((code = find_gangs(stages, g, stage_of, err)) ||
-	    (code = mark_stages(stages, g, stage_of, err)) ||
-	    (code = orr_tied_find(&tied, &n_tied, stages, g, stage_of, err)) ||
-	    (code = count_all_moved(stages, g, stage_of, samples, err)) ||
-	    (code = collect_edges(&edges, &tensor, &n_edges, g, stage_of, samples, err)) ||
-	    (code = orr_outputs_find(&outputs, &n_outputs, edges, tensor, n_edges, err)))
+	if (code)
 		goto out;
-	if (n_edges)
-		n_edges = merge_edges(edges, n_edges, stages);
-	if ((code = orr_pipeline_create(out, stages, n_stages, edges, n_edges, err)))
+	for (int i = 0; i < g->n_operators; i++)
+		orr_charge(&x.stages[stage_of[i]], &g->operators[i], samples, machine);
+	if ((code = find_gangs(&x, err)))
+		goto out;
+	mark_stages(&x);
+	if ((code = orr_tied_find(&tied, &n_tied, x.stages, g, stage_of, err)))
+		goto out;
+	for (int k = 0; k < g->n_operators; k++)
+		count_moved(&x, x.sorted[k].value);
+	collect_edges(&x);
+	if ((code = orr_outputs_find(&outputs, &n_outputs, x.edges, x.carried, x.n_edges, err)))
+		goto out;
+	merge_edges(&x);
+	if ((code = orr_pipeline_create(out, x.stages, n_stages, x.edges, x.n_edges, err)))
 		goto out;
 	fold_inner_gradients(*out);
 	if ((code = orr_pipeline_tie(*out, tied, n_tied, err)) ||
@@ -379,9 +353,7 @@ static int build(struct orr_pipeline **out, const struct orr_graph *g,
 		*out = NULL;
 	}
 out:
-	free(stages);
-	free(edges);
-	free(tensor);
+	orr_arrays_free(&x.all);
 	free(outputs);
 	free(tied);
 	return code;

@@ -1,4 +1,4 @@
-#include "tied.h"
+#include "stages_of.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "orrery/machine.h"
 #include "base/max.h"
-#include "pipeline/cluster.h"
+#include "pipeline/path.h"
 
 struct orr_sharing orr_sharing_of(const struct orr_machine *machine, const int *workers,
 				  struct orr_link_cost *links)
