@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/json.h"
 #include "sink.h"
 #include "steps.h"
@@ -51,34 +52,24 @@ static json_t *make_manifest(int64_t step, int64_t samples, const json_t *about,
 	return manifest;
 }
 
-static int write_json(const struct orr_folder *folder, const json_t *manifest,
-		      struct orr_error *err)
-{
-	char *text = json_dumps(manifest, JSON_INDENT(2)), checksum[ORR_CHECKSUM];
-	struct orr_sink sink;
-	int64_t n_bytes;
-	int code;
-
-	if (!text)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to write it", folder->path);
-	orr_sink_begin(&sink, folder, MANIFEST, err);
-	orr_sink_write(&sink, text, strlen(text));
-	orr_sink_write(&sink, "\n", 1);
-	code = orr_sink_end(&sink, &n_bytes, checksum);
-	free(text);
-	return code;
-}
-
 int orr_manifest_write(const struct orr_folder *folder, int64_t step, int64_t samples,
 		       const json_t *about, const struct orr_shard *shards, int n_shards,
 		       struct orr_error *err)
 {
 	json_t *manifest = make_manifest(step, samples, about, shards, n_shards);
-	int code = manifest ? write_json(folder, manifest, err)
-			    : orr_fail(err, ORR_E_NOMEM, "%s: no memory for its manifest",
-				       folder->path);
+	char *text = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL, checksum[ORR_CHECKSUM];
+	struct orr_sink sink;
+	int64_t n_bytes;
+	int code;
 
 	json_decref(manifest);
+	if (!text)
+		return orr_no_memory(err, folder->path);
+	orr_sink_begin(&sink, folder, MANIFEST, err);
+	orr_sink_write(&sink, text, strlen(text));
+	orr_sink_write(&sink, "\n", 1);
+	code = orr_sink_end(&sink, &n_bytes, checksum);
+	free(text);
 	return code;
 }
 

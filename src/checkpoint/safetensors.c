@@ -40,16 +40,6 @@ static bool is_finite(const struct orr_named_tensor *tensor, const float *values
 	return true;
 }
 
-/* Of those that are in memory, before anything is written. */
-static int check_finite(const char *path, const struct orr_named_tensor *tensors, int n,
-			struct orr_error *err)
-{
-	for (int i = 0; i < n; i++)
-		if (tensors[i].values && !is_finite(&tensors[i], tensors[i].values))
-			return fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
-	return 0;
-}
-
 static int get_values(const char *path, const struct orr_named_tensor *tensors, int i,
 		      const float **values, struct orr_error *err)
 {
@@ -98,18 +88,31 @@ static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int 
 	return all;
 }
 
+/* What comes before the data, the caller's to free, and a check of tensors that are in memory,
+ * before anything is written. */
+static int prepare(char **text, size_t *n_bytes, const char *path,
+		   const struct orr_named_tensor *tensors, int n, const char *note,
+		   struct orr_error *err)
+{
+	if (!(*text = begin(n_bytes, tensors, n, note)))
+		return orr_fail(
+			err, ORR_E_UNSUPPORTED,
+			"%s: the names of %d tensors do not fit its header, or are no UTF-8", path,
+			n);
+	for (int i = 0; i < n; i++)
+		if (tensors[i].values && !is_finite(&tensors[i], tensors[i].values))
+			return fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
+	return 0;
+}
+
 int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 			  const struct orr_named_tensor *tensors, int n, const char *note,
 			  int64_t *n_bytes, char checksum[ORR_CHECKSUM], struct orr_error *err)
 {
 	size_t length = 0;
-	char *text = begin(&length, tensors, n, note);
+	char *text;
 	struct orr_sink sink;
-	int code = text ? check_finite(folder->path, tensors, n, err)
-			: orr_fail(err, ORR_E_UNSUPPORTED,
-				   "%s/%s: the names of %d tensors do not fit its header, or are "
-				   "no UTF-8",
-				   folder->path, name, n);
+	int code = prepare(&text, &length, folder->path, tensors, n, note, err);
 
 	if (!code) {
 		orr_sink_begin(&sink, folder, name, err);
@@ -131,12 +134,8 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 			  const char *note, struct orr_error *err)
 {
 	size_t length = 0;
-	char *text = begin(&length, tensors, n, note);
-	int code = text ? check_finite("weights", tensors, n, err)
-			: orr_fail(err, ORR_E_UNSUPPORTED,
-				   "weights: the names of %d tensors do not fit a header, or are "
-				   "no UTF-8",
-				   n);
+	char *text;
+	int code = prepare(&text, &length, "weights", tensors, n, note, err);
 
 	if (!code)
 		(void)fwrite(text, 1, length, file);

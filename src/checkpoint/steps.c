@@ -12,18 +12,20 @@
 #include "base/quantity.h"
 #include "base/sort.h"
 
+#define STEP "step-%08lld"
+#define UNFINISHED "." STEP ".tmp"
 #define SHARD "shard-%lld.safetensors"
 
 /* ---- names ---- */
 
 const char *orr_step_name(int64_t step)
 {
-	return orr_text("step-%08lld", (long long)step);
+	return orr_text(STEP, (long long)step);
 }
 
 const char *orr_step_unfinished_name(int64_t step)
 {
-	return orr_text(".step-%08lld.tmp", (long long)step);
+	return orr_text(UNFINISHED, (long long)step);
 }
 
 const char *orr_step_shard_name(int64_t number)
@@ -31,41 +33,25 @@ const char *orr_step_shard_name(int64_t number)
 	return orr_text(SHARD, (long long)number);
 }
 
-/* The number after the first `skip` characters, 0 or more; -1: none, or one that fits nothing. */
-static int64_t number_in(const char *name, size_t skip)
+/* The number in a name of this form, 0 or more; -1: it is none as it is written here, such as
+ * step-0120. In memory of its own: it is asked of every file while others hold a step's name. */
+static int64_t number_in(const char *name, const char *form)
 {
+	size_t skip = strcspn(form, "%");
+	char written[64];
 	long long number;
 
-	if (strlen(name) <= skip)
-		return -1;
 	errno = 0;
-	number = strtoll(name + skip, NULL, 10);
-	return errno ? -1 : number;
+	number = strlen(name) > skip ? strtoll(name + skip, NULL, 10) : -1;
+	(void)snprintf(written, sizeof(written), form, number);
+	return errno || number < 0 || strcmp(name, written) ? -1 : number;
 }
 
-/* Each is a name only as it is written here: step-0120 is none. */
-static int64_t step_of(const char *name)
-{
-	int64_t step = number_in(name, strlen("step-"));
-
-	return strcmp(name, orr_step_name(step)) ? -1 : step;
-}
-
-static bool is_unfinished(const char *name)
-{
-	int64_t step = number_in(name, strlen(".step-"));
-
-	return step >= 0 && !strcmp(name, orr_step_unfinished_name(step));
-}
-
-/* In memory of its own: it is asked of every file while others hold a step's name. */
 bool orr_step_is_shard(const char *name)
 {
-	int64_t number = number_in(name, strlen("shard-"));
-	char written[48];
+	int64_t number = number_in(name, SHARD);
 
-	(void)snprintf(written, sizeof(written), SHARD, (long long)number);
-	return number >= 0 && number <= INT_MAX && !strcmp(name, written);
+	return number >= 0 && number <= INT_MAX;
 }
 
 /* ---- which there are ---- */
@@ -87,7 +73,7 @@ int orr_steps_list(const struct orr_folder *folder, int64_t **steps, int *n, str
 		return orr_fail(err, ORR_E_INPUT, "%s: cannot be read: %s", folder->path,
 				strerror(errno));
 	while ((entry = readdir(names))) {
-		int64_t step = step_of(entry->d_name);
+		int64_t step = number_in(entry->d_name, STEP);
 
 		if (step < 0)
 			continue;
@@ -151,7 +137,7 @@ void orr_steps_sweep(const struct orr_folder *folder)
 	struct dirent *entry;
 
 	while (names && (entry = readdir(names)))
-		if (is_unfinished(entry->d_name))
+		if (number_in(entry->d_name, UNFINISHED) >= 0)
 			orr_step_remove(folder, entry->d_name);
 	if (names)
 		closedir(names);
