@@ -108,7 +108,7 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 			t->delay[k] = orr_timed_delay(t, j, t->after[k]);
 			delays_ns += (double)t->delay[k];
 		}
-	if ((code = orr_network_check_clock(delays_ns, p, err)))
+	if ((code = orr_network_check_clock(delays_ns, p, false, err)))
 		goto out;
 	for (int w = 0; w < p->n_workers; w++)
 		t->jobs.first[w + 1] += t->jobs.first[w];

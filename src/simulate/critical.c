@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "idle.h"
 #include "orrery/jobs.h"
@@ -10,8 +11,8 @@ struct walk {
 	const struct orr_jobs *jobs;
 	int *where;  /* [n_jobs * most_at] the item of a job on each of its workers */
 	int *before; /* [n_jobs] the job whose place its parameters take (schedule/places.h) */
-	struct orr_path_part *parts;
-	int n, room;
+	struct orr_path_part *parts; /* from the last on: n of them are free */
+	int n;
 };
 
 /* Of an item that has been reached: what it waited for to the last. */
@@ -61,8 +62,8 @@ static struct reason find_reason(const struct walk *walk, int item)
 static void add_part(struct walk *walk, int item, int transfer, int w, int64_t start_ns,
 		     int64_t end_ns)
 {
-	if (walk->n < walk->room && end_ns > start_ns)
-		walk->parts[walk->n++] =
+	if (walk->n && end_ns > start_ns)
+		walk->parts[--walk->n] =
 			(struct orr_path_part){w, item, transfer, start_ns, end_ns};
 }
 
@@ -141,26 +142,16 @@ static void go_back(struct walk *walk)
 	}
 }
 
-static void reverse(struct orr_path_part *parts, int n)
-{
-	for (int i = 0; i < n / 2; i++) {
-		struct orr_path_part part = parts[i];
-
-		parts[i] = parts[n - 1 - i];
-		parts[n - 1 - i] = part;
-	}
-}
-
 int orr_idle_path(struct orr_path_part **parts, int *n, const struct orr_idle *idle,
 		  struct orr_error *err)
 {
 	const struct orr_jobs *jobs = idle->timeline->jobs;
-	struct walk walk = {
-		.idle = idle, .jobs = jobs, .room = 2 * idle->first[idle->n_workers] + 1};
+	int room = 2 * idle->first[idle->n_workers] + 1;
+	struct walk walk = {.idle = idle, .jobs = jobs, .n = room};
 	struct orr_arrays all = {0};
 	int code;
 
-	walk.parts = calloc((size_t)walk.room, sizeof(*walk.parts));
+	walk.parts = calloc((size_t)room, sizeof(*walk.parts));
 	orr_arrays_make(&all, walk.where, (size_t)jobs->n_jobs * (size_t)jobs->most_at);
 	orr_arrays_make(&all, walk.before, jobs->n_jobs);
 	code = !walk.parts || all.failed
@@ -172,9 +163,9 @@ int orr_idle_path(struct orr_path_part **parts, int *n, const struct orr_idle *i
 	} else {
 		index_items(&walk);
 		go_back(&walk);
-		reverse(walk.parts, walk.n);
+		*n = room - walk.n;
+		memmove(walk.parts, walk.parts + walk.n, (size_t)*n * sizeof(*walk.parts));
 		*parts = walk.parts;
-		*n = walk.n;
 	}
 	orr_arrays_free(&all);
 	return code;

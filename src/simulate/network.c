@@ -213,7 +213,8 @@ static int64_t order_of(const struct orr_network *net, const struct orr_transfer
 	return (int64_t)((transfer->to - transfer->from + t) % t) * jobs->n_jobs + job;
 }
 
-static int refuse_clock(double ns, const struct orr_pipeline *p, bool host, struct orr_error *err)
+int orr_network_check_clock(double ns, const struct orr_pipeline *p, bool host,
+			    struct orr_error *err)
 {
 	if (ns < (double)(INT64_MAX / 4))
 		return 0;
@@ -223,11 +224,6 @@ static int refuse_clock(double ns, const struct orr_pipeline *p, bool host, stru
 			p->n_microbatches, (long long)(INT64_MAX / 4 / ORR_UNIT_NS),
 			host ? "give a faster [host]"
 			     : "take a smaller [latency], or a larger [bandwidth]");
-}
-
-int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err)
-{
-	return refuse_clock(ns, p, false, err);
 }
 
 static int64_t duration_of(const struct orr_network *net, const struct orr_transfer *transfer)
@@ -248,8 +244,8 @@ static void check_clock(struct orr_network *net, const struct orr_transfer *tran
 	bool host = transfer->from == ORR_HOST || transfer->to == ORR_HOST;
 
 	if (!net->failure->code)
-		net->failure->code = refuse_clock(net->total_ns, net->timeline->jobs->pipeline,
-						  host, net->failure->err);
+		net->failure->code = orr_network_check_clock(
+			net->total_ns, net->timeline->jobs->pipeline, host, net->failure->err);
 }
 
 void orr_network_request(struct orr_network *net, const struct orr_transfer *transfer,

@@ -72,8 +72,10 @@ struct orr_network {
 	double total_ns; /* of all that was asked for, one after the other */
 };
 
-/* ORR_E_INPUT where transfers that last ns together could overrun the clock. */
-int orr_network_check_clock(double ns, const struct orr_pipeline *p, struct orr_error *err);
+/* ORR_E_INPUT where transfers that last ns together could overrun the clock; host: the last of them
+ * is one with a host. */
+int orr_network_check_clock(double ns, const struct orr_pipeline *p, bool host,
+			    struct orr_error *err);
 
 /* All zero before, but for timeline, failure, leaves and user. */
 void orr_network_init(struct orr_network *net);

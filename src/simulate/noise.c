@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/mix.h"
 #include "base/sort.h"
 #include "base/quantity.h"
@@ -149,7 +150,7 @@ int orr_sample_init(struct orr_sample *sample, const struct orr_jobs *jobs, stru
 	sample->pipeline.stages = calloc(n_stages, sizeof(*sample->pipeline.stages));
 	if (!sample->jobs.duration_ns || !sample->pipeline.stages) {
 		orr_sample_fini(sample);
-		return orr_fail(err, ORR_E_NOMEM, "noise: no memory for %d jobs", jobs->n_jobs);
+		return orr_no_memory(err, "noise");
 	}
 	memcpy(sample->pipeline.stages, p->stages, n_stages * sizeof(*p->stages));
 	return 0;
@@ -281,7 +282,7 @@ static int spread(struct orr_spread *out, const struct orr_jobs *jobs,
 	struct batch batch = {jobs, noise, calloc((size_t)n, sizeof(*batch.makespans)), 0};
 
 	if (!batch.makespans)
-		return orr_fail(err, ORR_E_NOMEM, "noise: no memory for %d samples", n);
+		return orr_no_memory(err, "noise");
 	if (!(code = time_once(&out->plain_ns, jobs, err)) && !(code = run_batch(&batch, err)) &&
 	    !(code = orr_sort(batch.makespans, n, err))) {
 		out->median_ns = quantile(batch.makespans, n, 50);
@@ -296,24 +297,20 @@ static int spread(struct orr_spread *out, const struct orr_jobs *jobs,
 static int spread_fixed(struct orr_spread *out, const struct orr_jobs *jobs,
 			const struct orr_noise *noise, struct orr_error *err)
 {
-	size_t n = (size_t)jobs->n_jobs;
 	struct orr_jobs fixed = *jobs;
 	struct orr_timeline *t = NULL;
+	struct orr_arrays all = {0};
 	int code;
 
-	fixed.by_worker =
-		malloc((size_t)jobs->first[jobs->pipeline->n_workers] * sizeof(*fixed.by_worker));
-	fixed.position = calloc(n * (size_t)jobs->most_at, sizeof(*fixed.position));
-	fixed.priority = malloc(n * sizeof(*fixed.priority));
-	if (!fixed.by_worker || !fixed.position || !fixed.priority)
-		code = orr_fail(err, ORR_E_NOMEM, "noise: no memory for %d jobs", jobs->n_jobs);
-	else if (!(code = orr_simulate(&t, jobs, err)) &&
-		 !(code = orr_jobs_fix(&fixed, t->start_ns, err)))
+	orr_arrays_make(&all, fixed.by_worker, jobs->first[jobs->pipeline->n_workers]);
+	orr_arrays_make(&all, fixed.position, (size_t)jobs->n_jobs * (size_t)jobs->most_at);
+	orr_arrays_make(&all, fixed.priority, jobs->n_jobs);
+	if (!(code = orr_arrays_check(&all, "noise", err)) &&
+	    !(code = orr_simulate(&t, jobs, err)) &&
+	    !(code = orr_jobs_fix(&fixed, t->start_ns, err)))
 		code = spread(out, &fixed, noise, err);
 	orr_timeline_destroy(t);
-	free(fixed.by_worker);
-	free(fixed.position);
-	free(fixed.priority);
+	orr_arrays_free(&all);
 	return code;
 }
 

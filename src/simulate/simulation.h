@@ -44,17 +44,17 @@ struct orr_foreign {
 /* Which updates there are, what they wait for, and what waits for them. */
 struct orr_updates {
 	/* those of stage s are numbers first[s] on, r of its owners for every version */
-	int *first;      /* [n_stages + 1] */
-	int *gradients;  /* [n], at the first owner: weight gradients not yet with them */
+	int *first; /* [n_stages + 1] */
+	struct orr_awaited {
+		/* at the first owner: weight gradients not yet with them, owners that have not made
+		 * the version, and where they sum the gradient in buckets, of which it was asked
+		 * for how many, and the sums that are not there */
+		int gradients, running, asked, unsummed;
+		int unmade; /* in buckets, of each owner: gradients that are not with it */
+	} * of;             /* [n] */
+	int *uncomputed;    /* [n * buckets] at the first owner: owners that have not computed it */
 	int *incomplete; /* [sets of parameters] stages whose gradients are not all with owners */
-	int *running;    /* [n], at the first owner: owners that have not made the version */
-	/* Where the owners sum a stage's gradient in buckets. [n] of each owner: gradients that are
-	 * not with it; at the first owner: buckets whose sum was asked for, and is not there.
-	 * [n * buckets] at the first: owners that have not computed it. */
-	int *unmade, *asked, *unsummed, *uncomputed;
-	int *sums; /* [n_stages] sets whose sum its next update waits for */
-	/* without a flush, the jobs that read the version of u: readers[first_reader[u]] on */
-	int *readers, *first_reader;
+	int *sums;       /* [n_stages] sets whose sum its next update waits for */
 };
 
 struct orr_simulation {

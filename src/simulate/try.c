@@ -19,27 +19,18 @@ int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
 static int fill_exchanges(struct orr_try *x, struct orr_error *err)
 {
 	struct orr_timeline *strict = NULL, *filled = NULL;
-	int code = orr_simulate(&strict, x->jobs, err);
+	int code = orr_simulate(&strict, x->jobs, err), freed = 0;
 
-	/* where stashes move, its memory could not be kept */
-	if (code)
-		goto out;
-	if ((code = orr_jobs_free(x->jobs, err))) {
-		code = code == ORR_E_INPUT ? 0 : code;
-		goto out;
+	if (!code && !(freed = orr_jobs_free(x->jobs, err)) &&
+	    !(code = orr_simulate(&filled, x->jobs, err))) {
+		bool shorter = orr_timeline_makespan(filled) < orr_timeline_makespan(strict);
+
+		code = orr_jobs_fix(x->jobs, (shorter ? filled : strict)->start_ns, err);
 	}
-	if ((code = orr_simulate(&filled, x->jobs, err)))
-		goto out;
-	if (orr_timeline_makespan(filled) < orr_timeline_makespan(strict)) {
-		orr_timeline_destroy(strict);
-		strict = filled;
-		filled = NULL;
-	}
-	code = orr_jobs_fix(x->jobs, strict->start_ns, err);
-out:
 	orr_timeline_destroy(filled);
 	orr_timeline_destroy(strict);
-	return code;
+	/* where stashes move, its memory could not be kept */
+	return freed == ORR_E_INPUT || !freed ? code : freed;
 }
 
 int orr_try_init_in(struct orr_try *x, const struct orr_pipeline *p,

@@ -58,10 +58,19 @@ int orr_updates_read(const struct orr_simulation *sim, int j)
 /* The passes that read the new version of n owners from update u on may start. */
 static void end_updates(struct orr_simulation *sim, int u, int n)
 {
-	const struct orr_updates *x = &sim->updates;
+	const struct orr_update *update = &sim->timeline->updates[u];
+	const struct orr_versions *v = sim->jobs->versions;
+	int s = update->s, every = v ? v->every[s] : 0,
+	    end = v ? (update->version + v->most[s] + 1) * every : 0;
 
-	for (int i = x->first_reader[u]; i < x->first_reader[u + n]; i++)
-		orr_simulation_deliver(sim, x->readers[i]);
+	for (int b = update->version * every; b < end && b < v->n_microbatches; b++)
+		for (int d = 0; d < sim->jobs->n_passes; d++) {
+			int j = orr_jobs_index(sim->jobs, s, b, (enum orr_pass)d),
+			    reads = orr_updates_read(sim, j);
+
+			if (reads >= u && reads < u + n)
+				orr_simulation_deliver(sim, j);
+		}
 }
 
 void orr_updates_end(struct orr_simulation *sim, int u)
@@ -73,7 +82,7 @@ void orr_updates_end(struct orr_simulation *sim, int u)
 
 	if (!orr_jobs_shards(jobs, update->s))
 		end_updates(sim, u, 1);
-	else if (--sim->updates.running[first])
+	else if (--sim->updates.of[first].running)
 		; /* other owners have not made their parts of the version */
 	else if (!sim->network.is_free && orr_set_trained_bytes(jobs->pipeline, update->s))
 		orr_simulation_request(sim, orr_moves_gather(jobs, update->s, update->version));
@@ -105,7 +114,7 @@ static void end_sum(struct orr_simulation *sim, int set, int j)
 /* Ask for the sums of the first n buckets of the gradient of stage s. */
 static void sum_buckets(struct orr_simulation *sim, int s, int j, int n)
 {
-	int *asked = &sim->updates.asked[update_of(sim, j)];
+	int *asked = &sim->updates.of[update_of(sim, j)].asked;
 	int all = sim->jobs->pipeline->buckets;
 
 	for (; *asked < n; ++*asked) {
@@ -146,8 +155,8 @@ static void deliver_gradient(struct orr_simulation *sim, int j)
 	int s = orr_jobs_at(sim->jobs, j).s;
 
 	if (p->buckets > 1)
-		sim->updates.unmade[update_at_owner(sim, j)]--;
-	if (--sim->updates.gradients[update_of(sim, j)] > 0)
+		sim->updates.of[update_at_owner(sim, j)].unmade--;
+	if (--sim->updates.of[update_of(sim, j)].gradients > 0)
 		return;
 	sum(sim, s, j);
 	for (int set = orr_set_after(p, s, s); set >= 0; set = orr_set_after(p, s, set))
@@ -190,7 +199,7 @@ void orr_updates_arrive(struct orr_simulation *sim, const struct orr_transfer *t
 	else if (transfer->ring == ORR_RING_ALL_GATHER)
 		end_updates(sim, update_of(sim, j), n_owners(sim->jobs, set));
 	else if (set >= sim->jobs->pipeline->n_stages ||
-		 !--sim->updates.unsummed[update_of(sim, j)])
+		 !--sim->updates.of[update_of(sim, j)].unsummed)
 		end_sum(sim, set, j);
 }
 
@@ -202,7 +211,7 @@ int orr_updates_first_bucket(const struct orr_simulation *sim, int j)
 	return n > 1 && sim->with_updates && orr_jobs_makes_gradient(jobs, j) &&
 			       jobs->weights[j] == jobs->compute[j] &&
 			       has_ring(sim, orr_jobs_at(jobs, j).s) &&
-			       sim->updates.unmade[update_at_owner(sim, j)] == 1
+			       sim->updates.of[update_at_owner(sim, j)].unmade == 1
 		       ? 1
 		       : n;
 }
@@ -216,27 +225,6 @@ void orr_updates_bucket(struct orr_simulation *sim, int j, int bucket)
 }
 
 /* ---- all of them ---- */
-
-/* Without a flush: jobs by the update that they wait for. */
-static void find_readers(struct orr_simulation *sim, int n_updates)
-{
-	struct orr_updates *x = &sim->updates;
-
-	for (int j = 0; j < sim->jobs->n_jobs; j++) {
-		int u = orr_updates_read(sim, j);
-
-		if (u >= 0)
-			x->first_reader[u + 2]++;
-	}
-	for (int u = 1; u <= n_updates; u++)
-		x->first_reader[u + 1] += x->first_reader[u];
-	for (int j = 0; j < sim->jobs->n_jobs; j++) {
-		int u = orr_updates_read(sim, j);
-
-		if (u >= 0)
-			x->readers[x->first_reader[u + 1]++] = j;
-	}
-}
 
 /* Every set that is trained is summed up, when all of its stages have their gradients. */
 static void count_sums(struct orr_updates *x, const struct orr_pipeline *p)
@@ -257,11 +245,11 @@ static void lay_out(struct orr_updates *x, struct orr_timeline *t)
 
 	for (int s = 0, u = 0; s < jobs->pipeline->n_stages; s++)
 		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++) {
-			x->gradients[u] = orr_jobs_each_update(jobs, s);
-			x->running[u] = n_owners(jobs, s);
-			x->unsummed[u] = buckets;
+			x->of[u].gradients = orr_jobs_each_update(jobs, s);
+			x->of[u].running = n_owners(jobs, s);
+			x->of[u].unsummed = buckets;
 			for (int k = 0; k < buckets; k++)
-				x->uncomputed[u * buckets + k] = x->running[u];
+				x->uncomputed[u * buckets + k] = x->of[u].running;
 			for (int k = jobs->first_owner[s]; k < jobs->first_owner[s + 1]; k++)
 				t->updates[u++] =
 					(struct orr_update){s, jobs->owners[k], i + 1, -1, -1};
@@ -280,17 +268,10 @@ static int allocate(struct orr_simulation *sim, int n)
 				"fewer",
 				p->buckets, n);
 	sim->timeline->updates = calloc((size_t)n, sizeof(*sim->timeline->updates));
-	orr_arrays_make(all, x->gradients, n);
-	orr_arrays_make(all, x->running, n);
-	orr_arrays_make(all, x->unmade, n);
-	orr_arrays_make(all, x->asked, n);
-	orr_arrays_make(all, x->unsummed, n);
+	orr_arrays_make(all, x->of, n);
 	orr_arrays_make(all, x->uncomputed, n * p->buckets);
 	orr_arrays_make(all, x->incomplete, orr_pipeline_n_sets(p));
 	orr_arrays_make(all, x->sums, p->n_stages);
-	orr_arrays_make(all, x->first_reader, n + 2);
-	if (sim->jobs->async)
-		orr_arrays_make(all, x->readers, sim->jobs->n_jobs);
 	return sim->timeline->updates && !all->failed ? 0
 						      : orr_no_memory(sim->failure.err, "simulate");
 }
@@ -312,8 +293,6 @@ int orr_updates_init(struct orr_simulation *sim)
 	lay_out(&sim->updates, sim->timeline);
 	for (int j = 0; p->buckets > 1 && j < jobs->n_jobs; j++)
 		if (orr_jobs_has(jobs, j) && orr_jobs_makes_gradient(jobs, j))
-			sim->updates.unmade[update_at_owner(sim, j)]++;
-	if (jobs->async)
-		find_readers(sim, first[p->n_stages]);
+			sim->updates.of[update_at_owner(sim, j)].unmade++;
 	return 0;
 }
