@@ -118,18 +118,6 @@ bool orr_stages_are_apart(const struct orr_jobs *jobs, int s)
 	return false;
 }
 
-/* Owners elsewhere than where a stage is computed. Of a job on several workers they are named by
- * the first. */
-static bool are_apart(const struct orr_jobs *jobs, int s, const int *workers, int n)
-{
-	const int *owners = jobs->owners + jobs->first_owner[s];
-
-	if (orr_pipeline_n_at(jobs->pipeline, s) > 1)
-		return orr_stages_are_apart(jobs, s);
-	return n != jobs->first_owner[s + 1] - jobs->first_owner[s] ||
-	       memcmp(owners, workers, (size_t)n * sizeof(*workers));
-}
-
 /* Of the first microbatch; where they differ, the mean. */
 static int64_t duration_ns(const struct orr_jobs *jobs, int s, enum orr_pass d)
 {
@@ -206,7 +194,7 @@ static void fill_row(void *user, int s, orr_cell_text *cells)
 		strcat(cells[PARAMETERS], " frozen");
 	orr_members_print(cells[OPERATORS], ORR_CELL, &x->members, s);
 	x->again = x->again || recomputes(jobs, s);
-	x->columns[OWNER].hidden = x->columns[OWNER].hidden && !are_apart(jobs, s, x->workers, n);
+	x->columns[OWNER].hidden = x->columns[OWNER].hidden && !orr_stages_are_apart(jobs, s);
 	x->columns[PARAMETERS].hidden =
 		x->columns[PARAMETERS].hidden && !p->stages[s].parameter_bytes;
 }
@@ -405,45 +393,28 @@ static struct exchanges find_exchanges(const struct orr_pipeline *p)
 	return x;
 }
 
-/* Those that compute. */
-static int count_busy(const struct orr_groups *groups)
-{
-	int n = 0;
-
-	for (int g = 0; g < groups->n; g++)
-		n += groups->jobs->first[g + 1] > groups->jobs->first[g];
-	return n;
-}
-
-static void find_widths(const struct orr_groups *groups, int *least, int *most)
-{
-	*least = *most = groups->first[1];
-	for (int g = 1; g < groups->n; g++) {
-		int width = groups->first[g + 1] - groups->first[g];
-
-		*least = (int)smaller(width, *least);
-		*most = (int)larger(width, *most);
-	}
-}
-
 void orr_groups_write(FILE *file, const struct orr_jobs *jobs)
 {
 	const struct orr_groups *groups = jobs->groups;
 	struct exchanges x;
-	int least, most, busy, n = 0;
+	int64_t least = INT64_MAX, most = 0;
+	int busy = 0, n = 0; /* busy: those that compute */
 
 	if (!groups)
 		return;
-	busy = count_busy(groups);
 	x = find_exchanges(jobs->pipeline);
-	find_widths(groups, &least, &most);
+	for (int g = 0; g < groups->n; g++) {
+		busy += groups->jobs->first[g + 1] > groups->jobs->first[g];
+		least = smaller(groups->first[g + 1] - groups->first[g], least);
+		most = larger(groups->first[g + 1] - groups->first[g], most);
+	}
 	fprintf(file, "split        %s on ", orr_count_text(groups->pipeline.n_stages, "stage"));
 	if (busy < groups->n)
 		fprintf(file, "%d of ", busy);
 	fprintf(file, "%s of ", orr_count_text(groups->n, "group"));
 	if (least < most)
-		fprintf(file, "%d to ", least);
-	fprintf(file, "%d workers; forward of a microbatch ", most);
+		fprintf(file, "%lld to ", (long long)least);
+	fprintf(file, "%lld workers; forward of a microbatch ", (long long)most);
 	for (int c = 0; c < N_COLLECTIVES; c++)
 		if (collectives[c] && x.n[c])
 			fprintf(file, "%s%s", n++ ? ", " : "",

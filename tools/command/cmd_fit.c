@@ -21,8 +21,6 @@ struct measured {
 	int line;
 	char name[300]; /* "steps.csv:3" */
 	struct orr_opened x;
-	double seconds;
-	bool apart;
 };
 
 struct table {
@@ -32,7 +30,7 @@ struct table {
 	int n_columns, line;
 	struct measured **rows; /* owned, each: what is opened does not move */
 	int n;
-	struct orr_measured_step *steps; /* owned */
+	struct orr_measured_step *steps; /* [n]; owned */
 	struct orr_error *err;
 };
 
@@ -85,18 +83,18 @@ static int check_step(const struct orr_opened *x, struct orr_error *err)
 }
 
 /* What a column says that is no option. */
-static int read_own(const struct table *t, struct measured *row, const char *name, const char *text,
-		    bool *is_own)
+static int read_own(const struct table *t, struct orr_measured_step *step, const char *name,
+		    const char *text, bool *is_own)
 {
 	char what[64];
 
 	(void)snprintf(what, sizeof(what), "%.40s:%d: %.10s", t->path, t->line, name);
 	*is_own = true;
 	if (!strcmp(name, "seconds"))
-		return orr_real_parse(&row->seconds, text, 1e-9, 1e9, what, t->err);
+		return orr_real_parse(&step->seconds, text, 1e-9, 1e9, what, t->err);
 	if (!strcmp(name, "use")) {
-		row->apart = !strcmp(text, "check");
-		return row->apart || !*text || !strcmp(text, "fit")
+		step->apart = !strcmp(text, "check");
+		return step->apart || !*text || !strcmp(text, "fit")
 			       ? 0
 			       : orr_fail(t->err, ORR_E_INPUT,
 					  "%s: '%.40s': give fit, or check for a step that is only "
@@ -108,7 +106,8 @@ static int read_own(const struct table *t, struct measured *row, const char *nam
 }
 
 /* An empty cell is as if the option were not given. */
-static int open_row(const struct table *t, struct measured *row, char **cells, int n)
+static int open_row(const struct table *t, struct measured *row, struct orr_measured_step *step,
+		    char **cells, int n)
 {
 	char *names[MOST_COLUMNS], *values[MOST_COLUMNS], *place = row->name;
 	struct options o;
@@ -118,7 +117,7 @@ static int open_row(const struct table *t, struct measured *row, char **cells, i
 
 	for (int i = 0; i < n; i++) {
 		has_graph = has_graph || (*cells[i] && !strcmp(t->names[i], "graph"));
-		if ((code = read_own(t, row, t->names[i], cells[i], &is_own)))
+		if ((code = read_own(t, step, t->names[i], cells[i], &is_own)))
 			return code;
 		if (is_own || !*cells[i])
 			continue;
@@ -148,9 +147,10 @@ static int read_row(struct table *t, char *line)
 				t->path, t->line, n, t->n_columns);
 	if (!(row = calloc(1, sizeof(*row))))
 		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its rows", t->path);
-	t->rows[t->n++] = row;
 	row->line = t->line;
-	return open_row(t, row, cells, n);
+	t->rows[t->n] = row;
+	t->steps[t->n] = (struct orr_measured_step){.name = row->name, .opened = &row->x};
+	return open_row(t, row, &t->steps[t->n++], cells, n);
 }
 
 static int find_column(const struct table *t, const char *name)
@@ -214,7 +214,8 @@ static int read_table(struct table *t)
 
 	for (const char *at = code ? "" : t->text; *at; at++)
 		n_lines += *at == '\n';
-	if (!code && !(t->rows = calloc(n_lines, sizeof(struct measured *))))
+	if (!code && (!(t->rows = calloc(n_lines, sizeof(struct measured *))) ||
+		      !(t->steps = calloc(n_lines, sizeof(*t->steps)))))
 		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its rows", t->path);
 	while (!code && (line = strsep(&rest, "\n"))) {
 		t->line++;
@@ -225,17 +226,10 @@ static int read_table(struct table *t)
 			code = read_row(t, line);
 	}
 	for (int i = 0; i < t->n; i++)
-		any = any || !t->rows[i]->apart;
+		any = any || !t->steps[i].apart;
 	if (!code && !any)
 		return orr_fail(t->err, ORR_E_INPUT, "%s: no step to fit to%s", t->path,
 				t->n ? ": each has use=check" : "");
-	if (!code && !(t->steps = calloc((size_t)t->n, sizeof(*t->steps))))
-		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its steps", t->path);
-	for (int i = 0; i < t->n && !code; i++)
-		t->steps[i] = (struct orr_measured_step){.name = t->rows[i]->name,
-							 .opened = &t->rows[i]->x,
-							 .seconds = t->rows[i]->seconds,
-							 .apart = t->rows[i]->apart};
 	return code;
 }
 

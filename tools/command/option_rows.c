@@ -123,37 +123,27 @@ static int read_evaluate(struct options *o, const char *text, struct orr_error *
 	return code;
 }
 
-/* how a value is read, and where to */
-#define HOW(kind, to, low, high, words, read) \
+/* how a value is read, and where to; parted: by commas, where there are several */
+#define HOW(kind, to, low, high, words, read, parted) \
 	{ \
-		KIND_##kind, to, low, high, words, read, false \
+		KIND_##kind, to, low, high, words, read, parted \
 	}
-#define FLAG(field) HOW(FLAG, AT(field), 0, 0, NULL, NULL)
-#define TEXT(field) HOW(TEXT, AT(field), 0, 0, NULL, NULL)
-#define INT(field, low, high) HOW(INT, AT(field), low, high, NULL, NULL)
-#define COUNT(field, low, high) HOW(COUNT, AT(field), low, high, NULL, NULL)
-/* commas part several values */
-#define INTS(field, low, high) \
-	{ \
-		KIND_INT, AT(field), low, high, NULL, NULL, true \
-	}
-#define COUNTS(field, high) \
-	{ \
-		KIND_COUNTS, AT(field), 1, high, NULL, NULL, true \
-	}
-#define MEMORIES(field) \
-	{ \
-		KIND_MEMORY, AT(field), 0, 0, NULL, NULL, true \
-	}
-#define REAL(field, low, high) HOW(REAL, AT(field), low, high, NULL, NULL)
-#define SIZE(field) HOW(SIZE, AT(field), 0, 0, NULL, NULL)
-#define MEMORY(field) HOW(MEMORY, AT(field), 0, 0, NULL, NULL)
+#define FLAG(field) HOW(FLAG, AT(field), 0, 0, NULL, NULL, false)
+#define TEXT(field) HOW(TEXT, AT(field), 0, 0, NULL, NULL, false)
+#define TEXTS(field) HOW(TEXTS, AT(field), 0, 0, NULL, NULL, false)
+#define INT(field, low, high) HOW(INT, AT(field), low, high, NULL, NULL, false)
+#define INTS(field, low, high) HOW(INT, AT(field), low, high, NULL, NULL, true)
+#define COUNT(field, low, high) HOW(COUNT, AT(field), low, high, NULL, NULL, false)
+#define COUNTS(field, high) HOW(COUNTS, AT(field), 1, high, NULL, NULL, true)
+#define REAL(field, low, high) HOW(REAL, AT(field), low, high, NULL, NULL, false)
+#define SIZE(field) HOW(SIZE, AT(field), 0, 0, NULL, NULL, false)
+#define MEMORY(field) HOW(MEMORY, AT(field), 0, 0, NULL, NULL, false)
+#define MEMORIES(field) HOW(MEMORY, AT(field), 0, 0, NULL, NULL, true)
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define WORD(field, ...) HOW(WORD, AT(field), 0, 0, WORDS(__VA_ARGS__), NULL)
-#define TEXTS(field) HOW(TEXTS, AT(field), 0, 0, NULL, NULL)
-#define READ(read) HOW(READ, 0, 0, 0, NULL, read)
-#define MAY_READ(read) HOW(MAY_READ, 0, 0, 0, NULL, read)
-#define ALIAS HOW(ALIAS, 0, 0, 0, NULL, NULL)
+#define WORD(field, ...) HOW(WORD, AT(field), 0, 0, WORDS(__VA_ARGS__), NULL, false)
+#define READ(read) HOW(READ, 0, 0, 0, NULL, read, false)
+#define MAY_READ(read) HOW(MAY_READ, 0, 0, 0, NULL, read, false)
+#define ALIAS HOW(ALIAS, 0, 0, 0, NULL, NULL, false)
 
 const struct row option_rows[] = {
 	{"split", "N", 0, SHOW, 0, TEXT(open.splits), 0,
