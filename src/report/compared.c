@@ -26,15 +26,12 @@ enum {
 	RECEIVED,
 	LOWER_BOUND,
 	ABOVE,
-	MEDIAN,
-	P95,
-	WORST,
-	GREEDY_MEDIAN,
-	GREEDY_P95,
-	GREEDY_WORST,
-	NOT_TESTED,
+	NOISE, /* of each order, each spread */
+	NOT_TESTED = NOISE + 6,
 	N_COLUMNS
 };
+static const char *const orders[] = {"strict", "greedy"};
+static const char *const spreads[] = {"median", "p95", "worst"};
 
 /* why NULL: whatever the reason. */
 static bool has(const struct orr_untested *u, const char *what, const char *why)
@@ -83,7 +80,7 @@ static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
 			      noisy->greedy.p95_ns,    noisy->greedy.worst_ns};
 
 	for (int i = 0; i < 6 && c->noisy; i++)
-		(void)snprintf(row[MEDIAN + i], CELL, "%s",
+		(void)snprintf(row[NOISE + i], CELL, "%s",
 			       i < 3 || noisy->has_greedy ? orr_noise_duration(ns[i], c->units)
 							  : "-");
 }
@@ -206,15 +203,12 @@ static void write_table(FILE *file, const struct orr_compared *comparison)
 			       [RECEIVED] = {{"received", ""}, .hidden = true},
 			       [LOWER_BOUND] = {.heading = {"lower", "bound"}},
 			       [ABOVE] = {.heading = {"above", "it"}},
-			       [MEDIAN] = {{"strict", "median"}, .hidden = !c->noisy},
-			       [P95] = {{"strict", "p95"}, .hidden = !c->noisy},
-			       [WORST] = {{"strict", "worst"}, .hidden = !c->noisy},
-			       [GREEDY_MEDIAN] = {{"greedy", "median"}, .hidden = !c->noisy},
-			       [GREEDY_P95] = {{"greedy", "p95"}, .hidden = !c->noisy},
-			       [GREEDY_WORST] = {{"greedy", "worst"}, .hidden = !c->noisy},
 			       [NOT_TESTED] = {{"not", "tested"}, .left = true, .hidden = true}}};
 	const struct orr_rows rows = {table.columns, N_COLUMNS, c->n_fitting, 0, fill_row, &table};
 
+	for (int i = 0; i < 6; i++)
+		table.columns[NOISE + i] =
+			(struct orr_column){{orders[i / 3], spreads[i % 3]}, .hidden = !c->noisy};
 	orr_rows_write(file, &rows);
 	write_legend(file, comparison, table.columns);
 }
@@ -443,8 +437,6 @@ static const char *const figures[] = {
 	"makespan",         "per_microbatch", "bubble",         "span_bubble",  "peak_stash",
 	"peak_stash_bytes", "memory_bytes",   "received_bytes", "lower_bound",  "on_front",
 	"not_tested",       "reason"};
-static const char *const orders[] = {"strict", "greedy"};
-static const char *const spreads[] = {"median", "p95", "worst"};
 enum { N_FIGURES = sizeof(figures) / sizeof(*figures) };
 
 static void write_text(FILE *file, const char *text)

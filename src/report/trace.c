@@ -1,5 +1,6 @@
 #include "diagram.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 
 #include "orrery/jobs.h"
@@ -27,28 +28,18 @@ static void start_event(struct trace *trace, char phase, int thread, int64_t tim
 		(long long)(time_ns / 1000), (int)(time_ns % 1000));
 }
 
-static void write_string(FILE *file, const char *text)
-{
-	fputc('"', file);
-	for (; *text; text++)
-		if (*text == '"' || *text == '\\')
-			fprintf(file, "\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			fprintf(file, "\\u%04x", (unsigned)*text);
-		else
-			fputc(*text, file);
-	fputc('"', file);
-}
-
 /* Of the process or a thread: its name, and its number as its place. */
 static void write_name(struct trace *trace, const char *what, int thread, const char *name, int n)
 {
+	json_t *text = json_string(name);
+
 	start_event(trace, 'M', thread, 0);
 	fprintf(trace->file, ",\"name\":\"%s_name\",\"args\":{\"name\":", what);
-	write_string(trace->file, name);
+	(void)json_dumpf(text, trace->file, JSON_ENCODE_ANY);
 	fprintf(trace->file, "}}");
 	start_event(trace, 'M', thread, 0);
 	fprintf(trace->file, ",\"name\":\"%s_sort_index\",\"args\":{\"sort_index\":%d}}", what, n);
+	json_decref(text);
 }
 
 static void write_names(struct trace *trace, const char *name)

@@ -442,12 +442,12 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 
 	*r = (struct checkpoints_end){.saved = orr_run_step(run)};
 	catch_signals(run, progress, old);
-	session_begin(s, orr_run_step(run));
+	session_beat(s, ORR_BEAT_BEGIN, orr_run_step(run));
 	while (!code && !orr_run_stopped(run) && orr_run_step(run) < end) {
 		if ((code = train_to_stop(r, o, run, end, progress, e, s)))
 			break;
 		if (is_due(e, orr_run_step(run), end) || r->due)
-			session_beat_long(s, orr_run_step(run));
+			session_beat(s, ORR_BEAT_LONG, orr_run_step(run));
 		if (!orr_run_stopped(run) && is_due(e, orr_run_step(run), end))
 			code = take_evaluation(e, run, progress, s);
 		if (!code && orr_run_step(run) < end)
@@ -455,7 +455,8 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 		if (!code)
 			code = save(r, o, run, end, progress, s);
 	}
-	session_beat_long(s, orr_run_step(run)); /* weights, the test rows and the report follow */
+	/* weights, the test rows and the report follow */
+	session_beat(s, ORR_BEAT_LONG, orr_run_step(run));
 	number = asked;
 	if (code == ORR_E_DIVERGED)
 		explain_divergence(o, run, r->saved, &s->err);

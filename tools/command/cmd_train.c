@@ -18,7 +18,6 @@
 #include "orrery/figures.h"
 #include "orrery/run.h"
 #include "simulate/footprint.h"
-#include "simulate/simulate.h"
 #include "orrery/timeline.h"
 #include "base/input_file.h"
 #include "base/quantity.h"
@@ -135,17 +134,9 @@ static int settle_options(struct options *a, struct orr_opened *x, struct orr_er
  * since costs are measured anew. */
 static int check_bound(struct orr_opened *x, struct orr_error *err)
 {
-	struct orr_figures *figures = NULL;
-	struct orr_timeline *timeline = NULL;
-	int code;
+	int code = x->tried.jobs->bound_ns ? orr_try_run(&x->tried, err) : 0;
 
-	if (!x->tried.jobs->bound_ns)
-		return 0;
-	if (!(code = orr_simulate(&timeline, x->tried.jobs, err)))
-		code = orr_figures_create(&figures, timeline, err);
 	x->tried.jobs->bound_ns = 0;
-	orr_figures_destroy(figures);
-	orr_timeline_destroy(timeline);
 	return code;
 }
 

@@ -54,13 +54,11 @@ static int check_list(const char *list, struct orr_error *err)
 	return output_check_file("--csv", list, err);
 }
 
-int export_check(const char *csv, bool strict, struct orr_error *err)
+int export_check(const char *csv, struct orr_error *err)
 {
 	char *list = NULL;
 	int code;
 
-	if (strict && !csv)
-		return orr_fail(err, ORR_E_INPUT, "--strict-csv is about --csv: give both");
 	if ((code = output_check_file("--csv", csv, err)) || (code = name_list(&list, csv, err)))
 		return code;
 	if (list)

@@ -10,7 +10,7 @@ struct orr_timeline;
 
 /* Before the work: that the files can be written. A list of stages that no command wrote is not
  * overwritten. csv may be NULL. */
-int export_check(const char *csv, bool strict, struct orr_error *err);
+int export_check(const char *csv, struct orr_error *err);
 /* Before the run: strict refuses a schedule that a CSV cannot express in full. */
 int export_check_jobs(const char *csv, bool strict, const struct orr_jobs *jobs,
 		      struct orr_error *err);

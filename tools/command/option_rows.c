@@ -446,6 +446,7 @@ const struct rule option_rules[] = {
 	{"every keep keep-best resume", "checkpoint", false,
 	 "--every, --keep, --keep-best and --resume are of checkpoints: say where with "
 	 "--checkpoint DIR"},
+	{"strict-csv", "csv", false, "--strict-csv is about --csv: give both"},
 	{"seed", "jitter", false, NOISE_OF("--seed")},
 	{"samples", "jitter", false, NOISE_OF("--samples")},
 };

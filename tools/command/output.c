@@ -14,7 +14,7 @@ int output_check(const struct output_options *o, struct orr_error *err)
 	int code;
 
 	if ((code = output_check_file("--svg", o->svg, err)) ||
-	    (code = export_check(o->csv, o->strict_csv, err)) ||
+	    (code = export_check(o->csv, err)) ||
 	    (code = output_check_file("--figures", o->figures, err)) ||
 	    (code = output_check_file("--trace", o->trace, err)) ||
 	    (code = output_check_file("--html", o->html, err)))

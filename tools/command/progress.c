@@ -269,7 +269,7 @@ void progress_visit(void *progress, const struct orr_step *step)
 	struct progress *p = progress;
 	int64_t tenth = p->n_steps / 10;
 
-	session_beat(p->session, step->step + 1);
+	session_step(p->session, step->step + 1);
 	if (p->silent)
 		return;
 	if (p->n_steps - p->n_done <= PROGRESS_KEPT)

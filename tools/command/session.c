@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "command.h"
-#include "keep/keep.h"
 #include "orrery/run.h"
 
 /* What a step frees is there for the next one, which would fault it in again page by page. One
@@ -26,35 +25,28 @@ static void keep_freed_memory(void)
 #define LONG_NS (INT64_C(60) * 1000000000)
 #define BEAT_NS (INT64_C(20) * 1000000)
 
-static void beat(struct session *s, enum orr_beat_kind kind, int64_t step, int64_t patience_ns)
+/* least_ns: of the launcher's patience. */
+static void beat(struct session *s, enum orr_beat_kind kind, int64_t step, int64_t least_ns)
 {
-	orr_beat_send(s->beat, kind, s->rank, step, patience_ns);
+	int64_t usual_ns = 10 * s->longest_ns;
+
+	orr_beat_send(s->beat, kind, s->rank, step, usual_ns > least_ns ? usual_ns : least_ns);
 	s->beaten_ns = orr_beat_now_ns();
 }
 
-static int64_t patience(const struct session *s, int64_t least_ns)
-{
-	return 10 * s->longest_ns > least_ns ? 10 * s->longest_ns : least_ns;
-}
-
-void session_begin(struct session *s, int64_t step)
-{
-	beat(s, ORR_BEAT_BEGIN, step, LONG_NS);
-}
-
-void session_beat(struct session *s, int64_t step)
+void session_step(struct session *s, int64_t step)
 {
 	int64_t since = orr_beat_now_ns() - s->beaten_ns;
 
 	if (since < BEAT_NS)
 		return;
 	s->longest_ns = since > s->longest_ns ? since : s->longest_ns;
-	beat(s, ORR_BEAT_STEP, step, patience(s, LEAST_NS));
+	beat(s, ORR_BEAT_STEP, step, LEAST_NS);
 }
 
-void session_beat_long(struct session *s, int64_t step)
+void session_beat(struct session *s, enum orr_beat_kind kind, int64_t step)
 {
-	beat(s, ORR_BEAT_LONG, step, patience(s, LONG_NS));
+	beat(s, kind, step, LONG_NS);
 }
 
 int session_join(struct session *s)
@@ -64,10 +56,9 @@ int session_join(struct session *s)
 
 	s->n_starts = starts ? atoi(starts) : 0;
 	s->beat = orr_beat_connect();
-
 	s->rank = orr_ranks_rank();
 	s->n_ranks = orr_ranks_count();
-	beat(s, ORR_BEAT_LONG, 0, LONG_NS);
+	session_beat(s, ORR_BEAT_LONG, 0);
 	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by
 	 * itself sees to for a while only. */
 	if (s->n_ranks > 1)
@@ -148,7 +139,7 @@ int session_end(struct session *s, int code)
 	 * than 0 */
 	int status = s->rank ? command_status(code) : command_end(code, &s->err);
 
-	beat(s, ORR_BEAT_OVER, 0, LONG_NS);
+	session_beat(s, ORR_BEAT_OVER, 0);
 	orr_ranks_stop();
 	return status || !s->signal ? status : 128 + s->signal;
 }

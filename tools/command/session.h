@@ -2,6 +2,7 @@
 /* The processes of one command: one alone, or the ranks that mpirun has started. Each finds out for
  * itself, then all agree; rank 0 speaks for all of them, and they end together. */
 #include <stdint.h>
+#include "keep/keep.h"
 #include "orrery/orrery.h"
 
 struct session {
@@ -35,12 +36,9 @@ int session_check(struct session *s, int code);
 void session_say(const struct session *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Tell the launcher that this rank goes on: a step has ended; something else, which may take long,
- * begins. */
-void session_beat(struct session *s, int64_t step);
-void session_beat_long(struct session *s, int64_t step);
-/* Training begins after this step. */
-void session_begin(struct session *s, int64_t step);
+/* Tell the launcher that this rank goes on: a step has ended; or what may take longer begins. */
+void session_step(struct session *s, int64_t step);
+void session_beat(struct session *s, enum orr_beat_kind kind, int64_t step);
 
 /* The failure, if any, in one line of rank 0, and the command's exit code; all ranks leave. */
 int session_end(struct session *s, int code);
