@@ -1,6 +1,5 @@
 #include "device_groups.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "codelets/cuda/collective.h"
@@ -33,15 +32,16 @@ int orr_device_groups_choose(const struct orr_jobs *jobs, int s, const int *devi
 	return n > 1 || (alone && n_owners == 1) ? n : 0;
 }
 
-int orr_device_groups_locate(const struct orr_work *work, const struct orr_policy *policy,
-			     bool alone, int *device_of, struct orr_error *err)
+void orr_device_groups_locate(const struct orr_work *work, const struct orr_policy *policy,
+			      bool alone, int *device_of)
 {
 	enum { N = 17 }; /* is there one, and its identity */
-	int n_workers = work->pipeline->n_workers, code;
-	double *all = calloc((size_t)n_workers * N, sizeof(*all));
+	int n_workers = work->pipeline->n_workers;
+	double *all;
 
-	if (!all)
-		return orr_no_memory(err, "run");
+	orr_arrays_make(work->arrays, all, (size_t)n_workers * N);
+	if (orr_work_fails(work))
+		return;
 	for (int w = 0; w < n_workers && (alone || orr_nccl_is_built()); w++) {
 		unsigned char identity[N - 1];
 
@@ -52,7 +52,7 @@ int orr_device_groups_locate(const struct orr_work *work, const struct orr_polic
 		for (int i = 1; i < N; i++)
 			all[w * N + i] = identity[i - 1];
 	}
-	code = orr_ranks_sum(all, n_workers * N, err);
+	work->fault->code = orr_ranks_sum(all, n_workers * N, &work->fault->err);
 	for (int w = 0; w < n_workers; w++) {
 		int first = 0;
 
@@ -60,8 +60,6 @@ int orr_device_groups_locate(const struct orr_work *work, const struct orr_polic
 			first++;
 		device_of[w] = all[w * N] > 0 ? first : -1;
 	}
-	free(all);
-	return code;
 }
 
 /* The id of a new group of the owners of s, from the rank of the first one. */
@@ -86,17 +84,18 @@ static int share_id(const struct orr_work *work, int s, struct orr_nccl_id *id,
 }
 
 /* What this rank has of the group of n devices of the owners of s; NULL: nothing. */
-static int make_group(const struct orr_work *work, const struct orr_policy *policy, int s, int n,
-		      const int *member_of, struct orr_nccl **group, struct orr_error *err)
+static struct orr_nccl *make_group(const struct orr_work *work, const struct orr_policy *policy,
+				   int s, int n, const int *member_of)
 {
+	struct orr_fault *fault = work->fault;
 	struct orr_nccl_id id = {{0}};
-	int *members = calloc((size_t)n * 2, sizeof(int)), *devices = members + n;
-	int first = work->jobs->first_owner[s], next = 0, n_own = 0, code;
+	struct orr_nccl *group = NULL;
+	int first = work->jobs->first_owner[s], next = 0, n_own = 0, *members, *devices;
 	char why[160];
 
-	if (!members)
-		return orr_no_memory(err, "run");
-	for (int i = 0; i < orr_work_replicas(work, s); i++) {
+	orr_arrays_make(work->arrays, members, n);
+	orr_arrays_make(work->arrays, devices, n);
+	for (int i = 0; i < orr_work_replicas(work, s) && !orr_work_fails(work); i++) {
 		int w = work->jobs->owners[first + i];
 
 		if (member_of[i] < next)
@@ -107,37 +106,32 @@ static int make_group(const struct orr_work *work, const struct orr_policy *poli
 		members[n_own] = member_of[i];
 		devices[n_own++] = starpu_worker_get_devid(orr_policy_worker(policy, w));
 	}
-	if (!(code = share_id(work, s, &id, err)) && n_own &&
-	    orr_nccl_create(group, &id, n, members, devices, n_own, why, sizeof(why)))
-		code = orr_fail(err, ORR_E_RUNTIME, "run: %s", why);
-	free(members);
-	return code;
+	if (!fault->code && !(fault->code = share_id(work, s, &id, &fault->err)) && n_own &&
+	    orr_nccl_create(&group, &id, n, members, devices, n_own, why, sizeof(why)))
+		fault->code = orr_fail(&fault->err, ORR_E_RUNTIME, "run: %s", why);
+	return group;
 }
 
 /* By all ranks in the same order. */
-int orr_device_groups_find(struct orr_slots *slots, const struct orr_policy *policy, int s,
-			   const int *devices, int n, const int *member_of, struct orr_nccl **group,
-			   struct orr_error *err)
+struct orr_nccl *orr_device_groups_find(struct orr_slots *slots, const struct orr_policy *policy,
+					int s, const int *devices, int n, const int *member_of)
 {
+	const struct orr_work *work = slots->data->work;
 	size_t bytes = (size_t)n * sizeof(int);
 	struct orr_device_group *c = slots->groups, *end = c + slots->n_groups;
-	int code;
 
 	while (c < end && (n != c->n || memcmp(c->devices, devices, bytes)))
 		c++;
-	if (c == end) {
-		orr_arrays_make(slots->data->work->arrays, c->devices, n);
-		if (!c->devices)
-			return orr_no_memory(err, "run");
-		memcpy(c->devices, devices, bytes);
-		c->n = n;
-		c->s = s;
-		slots->n_groups++;
-		if ((code = make_group(slots->data->work, policy, s, n, member_of, &c->nccl, err)))
-			return code;
-	}
-	*group = c->nccl;
-	return 0;
+	if (c < end)
+		return c->nccl;
+	orr_arrays_make(work->arrays, c->devices, n);
+	if (orr_work_fails(work))
+		return NULL;
+	memcpy(c->devices, devices, bytes);
+	c->n = n;
+	c->s = s;
+	slots->n_groups++;
+	return c->nccl = make_group(work, policy, s, n, member_of);
 }
 
 void orr_device_groups_fini(struct orr_slots *slots)

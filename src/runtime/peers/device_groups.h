@@ -11,12 +11,11 @@ int orr_device_groups_choose(const struct orr_jobs *jobs, int s, const int *devi
 /* The device that serves each worker, known by the first worker that it serves, into
  * device_of[n_workers]; -1: a core. Collective. (tests) alone: cores count, so that the way of a
  * gradient can be tried without a device. */
-int orr_device_groups_locate(const struct orr_work *work, const struct orr_policy *policy,
-			     bool alone, int *device_of, struct orr_error *err);
+void orr_device_groups_locate(const struct orr_work *work, const struct orr_policy *policy,
+			      bool alone, int *device_of);
 
 /* The group of these n devices of the owners of s, in slots->groups, which has room; made when
- * it is first asked for. Collective. */
-int orr_device_groups_find(struct orr_slots *slots, const struct orr_policy *policy, int s,
-			   const int *devices, int n, const int *member_of, struct orr_nccl **group,
-			   struct orr_error *err);
+ * it is first asked for; NULL: nothing of it is here. Collective. */
+struct orr_nccl *orr_device_groups_find(struct orr_slots *slots, const struct orr_policy *policy,
+					int s, const int *devices, int n, const int *member_of);
 void orr_device_groups_fini(struct orr_slots *slots);

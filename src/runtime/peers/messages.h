@@ -5,10 +5,10 @@
 #include "orrery/figures.h"
 #include "runtime/tasks/work.h"
 
-/* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. */
-int orr_ranks_init_starpu(struct starpu_conf *conf);
-/* (tests) To be called after the start of each receive, from StarPU's next start on; or NULL. */
-void orr_ranks_on_receive(int (*received)(starpu_data_handle_t handle, struct orr_error *err));
+/* starpu_init, with StarPU's MPI where there are several ranks; a code of StarPU's. received (NULL,
+ * but in tests) is called after the start of each receive. */
+int orr_ranks_init_starpu(struct starpu_conf *conf,
+			  int (*received)(starpu_data_handle_t handle, struct orr_error *err));
 void orr_ranks_shutdown_starpu(void);
 
 /* kind: what it counts as; ORR_RANKS_ORDER: nothing, it only orders jobs. tag: the same on both

@@ -27,13 +27,10 @@ struct parcel {
 
 /* ---- messages ---- */
 
-void orr_ranks_on_receive(int (*received)(starpu_data_handle_t handle, struct orr_error *err))
+int orr_ranks_init_starpu(struct starpu_conf *conf,
+			  int (*received)(starpu_data_handle_t handle, struct orr_error *err))
 {
 	received_hook = received;
-}
-
-int orr_ranks_init_starpu(struct starpu_conf *conf)
-{
 	memset(&counts, 0, sizeof(counts));
 	return orr_ranks_count() == 1 ? starpu_init(conf)
 				      : starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);

@@ -3,8 +3,7 @@
 #include <string.h>
 #include "base/absent.h"
 
-ORR_ABSENT(int, starpu_init(conf), orr_ranks_init_starpu, struct starpu_conf *conf)
-ORR_ABSENT(void, , orr_ranks_on_receive,
+ORR_ABSENT(int, starpu_init(conf), orr_ranks_init_starpu, struct starpu_conf *conf,
 	   int (*received)(starpu_data_handle_t handle, struct orr_error *err))
 
 void orr_ranks_shutdown_starpu(void)

@@ -53,10 +53,8 @@ static void join(struct orr_reduce *r, int s, const int *devices, int n, const i
 	int first = work->jobs->first_owner[s], n_owners = orr_work_replicas(work, s), n_own = 0;
 
 	/* of one core there is no group */
-	if ((n > 1 || starpu_cuda_worker_get_count()) &&
-	    (work->fault->code = orr_device_groups_find(r->slots, r->policy, s, devices, n,
-							member_of, &group, &work->fault->err)))
-		return;
+	if (n > 1 || starpu_cuda_worker_get_count())
+		group = orr_device_groups_find(r->slots, r->policy, s, devices, n, member_of);
 	for (int i = 0; i < n_owners; i++) {
 		struct orr_member *m = &r->members[first + i];
 		int k = 0;
@@ -85,7 +83,6 @@ void orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct
 {
 	const struct orr_work *work = cross->work;
 	const int n_workers = work->pipeline->n_workers, n_owned = slots->data->n_owned;
-	struct orr_fault *fault = work->fault;
 	int *device_of, *devices, *member_of;
 
 	*r = (struct orr_reduce){.slots = slots, .cross = cross, .policy = policy};
@@ -99,8 +96,8 @@ void orr_reduce_init(struct orr_reduce *r, struct orr_slots *slots, const struct
 	orr_arrays_make(work->arrays, member_of, n_owned);
 	if (orr_work_fails(work) || !policy)
 		return;
-	fault->code = orr_device_groups_locate(work, policy, alone, device_of, &fault->err);
-	for (int s = 0; s < work->pipeline->n_stages && !fault->code; s++) {
+	orr_device_groups_locate(work, policy, alone, device_of);
+	for (int s = 0; s < work->pipeline->n_stages && !orr_work_fails(work); s++) {
 		int n = orr_work_n_trained(work, s)
 				? orr_device_groups_choose(work->jobs, s, device_of, work->rank_of,
 							   alone, devices, member_of)

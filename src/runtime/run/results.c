@@ -1,6 +1,7 @@
 #include "orrery/run.h"
 
 #include <stdio.h>
+#include "orrery/graph.h"
 #include "parts.h"
 
 const char *orr_run_version(void)
@@ -25,6 +26,16 @@ int orr_run_check_whole(const struct orr_run *run, struct orr_error *err)
 		return 0;
 	return orr_fail(err, run->trained.failed,
 			"run: it has failed before; its parameters are not whole");
+}
+
+int64_t orr_run_n_parameters(const struct orr_run *run)
+{
+	const struct orr_graph *g = orr_graph_whole(run->work.pipeline->graph);
+	int64_t n = 0;
+
+	for (int k = 0; k < g->n_operators; k++)
+		n += g->operators[k].n_parameters;
+	return n;
 }
 
 const struct orr_timeline *orr_run_timeline(const struct orr_run *run)

@@ -72,7 +72,6 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 		conf.sched_policy = NULL;
 		conf.sched_policy_name = other;
 	}
-	orr_ranks_on_receive(hooks->received);
 	/* SimGrid's StarPU measures nothing, and starts once */
 	code = ORR_IS_SIMULATED ? 0 : orr_calibrate_first(&conf, err);
 	if (code || orr_ranks_count() > 1) /* these start together: none may wait for another */
@@ -82,7 +81,7 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 		return code;
 	}
 	orr_calibrate_others();
-	code = orr_ranks_init_starpu(&conf);
+	code = orr_ranks_init_starpu(&conf, hooks->received);
 	orr_calibrate_end();
 	orr_hardware_started();
 	if (code)

@@ -4,7 +4,9 @@
 #include <string.h>
 #include "base/json.h"
 #include "base/max.h"
+#include "base/tensor_header.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/weights.h"
 #include "codelets/operator.h"
 #include "model/whole.h"
 #include "orrery/graph.h"
@@ -172,19 +174,23 @@ out:
 
 /* ---- loading ---- */
 
-/* Read parameter i of operator k and its optimizer state: of a split operator, its part of the
- * unsplit model's tensors. */
+/* Read parameter i of operator k and its optimizer state from a checkpoint, or where there is none,
+ * it alone from initial weights: of a split operator, its part of the unsplit model's tensors. */
 static int read_parameter(const struct orr_run *run, const struct orr_floats *floats, int k, int i,
-			  const struct orr_checkpoint *c, struct orr_error *err)
+			  const struct orr_checkpoint *c, const struct orr_tensor_file *weights,
+			  struct orr_error *err)
 {
-	const struct orr_graph *g = run->work.pipeline->graph;
+	const struct orr_graph *g = run->work.pipeline->graph, *whole = orr_graph_whole(g);
 	const struct orr_parameter_tensor *part = &g->operators[k].instance->parameters[i];
+	int o = orr_graph_origin(g, k), j = orr_whole_parameter(g, k, i), n = 1, code = 0;
 	struct orr_named_tensor tensors[ORR_MOST_KEPT];
 	float *values[ORR_MOST_KEPT];
-	int n = orr_tensors_name(tensors, orr_graph_whole(g), orr_graph_origin(g, k),
-				 orr_whole_parameter(g, k, i), run->options.optimizer),
-	    code = 0;
 
+	if (!c)
+		return orr_tensors_find(values, n, floats, k, i)
+			       ? orr_weights_read(weights, whole, o, j, part, values[0], err)
+			       : 0;
+	n = orr_tensors_name(tensors, whole, o, j, run->options.optimizer);
 	if (n < 0)
 		return orr_no_memory(err, "checkpoint");
 	for (int e = 0; e < n && orr_tensors_find(values, n, floats, k, i) && !code; e++) {
@@ -198,27 +204,43 @@ static int read_parameter(const struct orr_run *run, const struct orr_floats *fl
 }
 
 /* One owner's parameters and state; replicas each read their own. */
-static int read_owned(struct orr_run *run, struct orr_owned *o, const struct orr_checkpoint *c,
+static int read_owned(const struct orr_run *run, const struct orr_owned *o,
+		      const struct orr_checkpoint *c, const struct orr_tensor_file *weights,
 		      struct orr_error *err)
 {
 	const struct orr_graph *g = run->work.pipeline->graph;
 	struct orr_floats floats;
 	float *whole = NULL, *part;
-	int code = orr_floats_acquire(&floats, &run->work, o, STARPU_W, err);
+	/* weights may be a part of the model's */
+	int code = orr_floats_acquire(&floats, &run->work, o, c ? STARPU_W : STARPU_RW, err);
 
 	part = floats.state;
-	if (!code && part && o->partial && !(code = orr_shard_room(&whole, run, o, err)))
+	if (!code && c && part && o->partial && !(code = orr_shard_room(&whole, run, o, err)))
 		floats.state = whole;
 	for (int k = 0; k < g->n_operators && !code; k++)
 		for (int i = 0; run->work.pipeline->stage_of[k] == o->s && !code &&
 				orr_whole_parameter(g, k, i) >= 0;
 		     i++)
-			code = read_parameter(run, &floats, k, i, c, err);
+			code = read_parameter(run, &floats, k, i, c, weights, err);
 	if (whole && !code)
 		orr_shard_copy(run, o, whole, part, false);
 	free(whole);
 	orr_floats_release(&floats);
 	return code;
+}
+
+int orr_run_begin(struct orr_run *run, const char *path, bool partly, char *text, size_t size,
+		  struct orr_error *err)
+{
+	struct orr_tensor_file w = {.fd = -1};
+	int code = orr_weights_open(&w, path, orr_graph_whole(run->work.pipeline->graph), partly,
+				    text, size, err);
+
+	code = orr_ranks_agree(code, err);
+	for (int i = 0; i < run->data.n_owned && !code; i++)
+		code = read_owned(run, &run->data.owned[i], NULL, &w, err);
+	orr_tensor_file_close(&w);
+	return orr_ranks_agree(code, err);
 }
 
 /* Can samples, and the jobs of each worker, be counted from the start of training to this step? */
@@ -300,7 +322,7 @@ int orr_run_load(struct orr_run *run, const struct orr_checkpoint *c, double *ra
 	if ((code = orr_ranks_agree(code, err)))
 		return code;
 	for (int i = 0; i < run->data.n_owned && !code; i++) {
-		code = read_owned(run, &run->data.owned[i], c, err);
+		code = read_owned(run, &run->data.owned[i], c, NULL, err);
 		atomic_store(&run->data.owned[i].version, step);
 	}
 	if ((code = orr_ranks_agree(code, err)))

@@ -140,7 +140,7 @@ void orr_task_submit(struct orr_submitter *submitter, struct orr_task *t, enum o
 	if (!(code = starpu_task_submit(task)))
 		return;
 	destroy(task);
-	orr_watch_take_back(t->flight);
+	orr_watch_done(t->flight);
 	fault->code = orr_fail(&fault->err, ORR_E_RUNTIME, "run: StarPU refuses a task: %s",
 			       strerror(-code));
 }

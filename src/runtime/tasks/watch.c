@@ -29,12 +29,6 @@ void orr_watch_add(struct orr_flight *flight)
 	atomic_fetch_add(&flight->watch->n_tasks, 1);
 }
 
-void orr_watch_take_back(struct orr_flight *flight)
-{
-	atomic_fetch_sub(&flight->n_running, 1);
-	atomic_fetch_sub(&flight->watch->n_tasks, 1);
-}
-
 void orr_watch_done(struct orr_flight *flight)
 {
 	struct orr_watch *watch = flight->watch;

@@ -30,10 +30,9 @@ void orr_watch_fini(struct orr_watch *watch);
 
 /* flight begins, with its submission as the first task. */
 void orr_watch_begin(struct orr_flight *flight, int64_t step);
-/* A task more; taken back where it could not be submitted. */
+/* A task more. */
 void orr_watch_add(struct orr_flight *flight);
-void orr_watch_take_back(struct orr_flight *flight);
-/* A task has finished. Any thread. */
+/* A task has finished, or could not be submitted. Any thread. */
 void orr_watch_done(struct orr_flight *flight);
 /* The submission has. */
 void orr_watch_submitted(struct orr_flight *flight);
