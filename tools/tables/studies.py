@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import GRAPHS, ask
+from common import GRAPHS, ask, row
 
 MOST_GAP = 0.05
 A_LITTLE = 1e-6
@@ -35,19 +35,29 @@ KNOWN: dict[str, tuple[tuple[str, str] | None, ...]] = {
     "resnet50": (("79.443", "exact"), ("80.455", "exact"), ("81.605", "local search"), None, None),
 }
 
-SMALL = (
-    "Operators with random costs on 2 to 4 workers, a byte of stash each, one worker per operator, free",
-    "links. The command for each file of [studies/small](studies/small) is",
-    "`orrery plan FILE OPTIONS --straight --search`. The makespan is in units; the bound holds on every",
-    "placement. The optimum was found and proven by a constraint solver (CP-SAT of OR-Tools), which has",
-    "no part in the search.",
-)
-LAYERS = (
-    "Training graphs of msr-fiddle/dnn-partitioning (Tarnawski et al., NeurIPS 2020) on 6 devices:",
-    "milliseconds per microbatch on the busiest device. As in that paper, `--transfers added` adds a",
-    "device's transfers, each tensor sent once, to its computing. The bound is an even share of the",
-    "computing, or the largest operator.",
-)
+ABOVE = """\
+# Plans beside the best known
+
+Written by `tools/table studies`.
+
+## Small graphs on any workers
+
+Operators with random costs on 2 to 4 workers, a byte of stash each, one worker per operator, free
+links. The command for each file of [studies/small](studies/small) is
+`orrery plan FILE OPTIONS --straight --search`. The makespan is in units; the bound holds on every
+placement. The optimum was found and proven by a constraint solver (CP-SAT of OR-Tools), which has
+no part in the search.
+"""
+LAYERS = """
+## Published layer graphs
+
+Training graphs of msr-fiddle/dnn-partitioning (Tarnawski et al., NeurIPS 2020) on 6 devices:
+milliseconds per microbatch on the busiest device. As in that paper, `--transfers added` adds a
+device's transfers, each tensor sent once, to its computing. The bound is an even share of the
+computing, or the largest operator.
+
+| graph | what counts | bound | ours | best known | found by |
+|---|---|---|---|---|---|"""
 
 
 def plan(orrery: str, graph: Path, options: list[str]) -> dict[str, Any]:
@@ -61,9 +71,9 @@ def small_table(orrery: str) -> list[str]:
     with open(studies / "best.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     lines, gaps = [], []
-    for row in rows:
-        found = plan(orrery, studies / row["instance"], [*row["options"].split(), "--search"])
-        best, ours, bound = float(row["best"]), found["makespan"], found["lower_bound_anywhere"]
+    for of in rows:
+        found = plan(orrery, studies / of["instance"], [*of["options"].split(), "--search"])
+        best, ours, bound = float(of["best"]), found["makespan"], found["lower_bound_anywhere"]
         gaps.append(ours / best - 1)
         for wrong, what in (
             (bound > best + A_LITTLE, f"the bound {bound:g} is above the optimum"),
@@ -71,11 +81,8 @@ def small_table(orrery: str) -> list[str]:
             (gaps[-1] > MOST_GAP, f"{ours:g} is more than {MOST_GAP:.0%} above the optimum"),
         ):
             if wrong:
-                faults.append(f"{row['instance']}: {what} {best:g}")
-        lines.append(
-            f"| `{row['instance']}` | `{row['options']}` "
-            f"| {bound:g} | {ours:g} | {best:g} | {row['who']} |"
-        )
+                faults.append(f"{of['instance']}: {what} {best:g}")
+        lines.append(row(f"`{of['instance']}`", f"`{of['options']}`", *(f"{x:g}" for x in (bound, ours, best)), of["who"]))
     optimal, mean = sum(gap < A_LITTLE for gap in gaps), sum(gaps) / len(gaps)
     summary = f"{optimal} of {len(gaps)} at the optimum, {mean:.2%} above it on average"
     return [
@@ -114,10 +121,7 @@ def layer_graph(path: Path) -> str:
 
 
 def layer_table(orrery: str, folder: Path) -> list[str]:
-    lines = [
-        "| graph | what counts | bound | ours | best known | found by |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = []
     with tempfile.TemporaryDirectory() as temporary:
         for name, known in KNOWN.items():
             dot = Path(temporary) / f"{name}.dot"
@@ -130,31 +134,7 @@ def layer_table(orrery: str, folder: Path) -> list[str]:
                 if best and best[1] == "exact" and abs(ours - float(best[0])) > 0.001:
                     faults.append(f"{name}: {what}: {ours}, and the exact figure is {best[0]}")
                 value, who = best or ("", "")
-                lines.append(f"| {name} | {what} | {bound:.3f} | {ours:.3f} | {value} | {who} |")
-    return lines
-
-
-def page(orrery: str, folder: Path | None) -> list[str]:
-    lines = [
-        "# Plans beside the best known",
-        "",
-        "Written by `tools/table studies`.",
-        "",
-        "## Small graphs on any workers",
-        "",
-        *SMALL,
-        "",
-        *small_table(orrery),
-    ]
-    if folder:
-        lines += [
-            "",
-            "## Published layer graphs",
-            "",
-            *LAYERS,
-            "",
-            *layer_table(orrery, folder),
-        ]
+                lines.append(row(name, what, f"{bound:.3f}", f"{ours:.3f}", value, who))
     return lines
 
 
@@ -166,6 +146,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> bool:
-    print("\n".join(page(options.orrery, options.folder)))
+    print("\n".join([ABOVE, *small_table(options.orrery)]))
+    if options.folder:
+        print("\n".join([LAYERS, *layer_table(options.orrery, options.folder)]))
     print("\n".join(faults), file=sys.stderr, end="\n" if faults else "")
     return bool(faults)
