@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Graphs that are split among workers train across ranks: under every schedule with one owner a stage, in one process
-and on several ranks, to the same losses to the bit; and what the ranks count of their messages is what is simulated, in bf16 half as much of
+"""Graphs that are split among workers train across ranks: under every schedule with one owner a stage, on several ranks
+as in one process, to the same losses to the bit; and what the ranks count of their messages is what is simulated, in bf16 half as much of
 activations, but for sums between the blocks of a GPT, which are kept in float32.
 Usage: test_mpi_split.py ORRERY SOURCE. Exit code 77: there is no mpirun, or the build has no MPI."""
 import json
@@ -79,7 +79,8 @@ def check(model, split, workers, precision, schedules, on_two):
             for half, whole in zip(simulated['worker'], wide['worker'], strict=True):
                 for kind in ('activation', 'gradient'):
                     assert less * half[f'recv_{kind}_bytes'] == whole[f'recv_{kind}_bytes'], (half, whole)
-        for n_ranks in (0, 2, workers) if on_two and schedule == schedules[0] else (0, workers):
+        alone = (0,) if schedule == schedules[0] else ()
+        for n_ranks in (*alone, *((2,) if alone and on_two else ()), workers):
             csv = work / 'loss.csv'
             report = json.loads(run([ORRERY, 'train', *options, '--steps', str(STEPS), '--json', '--loss', str(csv)], n_ranks))
             losses.add(csv.read_text())

@@ -81,7 +81,7 @@ static const char pairs[] = "digraph pairs {\n"
 static const char *trained = model;
 static FILE *out;
 static int n_failed;
-static int n_steps = 30; /* of every training */
+static const int n_steps = 6; /* of every training: every kind of message comes twice in a slot */
 
 static void say(const char *message)
 {
@@ -341,8 +341,6 @@ int main(int argc, char **argv)
 	if (argc < 6)
 		return 2;
 	check(orr_ranks_start(say, &err), "start", &err);
-	if (*argv[5]) /* every kind of message has come twice in a slot */
-		n_steps = 6;
 	out = orr_ranks_rank() ? NULL : fopen(argv[1], "wb");
 	check(!out && !orr_ranks_rank(), argv[1], &err);
 	if (argc > 6)

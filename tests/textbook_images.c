@@ -36,15 +36,17 @@ void textbook_conv2d(const struct sample *t, double *y)
 	int64_t padding = (int64_t)said(t, "padding"), features = (int64_t)said(t, "features");
 	int64_t groups = (int64_t)said(t, "groups"), count = shape_of(t, 0).columns / groups;
 	int64_t beside = places_of(t, side, stride, padding), seen = count * side * side;
+	int64_t height = height_of(t);
+	bool bias = said(t, "bias") > 0;
 
 	for (int64_t p = 0; p < t->o->instance->output.rows; p++)
 		for (int64_t f = 0; f < features; f++, y++) {
 			const double *w = t->p + f * seen;
 
-			*y = said(t, "bias") > 0 ? t->p[features * seen + f] : 0;
+			*y = bias ? t->p[features * seen + f] : 0;
 			for (int64_t i = 0; i < seen; i++)
 				*y += w[i] *
-				      pixel(t, height_of(t),
+				      pixel(t, height,
 					    p / beside * stride - padding + i / side % side,
 					    p % beside * stride - padding + i % side,
 					    f / (features / groups) * count + i / side / side, 0);
@@ -56,16 +58,17 @@ void textbook_pool(const struct sample *t, double *y)
 	int64_t side = (int64_t)said(t, "kernel"), padding = (int64_t)said(t, "padding");
 	int64_t stride = said(t, "stride") > 0 ? (int64_t)said(t, "stride") : side;
 	int64_t beside = places_of(t, side, stride, padding);
+	int64_t height = height_of(t);
 	bool max = is(t, "max_pool");
 
 	for (int64_t p = 0; p < t->o->instance->output.rows; p++)
 		for (int64_t c = 0; c < shape_of(t, 0).columns; c++, y++) {
 			*y = max ? -INFINITY : 0;
 			for (int64_t i = 0; i < side * side; i++) {
-				double x = pixel(t, height_of(t),
-						 p / beside * stride - padding + i / side,
-						 p % beside * stride - padding + i % side, c,
-						 max ? -INFINITY : 0);
+				double x =
+					pixel(t, height, p / beside * stride - padding + i / side,
+					      p % beside * stride - padding + i % side, c,
+					      max ? -INFINITY : 0);
 
 				*y = max ? fmax(*y, x) : *y + x / (double)(side * side);
 			}
@@ -75,11 +78,12 @@ void textbook_pool(const struct sample *t, double *y)
 void textbook_patches(const struct sample *t, double *y)
 {
 	int64_t side = (int64_t)said(t, "size"), beside = places_of(t, side, side, 0);
+	int64_t height = height_of(t);
 
 	for (int64_t p = 0; p < t->o->instance->output.rows; p++)
 		for (int64_t i = 0; i < side * side; i++)
 			for (int64_t c = 0; c < shape_of(t, 0).columns; c++)
-				*y++ = pixel(t, height_of(t), p / beside * side + i / side,
+				*y++ = pixel(t, height, p / beside * side + i / side,
 					     p % beside * side + i % side, c, NAN);
 }
 

@@ -7,7 +7,8 @@
 
 #define ALONE_NS 5000 /* others have run if it takes longer to yield */
 #define AWAKE_NS 500000
-#define SLEEP_NS 200000
+#define LONG_NS 100000000 /* it then sleeps also where nobody wants the core */
+#define SLEEP_NS 1000000
 
 static _Thread_local bool waits;
 static _Thread_local int64_t since_ns; /* of one that waits; 0: since this look */
@@ -29,7 +30,7 @@ void orr_spin_wait(void)
 	sched_yield();
 	now = orr_ns_now(CLOCK_MONOTONIC);
 	waited = now - since_ns;
-	if (now - asked < ALONE_NS || waited < AWAKE_NS)
+	if (waited < (now - asked < ALONE_NS ? LONG_NS : AWAKE_NS))
 		return;
 	pause.tv_nsec = (long)(waited / 100 < SLEEP_NS ? waited / 100 : SLEEP_NS);
 	nanosleep(&pause, NULL);

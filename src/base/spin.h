@@ -1,7 +1,7 @@
 #pragma once
 /* How a thread waits that has to look, again and again, whether there is something to do. After
- * half a millisecond, where others want its core, it sleeps between two looks for a hundredth of
- * what it has waited: what it waits for comes so much later. To call sched_yield alone starves
+ * half a millisecond, where others want its core, else after a tenth of a second, it sleeps between
+ * two looks for a hundredth of what it has waited: what it waits for comes so much later. To call sched_yield alone starves
  * whatever else the machine does where more threads than cores call it (Linux 6.18, where who
  * yields gives up a whole slice). */
 

@@ -154,7 +154,7 @@ static void use_device(unsigned device)
 static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_local, int n_workers,
 		      struct orr_error *err)
 {
-	hwloc_topology_t topology = orr_host_load();
+	hwloc_topology_t topology = orr_host_load(n_devices > 0);
 	char text[STARPU_MAXCUDADEVS + 1][16];
 	const char *bus[STARPU_MAXCUDADEVS + 1] = {NULL};
 	struct orr_host_share share;
@@ -286,8 +286,8 @@ static void describe(struct orr_mapping *place, hwloc_topology_t host)
 
 void orr_hardware_describe(struct orr_mapping *places, int n)
 {
-	hwloc_topology_t host =
-		starpu_cuda_worker_get_count() || is_bound() ? orr_host_load() : NULL;
+	bool devices = starpu_cuda_worker_get_count() > 0;
+	hwloc_topology_t host = devices || is_bound() ? orr_host_load(devices) : NULL;
 
 	for (int i = 0; i < n; i++)
 		if (places[i].id >= 0)

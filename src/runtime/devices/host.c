@@ -2,13 +2,14 @@
 
 #include <stdlib.h>
 
-hwloc_topology_t orr_host_load(void)
+hwloc_topology_t orr_host_load(bool devices)
 {
 	hwloc_topology_t topology;
 
 	if (hwloc_topology_init(&topology))
 		return NULL;
-	hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+	if (devices)
+		hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 	if (hwloc_topology_load(topology)) {
 		hwloc_topology_destroy(topology);
 		return NULL;

@@ -3,6 +3,7 @@
  * there. Pure: it asks the topology that it is given and nothing else, so that ranks that see the
  * same host agree without a word. */
 #include <hwloc.h>
+#include <stdbool.h>
 #include "orrery/orrery.h"
 
 /* What one of the ranks on a host has. Both arrays are owned. */
@@ -26,5 +27,6 @@ void orr_share_fini(struct orr_host_share *share);
 /* hwloc's logical number of the NUMA node that a PCI device hangs on; -1: unknown. */
 int orr_host_numa_of(hwloc_topology_t topology, const char *bus);
 
-/* The host that this process runs on, PCI devices included; NULL: hwloc cannot. */
-hwloc_topology_t orr_host_load(void);
+/* The host that this process runs on; devices: with those of PCI, which takes long on virtual
+ * machines. NULL: hwloc cannot. */
+hwloc_topology_t orr_host_load(bool devices);
