@@ -11,6 +11,7 @@ ORR_BEGIN
 /* What the launcher gives its processes, in the environment. */
 #define ORR_KEEP_FOLDER "ORRERY_KEEP"   /* the folder */
 #define ORR_KEEP_STARTS "ORRERY_STARTS" /* how often it has started them before */
+#define ORR_KEEP_RANKS "ORRERY_RANKS"   /* how many ranks the first start had */
 
 /* A new folder in `root`, which must be in memory (tmpfs); the caller's to remove. Those of
  * launchers that were killed are removed first. *fd locks it: closed last. */

@@ -15,12 +15,17 @@
 #include "base/quantity.h"
 #include "command.h"
 #include "keep/keep.h"
+#include "launch.h"
 #include "options.h"
 
 #define MOST_RANKS 1024
 #define TICK_MS 20
-#define LEAVE_NS (INT64_C(1500) * 1000000) /* for mpirun to see that its ranks are gone */
-#define END_NS (INT64_C(10) * 1000000000)  /* for all to be gone */
+#define WORD_NS \
+	(INT64_C(60) * 1000000000) /* for the first rank to say a word, and 10 times as long \
+				    * as in the first start at least */
+#define PROBE_NS (INT64_C(10) * 1000000000) /* for a host to start something */
+#define LEAVE_NS (INT64_C(1500) * 1000000)  /* for mpirun to see that its ranks are gone */
+#define END_NS (INT64_C(10) * 1000000000)   /* for all to be gone */
 
 struct peer {
 	int fd, rank;
@@ -30,17 +35,19 @@ struct peer {
 
 static struct {
 	struct supervise_options options;
-	char **command;
+	struct launch launch;
 	char *folder;
 	int lock, listener;
 	pid_t child;
 	struct peer peers[MOST_RANKS];
 	int n_peers, n_starts;
-	int64_t begun;           /* the step from which it goes on; -1: not said yet */
-	int64_t furthest;        /* of those */
-	int64_t n_same;          /* restarts from no later a step */
-	bool ever, over, killed; /* a rank has spoken; it ends by itself; by this command */
-	int status;              /* of the child, once it has ended */
+	int64_t started_ns, first_ns; /* this start; of the first one, until a rank spoke */
+	int64_t begun;                /* the step from which it goes on; -1: not said yet */
+	int64_t furthest;             /* of those */
+	int64_t n_same;               /* restarts from no later a step */
+	bool ever, spoke;             /* a rank has spoken: of any start, of this one */
+	bool over, killed;            /* it ends by itself; by this command */
+	int status;                   /* of the child, once it has ended */
 	char why[160];
 } job = {.begun = -1, .furthest = -1};
 
@@ -106,7 +113,7 @@ static void reap(void)
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
 		if (pid == job.child && WIFSTOPPED(status)) {
 			(void)snprintf(job.why, sizeof(job.why), "%.80s is stopped",
-				       job.command[0]);
+				       job.launch.words[0]);
 		} else if (pid == job.child) {
 			job.child = 0;
 			job.status =
@@ -168,7 +175,9 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 {
 	int64_t patience = beat->patience_ns;
 
-	job.ever = true;
+	if (!job.ever)
+		job.first_ns = orr_beat_now_ns() - job.started_ns;
+	job.ever = job.spoke = true;
 	peer->rank = (int)beat->rank;
 	peer->pid = (pid_t)beat->pid;
 	if (job.options.silence_ns && beat->kind == ORR_BEAT_STEP)
@@ -225,31 +234,37 @@ static bool look(void)
 		if (now > job.peers[i].until_ns && job.peers[i].rank >= 0) /* no stranger */
 			(void)snprintf(job.why, sizeof(job.why), "rank %d hangs",
 				       job.peers[i].rank);
+	if (job.ever && !job.spoke && now - job.started_ns > WORD_NS &&
+	    now - job.started_ns > 10 * job.first_ns && !*job.why)
+		(void)snprintf(job.why, sizeof(job.why), "no rank has said a word");
 	return *job.why;
 }
 
 /* ---- one start ---- */
 
-static _Noreturn void become(void)
+static _Noreturn void become(char **words, bool quiet)
 {
-	char starts[16];
+	char starts[16], ranks[16];
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	(void)snprintf(starts, sizeof(starts), "%d", job.n_starts);
 	setenv(ORR_KEEP_FOLDER, job.folder, 1);
 	setenv(ORR_KEEP_STARTS, starts, 1);
+	(void)snprintf(ranks, sizeof(ranks), "%d", job.launch.n_first);
+	setenv(ORR_KEEP_RANKS, ranks, 1);
 	setenv("OMPI_MCA_btl_vader_backing_directory", job.folder, 0);
 	/* a terminal's Ctrl-C comes to the launcher, which passes it on to one rank */
 	setpgid(0, 0);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
-	if (!freopen("/dev/null", "r", stdin))
+	if (!freopen("/dev/null", "r", stdin) ||
+	    (quiet && (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))))
 		_exit(127);
-	execvp(job.command[0], job.command);
+	execvp(words[0], words);
 	fprintf(stderr,
 		"orrery: %s: cannot be started: %s: give a command that can be run, such as "
 		"mpirun\n",
-		job.command[0], strerror(errno));
+		words[0], strerror(errno));
 	_exit(2);
 }
 
@@ -272,14 +287,15 @@ static int start(struct orr_error *err)
 {
 	struct pollfd waits = {.fd = job.listener, .events = POLLIN};
 
-	job.over = false;
+	job.over = job.spoke = false;
 	job.begun = -1;
+	job.started_ns = orr_beat_now_ns();
 	job.why[0] = '\0';
 	if ((job.child = fork()) < 0)
 		return orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
 				strerror(errno));
 	if (!job.child)
-		become();
+		become(job.launch.words, false);
 	job.n_starts++;
 	do {
 		(void)poll(&waits, 1, TICK_MS);
@@ -307,6 +323,58 @@ static void explain(void)
 		(void)snprintf(job.why, sizeof(job.why), "it ended with exit code %d", job.status);
 }
 
+/* On which hosts does anything start? Also those that were gone are asked. */
+static int probe_hosts(struct orr_error *err)
+{
+	int64_t until_ns = orr_beat_now_ns() + PROBE_NS;
+	struct launch *l = &job.launch;
+	int n = l->n_hosts, status, code = 0;
+	pid_t pid, *pids = calloc((size_t)n + 1, sizeof(*pids));
+
+	for (int k = 0; k < l->n_hosts && !code; k++) {
+		char **words = pids ? launch_probe(l, k) : NULL;
+
+		l->hosts[k].gone = true;
+		if (!words || (pids[k] = fork()) < 0)
+			code = orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
+					strerror(errno));
+		else if (!pids[k])
+			become(words, true);
+		if (words)
+			free(words[l->hosts_at]);
+		free(words);
+	}
+	while (n && !code && !asked && orr_beat_now_ns() < until_ns) {
+		if ((pid = waitpid(-1, &status, WNOHANG)) <= 0)
+			usleep(5000);
+		for (int k = 0; k < l->n_hosts; k++)
+			if (pid > 0 && pids[k] == pid) {
+				l->hosts[k].gone = status != 0;
+				n--;
+			}
+	}
+	free(pids);
+	return code ? code : end_all(err);
+}
+
+/* The ranks and hosts of the next start. */
+static int choose_ranks(struct orr_error *err)
+{
+	int code = 0;
+
+	if (job.n_same > job.options.restarts) {
+		if (!launch_drop(&job.launch))
+			return orr_fail(err, ORR_E_RUNTIME,
+					"%s, %s without progress: a bug rather than a fault; the "
+					"training is not started again (--restarts)",
+					job.why, orr_count_text(job.n_same, "time"));
+		job.n_same = 0;
+	}
+	if (job.launch.n_hosts)
+		code = probe_hosts(err);
+	return code ? code : launch_settle(&job.launch, err);
+}
+
 static int supervise(struct orr_error *err)
 {
 	int code;
@@ -314,12 +382,10 @@ static int supervise(struct orr_error *err)
 	while (!(code = start(err)) && !is_end()) {
 		job.n_same++;
 		explain();
-		if (job.n_same > job.options.restarts)
-			return orr_fail(err, ORR_E_RUNTIME,
-					"%s, %s without progress: a bug rather than a fault; the "
-					"training is not started again (--restarts)",
-					job.why, orr_count_text(job.n_same, "time"));
-		command_say(orr_text("%s: the training is started again", job.why));
+		if ((code = choose_ranks(err)))
+			return code;
+		command_say(orr_text("%s: the training is started again%s", job.why,
+				     launch_text(&job.launch)));
 	}
 	if (!code && !job.killed && (*job.why || (!job.ever && job.status && job.status != 2))) {
 		explain();
@@ -346,10 +412,10 @@ int cmd_supervise(int argc, char **argv)
 	if (n + 1 >= argc)
 		options_refuse("supervise: what? give -- and a command, such as mpirun -n 4 orrery "
 			       "train ...");
-	job.command = argv + n + 1;
 	alarm(0); /* the training tells its time by itself */
 	job.lock = job.listener = -1;
-	if ((code = orr_keep_make(&job.folder, &job.lock, job.options.memory, &err)) ||
+	if ((code = launch_init(&job.launch, argv + n + 1, job.options.fewer, &err)) ||
+	    (code = orr_keep_make(&job.folder, &job.lock, job.options.memory, &err)) ||
 	    (code = orr_beat_listen(&job.listener, job.folder, &err)))
 		goto out;
 	sigaction(SIGINT, &mine, NULL);
@@ -361,5 +427,6 @@ out:
 	if (job.listener >= 0)
 		close(job.listener);
 	orr_keep_remove(job.folder, job.lock);
+	launch_fini(&job.launch);
 	return code ? command_end(code, &err) : job.status;
 }

@@ -83,16 +83,18 @@ static int sum_of(const char *list)
 	return (int)sum;
 }
 
-/* Workers where nothing says it: as --ranks-workers says, or one a rank; alone, one a stream of
- * each device, or one a core. */
+/* Workers where nothing says it: as --ranks-workers says, or one a rank of the first start; alone,
+ * one a stream of each device, or one a core. */
 static int default_workers(struct options *a, const struct session *session)
 {
 	int n = sum_of(a->run.ranks_workers);
 
-	if (!n && session->n_ranks == 1)
+	if (!n && session->n_first == 1)
 		return hardware_workers(&a->run, &a->train.workers);
+	if (n && session->n_ranks < session->n_first)
+		a->run.ranks_workers = NULL; /* a list of more ranks than there are: evenly */
 	a->train.workers = n ? "as --ranks-workers says" : "one a rank";
-	return n ? n : session->n_ranks;
+	return n ? n : session->n_first;
 }
 
 /* Fill in options from a plan or the schedule's file, and check those that depend on them. */
@@ -157,6 +159,11 @@ static int open_work(struct training *t, struct orr_error *err)
 		return code;
 	if (given || orr_opened_table(&t->opened))
 		o->train.workers = NULL;
+	if (t->session.n_ranks < t->session.n_first)
+		session_say(&t->session, "%s on %s: the same bits as on %d%s",
+			    orr_count_text(t->opened.pipeline->n_workers, "worker"),
+			    orr_count_text(t->session.n_ranks, "rank"), t->session.n_first,
+			    t->n_devices ? ", if all devices are alike" : "");
 	if (!t->session.rank)
 		work_tell_profiled(t->opened.graph,
 				   t->n_devices ? ORR_HARDWARE_CUDA : ORR_HARDWARE_CPU,

@@ -76,6 +76,7 @@ struct supervise_options {
 	const char *memory; /* a folder */
 	int64_t restarts;   /* at most, without a later step to go on from */
 	int64_t silence_ns; /* of a rank between two steps, after which it hangs; 0: not given */
+	int64_t fewer;      /* ranks at least; 0: as many as the command says */
 };
 
 struct options {

@@ -272,7 +272,7 @@ static struct options defaults(void)
 			    .keep = {.every = 100, .keep = 3},
 			    .jitter.noise = {.n_samples = 1000, .seed = 1},
 			    .train.steps = -1,
-			    .supervise = {"/dev/shm", 3, 0}};
+			    .supervise = {"/dev/shm", 3, 0, 0}};
 
 	o.run.tell = progress_tell;
 	o.run.lost = command_say;

@@ -51,13 +51,14 @@ void session_beat(struct session *s, enum orr_beat_kind kind, int64_t step)
 
 int session_join(struct session *s)
 {
-	const char *starts = getenv(ORR_KEEP_STARTS);
+	const char *starts = getenv(ORR_KEEP_STARTS), *ranks = getenv(ORR_KEEP_RANKS);
 	int code = orr_ranks_start(command_say, &s->err);
 
 	s->n_starts = starts ? atoi(starts) : 0;
 	s->beat = orr_beat_connect();
 	s->rank = orr_ranks_rank();
 	s->n_ranks = orr_ranks_count();
+	s->n_first = ranks && atoi(ranks) > s->n_ranks ? atoi(ranks) : s->n_ranks;
 	session_beat(s, ORR_BEAT_LONG, 0);
 	/* Parameters of others come and go: what has gone shall leave the rank, which malloc by
 	 * itself sees to for a while only. */

@@ -9,6 +9,7 @@ struct session {
 	int rank, n_ranks;             /* alone: 0 of 1 */
 	int beat;                      /* to the launcher; -1: there is none */
 	int n_starts;                  /* by the launcher, before this one */
+	int n_first;                   /* ranks of its first start */
 	int64_t beaten_ns, longest_ns; /* the last beat, and the longest time between two */
 	int signal;                    /* that has stopped the training of all ranks; 0: none */
 	struct orr_error err; /* the first failure: of this rank, or of any once they have agreed */

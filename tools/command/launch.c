@@ -1,0 +1,218 @@
+#include "launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/quantity.h"
+#include "keep/keep.h"
+
+/* Ranks of other hosts get no variables but those that mpirun is told of. */
+static char *const exported[] = {"-x", ORR_KEEP_STARTS, "-x", ORR_KEEP_RANKS};
+enum { N_EXPORTED = sizeof(exported) / sizeof(*exported) };
+
+/* Where the option's value stands before the program's name; 0: nowhere, or several times. */
+static int find(char **words, const char *names)
+{
+	int at = 0;
+
+	for (int i = 1; words[i] && words[i + 1] && strcmp(words[i], "train"); i++) {
+		const char *found = *words[i] == '-' ? strstr(names, words[i]) : NULL;
+
+		if (!found || found[-1] != ' ' || found[strlen(words[i])] != ' ')
+			continue;
+		if (at)
+			return 0;
+		at = i + 1;
+	}
+	return at;
+}
+
+/* a:2,b:2; a host without a number has one slot. */
+static int read_hosts(struct launch *l, struct orr_error *err)
+{
+	char *rest = NULL, *number;
+	int code = 0;
+	size_t n = strlen(l->words[l->hosts_at]) + 1; /* at most */
+
+	if (!(l->names = strdup(l->words[l->hosts_at])) ||
+	    !(l->hosts = calloc(n, sizeof(*l->hosts))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the names of hosts");
+	for (char *name = strtok_r(l->names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+		struct launch_host *host = &l->hosts[l->n_hosts++];
+
+		if ((number = strchr(name, ':')))
+			*number++ = '\0';
+		*host = (struct launch_host){name, 1, false};
+		if (number && orr_count_parse(&host->slots, number, 1, 1 << 20, "--host", err))
+			code = ORR_E_INPUT;
+	}
+	return code;
+}
+
+/* NULL is fine: no memory. */
+static char *list_hosts(const struct launch *l, bool all)
+{
+	char *list = NULL;
+	size_t size;
+	FILE *file = open_memstream(&list, &size);
+
+	for (int k = 0; k < l->n_hosts && file; k++)
+		if (all || !l->hosts[k].gone)
+			(void)fprintf(file, "%s%s:%lld", ftell(file) ? "," : "", l->hosts[k].name,
+				      (long long)l->hosts[k].slots);
+	return file && !fclose(file) ? list : NULL;
+}
+
+/* How many ranks the hosts that are left can have; any number where there were too few slots from
+ * the beginning (--oversubscribe). */
+static int count_ranks(const struct launch *l)
+{
+	int64_t all = 0, left = 0;
+
+	for (int k = 0; k < l->n_hosts; k++) {
+		all += l->hosts[k].slots;
+		left += l->hosts[k].gone ? 0 : l->hosts[k].slots;
+	}
+	return !l->hosts || left > l->n_most || (left && all < l->n_first) ? l->n_most : (int)left;
+}
+
+int launch_settle(struct launch *l, struct orr_error *err)
+{
+	int n = count_ranks(l);
+	bool all = n < l->n_fewest;
+
+	if (!l->ranks_at)
+		return 0;
+	l->tries_all = all;
+	l->n_ranks = all ? l->n_most : n;
+	(void)snprintf(l->count, sizeof(l->count), "%d", l->n_ranks);
+	l->words[l->ranks_at] = l->count;
+	if (!l->hosts)
+		return 0;
+	free(l->list);
+	if (!(l->list = list_hosts(l, all)))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the names of hosts");
+	l->words[l->hosts_at] = l->list;
+	return 0;
+}
+
+char **launch_probe(const struct launch *l, int k)
+{
+	static char one[] = "1", program[] = "true";
+	char **words;
+	int n = 0;
+
+	while (l->words[n])
+		n++;
+	if (!(words = calloc((size_t)n + 1, sizeof(*words))))
+		return NULL;
+	memcpy(words, l->words, (size_t)n * sizeof(*words));
+	words[l->ranks_at] = one;
+	/* what may stand before the program's name, such as numactl, stays */
+	for (n = 1; strcmp(words[n], "train"); n++)
+		;
+	words[n - 1] = program;
+	words[n] = NULL;
+	if (asprintf(&words[l->hosts_at], "%s:1", l->hosts[k].name) >= 0)
+		return words;
+	free(words);
+	return NULL;
+}
+
+/* Of hosts the list stands beside a number of ranks, or is left to mpirun. */
+static int check(struct launch *l, char **command, int64_t fewest, struct orr_error *err)
+{
+	int64_t ranks = 0;
+
+	l->ranks_at = find(command, " -n --n -np --np -c ");
+	if (l->ranks_at && orr_count_parse(&ranks, command[l->ranks_at], 1, 1 << 20, "-n", NULL))
+		l->ranks_at = 0;
+	if (fewest && !l->ranks_at)
+		return orr_fail(err, ORR_E_INPUT,
+				"--fewer: %.80s has no number of ranks, or several: give -- mpirun "
+				"-n 4 and a command",
+				command[0]);
+	if (fewest > ranks && ranks)
+		return orr_fail(err, ORR_E_INPUT,
+				"--fewer %lld: the command starts %lld ranks: give a number up to "
+				"that",
+				(long long)fewest, (long long)ranks);
+	l->n_first = l->n_ranks = l->n_most = (int)ranks;
+	l->n_fewest = fewest ? (int)fewest : (int)ranks;
+	l->hosts_at = l->ranks_at ? find(command, " -host --host -H ") : 0;
+	return 0;
+}
+
+static bool names_train(char **command)
+{
+	int i = 1;
+
+	while (command[0] && command[i] && strcmp(command[i], "train"))
+		i++;
+	return i > 1 && command[i];
+}
+
+int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_error *err)
+{
+	struct orr_error why; /* mpirun may know more ways to write it */
+	int n = 0, code;
+
+	*l = (struct launch){0};
+	if ((code = check(l, command, fewest, err)))
+		return code;
+	if (!names_train(command) || (l->hosts_at && !strchr(command[l->hosts_at], ',')))
+		l->hosts_at = 0;
+	while (command[n])
+		n++;
+	if (!(l->words = calloc((size_t)n + N_EXPORTED + 1, sizeof(*l->words))))
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the command");
+	if (!l->hosts_at) {
+		memcpy(l->words, command, (size_t)n * sizeof(*command));
+		return 0;
+	}
+	l->words[0] = command[0];
+	memcpy(l->words + 1, exported, sizeof(exported));
+	memcpy(l->words + 1 + N_EXPORTED, command + 1, (size_t)(n - 1) * sizeof(*command));
+	l->ranks_at += N_EXPORTED;
+	l->hosts_at += N_EXPORTED;
+	if (!(code = read_hosts(l, fewest ? err : &why)) || fewest || code != ORR_E_INPUT)
+		return code;
+	free(l->hosts);
+	l->hosts = NULL;
+	l->n_hosts = 0;
+	return 0;
+}
+
+void launch_fini(struct launch *l)
+{
+	free(l->words);
+	free(l->hosts);
+	free(l->names);
+	free(l->list);
+}
+
+bool launch_drop(struct launch *l)
+{
+	if (l->n_ranks <= l->n_fewest)
+		return false;
+	l->n_most = l->n_ranks - 1;
+	return true;
+}
+
+const char *launch_text(struct launch *l)
+{
+	size_t n = 0, room = sizeof(l->text);
+	const char *word = l->tries_all ? ", though nothing starts on host" : ", without host";
+
+	l->text[0] = '\0';
+	if (l->n_ranks < l->n_first)
+		n = (size_t)snprintf(l->text, room, " on %d of %d ranks", l->n_ranks, l->n_first);
+	for (int k = 0; k < l->n_hosts && n < room; k++)
+		if (l->hosts[k].gone) {
+			n += (size_t)snprintf(l->text + n, room - n, "%s %.60s", word,
+					      l->hosts[k].name);
+			word = ",";
+		}
+	return l->text;
+}

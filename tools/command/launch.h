@@ -1,0 +1,38 @@
+#pragma once
+/* The command that supervise starts: how many ranks its mpirun is told to start, and on which
+ * hosts; fewer once there are no more. */
+#include <stdbool.h>
+#include <stdint.h>
+#include "orrery/orrery.h"
+
+struct launch_host {
+	const char *name;
+	int64_t slots;
+	bool gone;
+};
+
+struct launch {
+	char **words;              /* what to execute, ended by NULL */
+	int ranks_at, hosts_at;    /* in words; 0: there is none, or several */
+	int n_first, n_ranks;      /* as the command was given, and now; 0: not known */
+	int n_most, n_fewest;      /* ranks: n_most falls where some are lost in vain */
+	struct launch_host *hosts; /* NULL: not given, or one */
+	int n_hosts;
+	bool tries_all;     /* of the hosts, also those that are gone */
+	char *names, *list; /* what hosts and words point into */
+	char count[16], text[160];
+};
+
+/* command is borrowed. fewest: ranks; 0: as many as the command says. */
+int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_error *err);
+void launch_fini(struct launch *l);
+
+/* The words that start `true` on host k alone, to find out whether it can start anything; NULL
+ * without memory. To free: the array, and the word at hosts_at. */
+char **launch_probe(const struct launch *l, int k);
+/* The words for the hosts that are not gone; for all of them where these are too few. */
+int launch_settle(struct launch *l, struct orr_error *err);
+/* One rank fewer; false: there are to be no fewer. */
+bool launch_drop(struct launch *l);
+/* " on 3 of 4 ranks, without host b"; "" where nothing is missing. Stays until the next call. */
+const char *launch_text(struct launch *l);
