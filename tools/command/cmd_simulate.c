@@ -97,9 +97,29 @@ static void print_untrained(const struct orr_opened *x)
 		printf("\nnot trained: %s\n", err.msg);
 }
 
-static json_t *report_json(const struct orr_opened *x, const struct orr_noise *noise,
-			   const struct orr_noisy *noisy, const struct measured *measured,
-			   struct orr_error *err)
+static int check_failures(const struct options *a, const struct orr_opened *x,
+			  struct orr_error *err)
+{
+	if (!a->failures.given)
+		return 0;
+	if (x->tried.jobs->async)
+		return orr_fail(err, ORR_E_INPUT,
+				"--mtbf: schedule %s never flushes, and a copy is written between "
+				"two steps: take one that flushes",
+				x->tried.jobs->schedule);
+	if (a->failures.failures.units != x->pipeline->units)
+		return orr_fail(err, ORR_E_INPUT, "--mtbf: %s",
+				x->pipeline->units
+					? "the costs are units, so its times are plain numbers"
+					: "it has no units, and the costs are times: say 3h");
+	if (!x->tried.figures->makespan_ns)
+		return orr_fail(err, ORR_E_INPUT, "--mtbf: a step takes no time: give --costs");
+	return 0;
+}
+
+static json_t *report_json(const struct options *a, const struct orr_opened *x,
+			   const struct orr_noise *noise, const struct orr_noisy *noisy,
+			   const struct measured *measured, struct orr_error *err)
 {
 	struct orr_untested untested = orr_untested_find(x->tried.jobs);
 	json_t *json = orr_report_json(x->tried.timeline, x->tried.figures, err), *own;
@@ -112,6 +132,10 @@ static json_t *report_json(const struct orr_opened *x, const struct orr_noise *n
 		orr_json_update(&own, orr_noisy_json(noisy));
 		orr_json_set(&json, "noise", own);
 	}
+	if (a->failures.given)
+		orr_json_set(
+			&json, "failures",
+			orr_failures_json(&a->failures.failures, x->tried.figures->makespan_ns));
 	if (measured->timeline)
 		orr_json_set(&json, "measured",
 			     orr_report_json(measured->timeline, measured->figures, err));
@@ -148,7 +172,7 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
 		return code;
 	if ((a->output.json || a->output.html || a->output.figures) &&
-	    !(*report = report_json(x, noise, &noisy, measured, err)))
+	    !(*report = report_json(a, x, noise, &noisy, measured, err)))
 		return ORR_E_NOMEM;
 	if (a->output.json)
 		return output_json(json_incref(*report), err);
@@ -158,6 +182,8 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	code = orr_report_write(stdout, t, f, OUTPUT_DEFINED_BY, err);
 	if (!code && noise)
 		orr_noise_write(stdout, noise, &noisy, x->pipeline->units);
+	if (!code && a->failures.given)
+		orr_failures_write(stdout, &a->failures.failures, f->makespan_ns);
 	if (!code) {
 		print_uneven(x, f);
 		print_samples(x);
@@ -298,7 +324,7 @@ int cmd_simulate(int argc, char **argv)
 	    (code = work_place(&x, &err)) ||          /* pipeline, schedule -> jobs */
 	    (code = export_check_jobs(a.output.csv, a.output.strict_csv, x.tried.jobs, &err)) ||
 	    (code = orr_try_run(&x.tried, &err)) || /* jobs -> timeline, figures */
-	    (code = orr_opened_check_memory(&x, &err)) ||
+	    (code = check_failures(&a, &x, &err)) || (code = orr_opened_check_memory(&x, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, x.tried.timeline,
 					  &err)) ||
 	    (a.measured &&

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "checkpoints.h"
 #include "report/compare.h"
+#include "simulate/failures.h"
 #include "simulate/noise.h"
 #include "orrery/open.h"
 #include "open/fit.h"
@@ -44,6 +45,11 @@ struct machine_options {
 
 struct jitter_options {
 	struct orr_noise noise;
+	bool given;
+};
+
+struct failures_options {
+	struct orr_failures failures;
 	bool given;
 };
 
@@ -90,6 +96,7 @@ struct options {
 	struct checkpoints_options keep;
 	struct evaluations_options evaluate;
 	struct jitter_options jitter;
+	struct failures_options failures;
 	struct compare_options compare;
 	struct plan_options plan;
 	struct orr_fit fit; /* which constants */
