@@ -16,6 +16,7 @@ struct message {
 	bool left, arrived;
 	unsigned pieces; /* of an activation: outputs, and 1 << ORACLE_OUTPUTS: all else */
 	int64_t start;
+	int how, phase; /* of a ring: as all_reduce, and of phases_of() */
 	/* where links are shared: what is left, in billionths of bytes per second and nanoseconds;
 	 * -1: is still to be set */
 	wide rest;
@@ -310,7 +311,8 @@ static void ask(struct state *x, enum what what, int producer, int consumer, int
 			      bytes,    -1,
 			      -1,       false,
 			      false,    0,
-			      -1,       -1,
+			      -1,       0,
+			      0,        -1,
 			      0};
 }
 
@@ -359,6 +361,174 @@ static void end_sum(struct state *x, int set)
 			make_updates_due(x, s);
 }
 
+/* ---- how owners add up ---- */
+
+/* What is sent at once, bytes * steps / parts from each to each. */
+struct phase {
+	int n, from[4 * ORACLE_WORKERS], to[4 * ORACLE_WORKERS], steps, parts;
+	int64_t latency, least, most; /* of all steps; of an edge */
+};
+
+static void join(const struct oracle_step *t, struct phase *p, int v, int w)
+{
+	int64_t one = t->latency[v][w];
+
+	p->from[p->n] = v;
+	p->to[p->n] = w;
+	p->least = !p->n || one < p->least ? one : p->least;
+	p->most = one > p->most ? one : p->most;
+	p->n++;
+}
+
+/* An odd number of some power of two is between two even ones, of which one is an odd number of
+ * twice that; where that is too large it is the other. */
+static int parent_of(int i, int k)
+{
+	int power = 1, up;
+
+	while (i / power % 2 == 0)
+		power *= 2;
+	up = (i + power) / power / 2 % 2 ? i + power : i - power;
+	return up < k ? up : i - power;
+}
+
+static struct phase trees(const struct oracle_step *t, const int *owners, int k)
+{
+	struct phase p = {.steps = 1, .parts = 2};
+	int64_t longest = 0;
+
+	for (int second = 0; second < 2; second++)
+		for (int i = 1; i < k; i++) {
+			int64_t way = 0;
+
+			for (int at = i; at; at = parent_of(at, k)) {
+				int up = parent_of(at, k);
+				int v = owners[!second ? at : k % 2 ? (at + 1) % k : k - 1 - at];
+				int w = owners[!second ? up : k % 2 ? (up + 1) % k : k - 1 - up];
+
+				way += t->latency[v][w];
+				if (at != i)
+					continue;
+				join(t, &p, v, w);
+				join(t, &p, w, v);
+			}
+			longest = way > longest ? way : longest;
+		}
+	p.latency = 2 * longest;
+	return p;
+}
+
+/* Workers that are together so far inside, if they are equally many everywhere. */
+static int size_at(const struct oracle_step *t, const int *owners, int k, int depth)
+{
+	int size = 0;
+
+	for (int i = 0; i < k; i++) {
+		int n = 0;
+
+		for (int j = 0; j < k; j++)
+			n += i == j || t->depth[owners[i]][owners[j]] >= depth;
+		if (size && n != size)
+			return 1;
+		size = n;
+	}
+	return size;
+}
+
+static int levels(const struct oracle_step *t, const int *owners, int k, struct phase *p)
+{
+	int sorted[ORACLE_WORKERS], n = 0, size = 1;
+
+	for (int w = 0; w < t->n_workers; w++)
+		for (int i = 0; i < k; i++)
+			if (owners[i] == w)
+				sorted[n++] = w;
+	n = 0;
+	for (int depth = ORACLE_WORKERS + 8; depth >= 0; depth--) {
+		int all = size_at(t, sorted, k, depth);
+
+		if (all <= size)
+			continue;
+		p[n] = (struct phase){.steps = all / size - 1, .parts = all};
+		for (int i = 0; i < k; i++)
+			join(t, &p[n], sorted[i], sorted[i / all * all + (i + size) % all]);
+		p[n].latency = p[n].steps * p[n].most;
+		size = all;
+		n++;
+	}
+	for (int i = n - 2; i >= 0; i--) /* and back */
+		p[2 * (n - 1) - i] = p[i];
+	p[n - 1].steps *= 2;
+	p[n - 1].latency *= 2;
+	return 2 * n - 1;
+}
+
+#define PHASES 8
+
+static int phases_of(const struct oracle_step *t, int set, int how, struct phase *p)
+{
+	int owners[ORACLE_WORKERS], k = holders_of(t, set, owners);
+
+	if (how == 2)
+		return levels(t, owners, k, p);
+	p[0] = (struct phase){.steps = 2 * (k - 1), .parts = k};
+	for (int i = 0; i < k; i++)
+		join(t, &p[0], owners[i], owners[(i + 1) % k]);
+	p[0].latency = p[0].steps * p[0].most;
+	if (how && k > 2)
+		p[0] = trees(t, owners, k);
+	return 1;
+}
+
+/* How often a phase takes each link. */
+static void hops_of(const struct oracle_step *t, const struct phase *p, int hops[ORACLE_LINKS])
+{
+	memset(hops, 0, ORACLE_LINKS * sizeof(*hops));
+	for (int i = 0; i < p->n; i++)
+		for (int l = 0; l < t->n_on_way[p->from[i]][p->to[i]]; l++)
+			hops[t->way[p->from[i]][p->to[i]][l]]++;
+}
+
+/* If it has its links for itself. A ring goes on as soon as a step is over. */
+static int64_t time_of(const struct oracle_step *t, int set, int how, int64_t bytes)
+{
+	struct phase p[PHASES];
+	int64_t time = 0;
+
+	for (int i = 0, n = phases_of(t, set, how, p); i < n; i++) {
+		int64_t slowest = 0;
+		int hops[ORACLE_LINKS];
+
+		hops_of(t, &p[i], hops);
+		for (int e = 0; e < p[i].n; e++) {
+			int v = p[i].from[e], w = p[i].to[e];
+			int64_t wait = how ? p[i].latency : p[i].steps * t->latency[v][w];
+
+			slowest = wait > slowest ? wait : slowest;
+			for (int a = 0; a < t->n_on_way[v][w]; a++) {
+				int l = t->way[v][w][a];
+				int64_t turns = (hops[l] + t->lanes[l] - 1) / t->lanes[l],
+					end = wait + turns * t->link_ns_per_byte[l] *
+							     (bytes / p[i].parts) * p[i].steps;
+
+				slowest = end > slowest ? end : slowest;
+			}
+		}
+		time += slowest;
+	}
+	return time;
+}
+
+static int fastest(const struct oracle_step *t, int set, int64_t bytes)
+{
+	int best = 0;
+
+	for (int how = 1; how < 3; how++)
+		if (time_of(t, set, how, bytes) < time_of(t, set, best, bytes))
+			best = how;
+	return best;
+}
+
 static void sum(struct state *x, int set)
 {
 	const struct oracle_step *t = x->step;
@@ -371,6 +541,8 @@ static void sum(struct state *x, int set)
 	ask(x, RING, job(t, last_of(t, set), t->n_microbatches - 1, t->n_passes - 1), -1, -1, -1,
 	    size_of(t, set));
 	x->messages[x->n_messages - 1].s = set;
+	x->messages[x->n_messages - 1].how =
+		t->all_reduce < 3 ? t->all_reduce : fastest(t, set, size_of(t, set));
 }
 
 static void deliver_gradient(struct state *x, int j)
@@ -592,6 +764,34 @@ static void arrive(struct state *x, const struct message *m)
 	}
 }
 
+static bool is_under_way(const struct message *m)
+{
+	return m->arrival >= 0 && !m->left;
+}
+
+/* What is left of a phase of a sum. */
+static void begin_phase(const struct oracle_step *t, struct message *m)
+{
+	struct phase p[PHASES];
+
+	(void)phases_of(t, m->s, m->how, p);
+	m->rest = (wide)m->bytes * 1000000000000000000 / p[m->phase].parts * p[m->phase].steps;
+	m->rate = 0;
+}
+
+/* Is there another one, where links are shared? */
+static bool next_phase(const struct oracle_step *t, struct message *m)
+{
+	struct phase p[PHASES];
+
+	if (!t->fair || m->what != RING || m->phase + 1 == phases_of(t, m->s, m->how, p))
+		return false;
+	m->phase++;
+	begin_phase(t, m);
+	m->free = m->arrival = INT64_MAX;
+	return true;
+}
+
 /* Does anything end now? */
 static bool end_all(struct state *x)
 {
@@ -613,6 +813,10 @@ static bool end_all(struct state *x)
 	for (int i = 0; i < x->n_messages; i++) {
 		struct message *m = &x->messages[i];
 
+		if (is_under_way(m) && m->free == x->now && next_phase(x->step, m)) {
+			any = true;
+			continue;
+		}
 		if (m->arrival >= 0 && !m->left && m->free == x->now) {
 			m->left = any = true;
 			if (m->what == WEIGHT_GRADIENT)
@@ -693,28 +897,29 @@ static bool start_worker(struct state *x, int w)
 	return true;
 }
 
-/* How often m takes each link at once. In a ring every owner sends to the next one. */
-static void links_of(const struct oracle_step *t, const struct message *m, int hops[ORACLE_LINKS])
+/* How often m takes each link at once: now, or, phase -1, in that phase which does most. */
+static void links_in(const struct oracle_step *t, const struct message *m, int phase,
+		     int hops[ORACLE_LINKS])
 {
-	int owners[ORACLE_WORKERS], k = m->what == RING ? holders_of(t, m->s, owners) : 0;
+	struct phase p[PHASES] = {{.n = 1, .from = {m->from}, .to = {m->to}}};
+	int n = m->what == RING ? phases_of(t, m->s, m->how, p) : 1, one[ORACLE_LINKS];
 
 	memset(hops, 0, ORACLE_LINKS * sizeof(*hops));
-	for (int i = 0; i < (k ? k : 1); i++) {
-		int v = k ? owners[i] : m->from, w = k ? owners[(i + 1) % k] : m->to;
-
-		for (int l = 0; l < t->n_on_way[v][w]; l++)
-			hops[t->way[v][w][l]]++;
+	for (int i = 0; i < n; i++) {
+		hops_of(t, &p[i], one);
+		for (int l = 0; l < t->n_links && (phase < 0 || phase == i); l++)
+			hops[l] = one[l] > hops[l] ? one[l] : hops[l];
 	}
+}
+
+static void links_of(const struct oracle_step *t, const struct message *m, int hops[ORACLE_LINKS])
+{
+	links_in(t, m, -1, hops);
 }
 
 static int least(int a, int b)
 {
 	return a < b ? a : b;
-}
-
-static bool is_under_way(const struct message *m)
-{
-	return m->arrival >= 0 && !m->left;
 }
 
 /* To which of the consumer's workers: the first one's goes first. */
@@ -737,7 +942,9 @@ static bool goes_before(const struct oracle_step *t, const struct message *a,
 		return a->asked < b->asked;
 	if (a->n != b->n || ja != jb)
 		return a->n != b->n ? a->n < b->n : ja < jb;
-	return number_to(t, a) != number_to(t, b) ? number_to(t, a) < number_to(t, b) : a < b;
+	if (a->producer == b->producer && number_to(t, a) != number_to(t, b))
+		return number_to(t, a) < number_to(t, b);
+	return a < b;
 }
 
 /* Are there lanes for it, and does none that was asked for before wait for one of these links? */
@@ -767,28 +974,11 @@ static bool has_lanes(const struct state *x, const struct message *m)
 	return true;
 }
 
-/* How long a step of the ring is from v to w: what passes a link more often than it has lanes does
- * so in turns. */
-static int64_t ring_step(const struct oracle_step *t, const struct message *m, int v, int w, int k)
-{
-	int64_t slowest = t->latency[v][w];
-	int hops[ORACLE_LINKS];
-
-	links_of(t, m, hops);
-	for (int i = 0; i < t->n_on_way[v][w]; i++) {
-		int l = t->way[v][w][i], turns = (hops[l] + t->lanes[l] - 1) / t->lanes[l];
-		int64_t step = t->latency[v][w] + turns * t->link_ns_per_byte[l] * (m->bytes / k);
-
-		slowest = step > slowest ? step : slowest;
-	}
-	return slowest;
-}
-
 static void start_message(struct state *x, struct message *m)
 {
 	const struct oracle_step *t = x->step;
-	int owners[ORACLE_WORKERS], k;
-	int64_t slowest = 0, soonest = INT64_MAX;
+	struct phase p[PHASES];
+	int n;
 
 	m->start = x->now;
 	m->rest = (wide)m->bytes * 1000000000000000000;
@@ -797,17 +987,10 @@ static void start_message(struct state *x, struct message *m)
 		m->arrival = m->free + t->latency[m->from][m->to];
 		return;
 	}
-	k = holders_of(t, m->s, owners);
-	for (int i = 0; i < k; i++) {
-		int v = owners[i], w = owners[(i + 1) % k];
-		int64_t step = ring_step(t, m, v, w, k);
-
-		slowest = step > slowest ? step : slowest;
-		soonest = t->latency[v][w] < soonest ? t->latency[v][w] : soonest;
-	}
-	m->rest = m->rest / k * 2 * (k - 1);
-	m->arrival = x->now + 2 * (k - 1) * slowest;
-	m->free = m->arrival - soonest;
+	n = phases_of(t, m->s, m->how, p);
+	begin_phase(t, m);
+	m->arrival = x->now + time_of(t, m->s, m->how, m->bytes);
+	m->free = m->arrival - p[n - 1].least;
 }
 
 /* All that wait, in order, for lanes that are free when it is their turn. */
@@ -856,7 +1039,7 @@ static wide share_of(const struct state *x, int l)
 
 		if (!is_under_way(m))
 			continue;
-		links_of(t, m, hops);
+		links_in(t, m, m->phase, hops);
 		n += m->rate < 0 ? hops[l] : 0;
 		left -= m->rate < 0 ? 0 : hops[l] * m->rate;
 	}
@@ -880,7 +1063,7 @@ static bool limit_some(struct state *x)
 
 		if (!is_under_way(m) || m->rate >= 0)
 			continue;
-		links_of(t, m, hops);
+		links_in(t, m, m->phase, hops);
 		for (int l = 0; l < t->n_links; l++)
 			if (hops[l] && share[l] == lowest)
 				m->rate = lowest;
@@ -907,20 +1090,18 @@ static void share_links(struct state *x)
 		;
 	for (int i = 0; i < x->n_messages; i++) {
 		struct message *m = &x->messages[i];
-		int owners[ORACLE_WORKERS], k = m->what == RING ? holders_of(t, m->s, owners) : 0;
-		int64_t longest = k ? 0 : t->latency[m->from][m->to];
+		struct phase p[PHASES] = {
+			{.latency = m->what == RING ? 0 : t->latency[m->from][m->to]}};
+		int n = m->what == RING ? phases_of(t, m->s, m->how, p) : 1;
 
 		if (!is_under_way(m))
 			continue;
 		m->free = x->now +
 			  (m->rate < 0 ? 0 : (int64_t)((2 * m->rest + m->rate) / 2 / m->rate));
 		m->rate = m->rate < 0 ? 0 : m->rate;
-		for (int v = 0; v < k; v++) {
-			int64_t one = t->latency[owners[v]][owners[(v + 1) % k]];
-
-			longest = one > longest ? one : longest;
-		}
-		m->arrival = m->free + (k ? 2 * (k - 1) : 1) * longest;
+		m->arrival = m->free;
+		for (int v = 0; v < n; v++)
+			m->arrival += p[v].latency;
 	}
 }
 

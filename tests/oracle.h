@@ -61,6 +61,8 @@ struct oracle_step {
 	int stream_of[ORACLE_LINKS]; /* 1 + the worker whose streams a link is; 0: none */
 	int slowdown;  /* thousandths by which a worker computes slower while it has a stream in use
 			*/
+	int all_reduce; /* 0: a ring; 1: trees; 2: by level; 3: the fastest, where not fair */
+	int depth[ORACLE_WORKERS][ORACLE_WORKERS]; /* groups around both */
 	bool in_order; /* nothing overtakes what it shares a link with */
 	bool fair; /* all that is on a link shares it; else a lane carries one thing at a time */
 };

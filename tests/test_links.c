@@ -1,6 +1,7 @@
 /* What shares a link, in closed form: rings of stages, rings with transfers, and rings between
  * nodes. */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -153,11 +154,14 @@ static const struct {
 	 2 + 8 * 2, 2 + 8 * 2},
 };
 
+/* Of two owners, trees and levels are one ring. */
 START_TEST(rings_share_what_joins_their_nodes)
 {
 	struct orr_pipeline *p = make_pipeline(8, "", 1, 1, 0, 1, 10, 0);
 
-	for (int shared = 0; shared < 2; shared++) {
+	for (int i = 0; i < 2 * (ORR_ALL_REDUCES + 1); i++) {
+		int shared = i % 2;
+		const char *how = orr_all_reduce_name((enum orr_all_reduce)(i / 2));
 		double makespan = shared ? nodes[_i].shared : nodes[_i].exclusive;
 		struct orr_cluster *cluster = NULL;
 		struct orr_error err = {""};
@@ -165,18 +169,106 @@ START_TEST(rings_share_what_joins_their_nodes)
 		struct way way;
 		char text[300];
 
-		(void)snprintf(text, sizeof(text), "graph { model=%s; %s }",
-			       shared ? "shared" : "exclusive", nodes[_i].machine);
+		(void)snprintf(text, sizeof(text), "graph { model=%s; all_reduce=%s; %s }",
+			       shared ? "shared" : "exclusive", how, nodes[_i].machine);
 		ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
 		machine = orr_machine_of(cluster, 0);
 		way_init_on(&way, p, "lpp:R=8", &machine, 2);
 		ck_assert_msg(
 			way.tried.figures->makespan_ns == (int64_t)(makespan * (double)ORR_UNIT_NS),
-			"%s, shared %d: %g instead of %g", nodes[_i].name, shared,
+			"%s, shared %d, %s: %g instead of %g", nodes[_i].name, shared, how,
 			(double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS, makespan);
 		check_no_gaps(way.tried.timeline);
 		way_fini(&way);
 		orr_cluster_destroy(cluster);
+	}
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
+/* ---- rings, trees and levels ---- */
+
+/* One stage on all workers, whose gradient of B bytes is all that moves. */
+#define NODES(n, lanes) \
+	"latency=2; subgraph x { repeat=2; latency=1; bandwidth=\"64B/s\"; ports=true; " \
+	"uplink=\"8B/s\"; " lanes " a [repeat=" n "] }"
+static const struct {
+	const char *name, *machine;
+	int k;
+	int64_t bytes;
+	double ring, tree, hierarchical;
+} sums[] = {
+	/* 2 (k - 1) (1 + B/k/8); 2 log2(k) + 2 B/8 */
+	{"eight with ports", "latency=1; bandwidth=\"8B/s\"; ports=true; a [repeat=8]", 8, 80,
+	 14 + 17.5, 6 + 20, 14 + 17.5},
+	{"more bytes", "latency=1; bandwidth=\"8B/s\"; ports=true; a [repeat=8]", 8, 800, 14 + 175,
+	 6 + 200, 14 + 175},
+	{"both halves pass one link at most", "latency=1; bandwidth=\"8B/s\"; a [repeat=8]", 8, 80,
+	 14 + 17.5, 6 + 10, 14 + 17.5},
+	{"half duplex, all four", "duplex=half; latency=1; bandwidth=\"8B/s\"; a [repeat=8]", 8, 80,
+	 14 + 17.5, 6 + 20, 14 + 17.5},
+	/* 0 - 2 - 1 and 1 - 0 - 2: three of owner 2's edges */
+	{"an odd number", "latency=1; bandwidth=\"8B/s\"; ports=true; a [repeat=3]", 3, 96, 4 + 16,
+	 4 + 18, 4 + 16},
+	/* 2 x 15/16 B over the card; trees' two edges of four halves; 2 x 1/2 B, after 2 x 7/8 B
+	   inside; on the way to a root two edges inside and two over the cards */
+	{"two nodes of 8 with one card", NODES("8", ""), 16, 160, 60 + 37.5, 12 + 40,
+	 14 + 4.375 + 4 + 20},
+	{"few bytes", NODES("8", ""), 16, 16, 60 + 3.75, 12 + 4, 14 + 0.4375 + 4 + 2},
+	/* an eighth of it for each; of the trees' two halves to worker 8 */
+	{"two nodes of 8 with eight cards", NODES("8", "lanes=8; rails=true;"), 16, 160, 60 + 37.5,
+	 12 + 20, 14 + 4.375 + 4 + 2.5},
+	/* 4 in a node, 2 nodes in a leaf, 2 leaves: quarters, eighths, sixteenths */
+	{"three levels",
+	 "latency=3; subgraph y { repeat=2; latency=2; uplink=\"8B/s\"; subgraph x { repeat=2; "
+	 "latency=1; bandwidth=\"64B/s\"; ports=true; uplink=\"16B/s\"; lanes=4; a [repeat=4] } }",
+	 16, 160, 90 + 37.5, 2 * (1 + 2 + 3 + 3) + 40, 6 * 1.625 + 2 * 3.25 + 2 * (3 + 10)},
+	/* nodes of three and one */
+	{"no level divides them",
+	 "bandwidth=\"8B/s\"; latency=1; subgraph x { a [repeat=3] } subgraph y { b }", 4, 64,
+	 6 + 12, 4 + 8, 6 + 12},
+};
+
+/* Rates that are shared are rounded down to whole billionths. */
+static void check_sum(struct orr_pipeline *p, int i, enum orr_all_reduce how, bool shared,
+		      double expected)
+{
+	struct orr_cluster *cluster = NULL;
+	struct orr_error err = {""};
+	struct orr_machine machine;
+	struct way way;
+	char text[400];
+
+	(void)snprintf(text, sizeof(text), "graph { model=%s; all_reduce=%s; %s }",
+		       shared ? "shared" : "exclusive", orr_all_reduce_name(how), sums[i].machine);
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
+	machine = orr_machine_of(cluster, 0);
+	way_init_on(&way, p, "ddp", &machine, sums[i].k);
+	ck_assert_msg(fabs((double)way.tried.figures->makespan_ns -
+			   (2 + expected) * (double)ORR_UNIT_NS) <= (shared ? 9 : 0),
+		      "%s, shared %d, %s, in parts %d: %.9g instead of %.9g", sums[i].name, shared,
+		      orr_all_reduce_name(how), p->numerics.shard_optimizer,
+		      (double)way.tried.figures->makespan_ns / (double)ORR_UNIT_NS, 2 + expected);
+	check_no_gaps(way.tried.timeline);
+	way_fini(&way);
+	orr_cluster_destroy(cluster);
+}
+
+START_TEST(sums_take_as_long_as_their_closed_forms)
+{
+	struct orr_pipeline *p = make_pipeline(1, "", 1, 1, 0, 1, sums[_i].bytes, 0);
+	double ring = sums[_i].ring, tree = sums[_i].tree, levels = sums[_i].hierarchical;
+
+	for (int i = 0; i < 4; i++) { /* an optimizer in parts has no use for trees */
+		bool shared = i % 2;
+
+		p->numerics.shard_optimizer = i / 2;
+		if (i / 2)
+			tree = ring;
+		check_sum(p, _i, ORR_ALL_REDUCE_RING, shared, ring);
+		check_sum(p, _i, ORR_ALL_REDUCE_TREE, shared, tree);
+		check_sum(p, _i, ORR_ALL_REDUCE_HIERARCHICAL, shared, levels);
+		check_sum(p, _i, ORR_ALL_REDUCE_AUTO, shared, fmin(ring, fmin(tree, levels)));
 	}
 	orr_pipeline_destroy(p);
 }
@@ -306,6 +398,7 @@ int main(void)
 		EACH(rings_follow_one_another_and_transfers, N_OF(cases)),
 		ONCE(a_ring_is_as_slow_as_its_slowest_link),
 		EACH(rings_share_what_joins_their_nodes, N_OF(nodes)),
+		EACH(sums_take_as_long_as_their_closed_forms, N_OF(sums)),
 		ONCE(the_shorter_of_two_ends_later_where_they_share),
 		EACH(buckets_are_summed_while_the_backward_runs, N_OF(buckets)),
 		ONCE(gathers_of_parameters_slow_what_is_beside_them),

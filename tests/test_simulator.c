@@ -271,7 +271,7 @@ static bool is_in(int w, int group)
 /* Groups one after the other, in groups; some have uplinks. Workers are in their order. */
 static void draw_groups(struct oracle_step *t, int64_t *ns_per_byte, int64_t *uplink)
 {
-	bool latencies = suite_draw(2);
+	bool latencies = suite_draw(2), pairs = suite_draw(3) == 0; /* of two workers each */
 
 	for (int g = 0; g < MOST_GROUPS; g++) {
 		struct orr_cluster_group *group = &drawn_groups[g];
@@ -290,9 +290,10 @@ static void draw_groups(struct oracle_step *t, int64_t *ns_per_byte, int64_t *up
 			group->ports = 1 + g;
 	}
 	for (int w = 0, at = 0; w < t->n_workers; w++) {
-		while (at && suite_draw(2)) /* out of some */
+		while (at && (pairs ? w % 2 == 0 : suite_draw(2))) /* out of some */
 			at = drawn_groups[at].parent;
-		while (drawn.n_groups < MOST_GROUPS && suite_draw(2)) { /* and into others */
+		while (drawn.n_groups < MOST_GROUPS &&
+		       (pairs ? !at : suite_draw(2))) { /* and into others */
 			int g = drawn.n_groups++;
 
 			drawn_groups[g].parent = at;
@@ -345,7 +346,10 @@ static void draw_tree(struct oracle_step *t, struct orr_machine *machine)
 			int joins = 0, ports;
 
 			for (int g = 1; g < drawn.n_groups; g++) /* inner ones come later */
-				joins = is_in(v, g) && is_in(w, g) ? g : joins;
+				if (is_in(v, g) && is_in(w, g)) {
+					joins = g;
+					t->depth[v][w]++;
+				}
 			ports = drawn_groups[joins].ports;
 			if (v == w)
 				continue;
@@ -770,6 +774,8 @@ static bool check_freed(struct orr_jobs *jobs, const char *label)
 	return true;
 }
 
+static int n_summed[ORR_ALL_REDUCES]; /* by three owners or more */
+
 /* true: in greedy order, too. */
 static bool compare(struct oracle_step *t, const struct given *given, int step)
 {
@@ -796,6 +802,10 @@ static bool compare(struct oracle_step *t, const struct given *given, int step)
 		      "step %d: %s", step, err.msg);
 	ck_assert_int_le(f->lower_bound_ns, f->makespan_ns);
 	compare_jobs(jobs, t, step, "");
+	for (int i = 0; i < timeline->n_transfers; i++)
+		if (timeline->transfers[i].kind == ORR_TRANSFER_ALL_REDUCE)
+			n_summed[timeline->transfers[i].all_reduce] +=
+				orr_jobs_ring_size(jobs, timeline->transfers[i].set) > 2;
 	(void)snprintf(label, sizeof(label), "step %d", step);
 	freed = !t->greedy && check_freed(jobs, label);
 	orr_figures_destroy(f);
@@ -821,6 +831,10 @@ static void draw_step(struct oracle_step *t, struct given *given, uint64_t seed,
 	draw_sets(t);
 	t->ahead = suite_draw(4);
 	draw_order(t);
+	if (!given->machine.cluster)
+		return;
+	t->all_reduce = suite_draw(t->fair ? 3 : 4);
+	drawn.all_reduce = (enum orr_all_reduce)t->all_reduce;
 }
 
 START_TEST(random_steps_are_those_of_another_simulator)
@@ -886,6 +900,9 @@ START_TEST(random_networks_are_those_of_another_simulator)
 	ck_assert_int_gt(n_shared, N_NETWORKS / 5);
 	ck_assert_int_gt(n_half, N_NETWORKS / 5);
 	ck_assert_int_gt(n_rails, N_NETWORKS / 5);
+	for (int i = 0; i < ORR_ALL_REDUCES; i++)
+		ck_assert_msg(n_summed[i] > N_NETWORKS / 10, "%s: %d",
+			      orr_all_reduce_name((enum orr_all_reduce)i), n_summed[i]);
 }
 END_TEST
 

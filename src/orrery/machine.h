@@ -35,6 +35,20 @@ struct orr_link_cost {
 int orr_link_parse(struct orr_link_cost *link, bool *units, const char *text, const char *what,
 		   struct orr_error *err);
 
+/* A ring: an all-reduce; or, if each owner updates a part, a reduce-scatter of gradients and later
+ * an all-gather of parameters. */
+enum orr_ring_part { ORR_RING_ALL_REDUCE, ORR_RING_REDUCE_SCATTER, ORR_RING_ALL_GATHER };
+
+/* How the owners of a stage add up its gradient; AUTO: the fastest of the others for its size. */
+enum orr_all_reduce {
+	ORR_ALL_REDUCE_RING,
+	ORR_ALL_REDUCE_TREE,         /* two binary trees */
+	ORR_ALL_REDUCE_HIERARCHICAL, /* rings by level of the machine */
+	ORR_ALL_REDUCE_AUTO
+};
+#define ORR_ALL_REDUCES ORR_ALL_REDUCE_AUTO
+const char *orr_all_reduce_name(enum orr_all_reduce all_reduce); /* "tree" */
+
 #define ORR_HOST (-1) /* the memory of a worker's host, where a worker may stand, too */
 
 /* Workers and links that differ, as a machine file has them: see orr_cluster_read(). */
@@ -48,6 +62,7 @@ struct orr_cluster {
 			     ports */
 	bool in_order;    /* what has to wait is not overtaken by what was asked for later */
 	bool shared;      /* whatever is on a link shares it; else it carries one thing at a time */
+	enum orr_all_reduce all_reduce;
 	/* A worker has this many streams for what it sends and receives: each carries one thing out
 	 * and one in at a time, and while any does, the worker computes slowdown thousandths
 	 * slower. 0: no limit, and nothing slows it. */

@@ -3,6 +3,7 @@
  * report, drawing and checker have one input. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "machine.h"
 #include "orrery.h"
 
 ORR_BEGIN
@@ -19,10 +20,6 @@ enum orr_transfer_kind {
 };
 #define ORR_TRANSFER_KINDS 7
 
-/* A ring: an all-reduce; or, if each owner updates a part, a reduce-scatter of gradients and later
- * an all-gather of parameters. */
-enum orr_ring_part { ORR_RING_ALL_REDUCE, ORR_RING_REDUCE_SCATTER, ORR_RING_ALL_GATHER };
-
 const char *orr_transfer_name(enum orr_transfer_kind kind); /* "weight_gradient" */
 
 struct orr_jobs;
@@ -33,10 +30,11 @@ struct orr_transfer {
 				    producer: the last job, by number, whose gradient is in it. Of a
 				    parked stash, those of orr_jobs_parked() */
 	enum orr_ring_part ring; /* of a ring */
-	int set;                 /* of a ring: a stage, or tied parameters, see jobs->first_owner */
-	int from, to;            /* workers, or ORR_HOST; of a ring: its first two owners in all
-				    replicas */
-	int64_t bytes;           /* of a ring: the gradient of one owner */
+	enum orr_all_reduce all_reduce; /* of a ring: how it goes, AUTO never */
+	int set;       /* of a ring: a stage, or tied parameters, see jobs->first_owner */
+	int from, to;  /* workers, or ORR_HOST; of a ring: its first two owners in all
+			  replicas */
+	int64_t bytes; /* of a ring: the gradient of one owner */
 	int64_t start_ns, end_ns;
 };
 

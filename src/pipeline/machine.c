@@ -11,6 +11,13 @@
 
 #define MOST_WORKERS (1 << 20)
 
+const char *orr_all_reduce_name(enum orr_all_reduce all_reduce)
+{
+	static const char *const names[] = {"ring", "tree", "hierarchical", "auto"};
+
+	return names[all_reduce];
+}
+
 static void drop_single(struct orr_levels *levels)
 {
 	int n = 0;
@@ -311,8 +318,9 @@ static uint64_t hash_groups(const struct orr_cluster *c, int w, uint64_t hash)
 uint64_t orr_machine_hash(const struct orr_machine *m, uint64_t hash)
 {
 	const struct orr_cluster *c = m->cluster;
-	const unsigned char shares =
-		c ? (unsigned char)(c->half_duplex + 2 * c->in_order + 4 * c->shared) : 0;
+	const unsigned char shares = c ? (unsigned char)(c->half_duplex + 2 * c->in_order +
+							 4 * c->shared + 8 * (int)c->all_reduce)
+				       : 0;
 
 	if (c && c->streams)
 		hash = orr_hash(hash, (const int[]){c->streams, c->slowdown}, 2 * sizeof(int));

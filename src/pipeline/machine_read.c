@@ -48,7 +48,7 @@ struct said {
 	int repeat;
 };
 
-enum form { SPEED, MEMORY, NUMBER, TIME, HOST, RATE, CHOICE, TRUTH, PORTS, SLOWDOWN };
+enum form { SPEED, MEMORY, NUMBER, TIME, HOST, RATE, CHOICE, ALL_REDUCE, TRUTH, PORTS, SLOWDOWN };
 #define OF(kind) (1 << (kind))
 #define AT(member) offsetof(struct said, member)
 
@@ -74,6 +74,7 @@ static const struct key {
 	    {"duplex", OF(MACHINE), CHOICE, AT(machine.half_duplex), "half", "full"},
 	    {"waiting", OF(MACHINE), CHOICE, AT(machine.in_order), "in_order", "free"},
 	    {"model", OF(MACHINE), CHOICE, AT(machine.shared), "shared", "exclusive"},
+	    {"all_reduce", OF(MACHINE), ALL_REDUCE, AT(machine.all_reduce), NULL, NULL},
 	    {"streams", OF(MACHINE), NUMBER, AT(machine.streams), NULL, NULL},
 	    {"slowdown", OF(MACHINE), SLOWDOWN, AT(machine.slowdown), NULL, NULL}};
 #define N_KEYS (sizeof(keys) / sizeof(*keys))
@@ -115,6 +116,18 @@ static int read_choice(const struct reader *r, const struct key *key, bool *firs
 		return 0;
 	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give %s or %s", what, text, key->word,
 			key->other);
+}
+
+static int read_all_reduce(const struct reader *r, enum orr_all_reduce *to, const char *text,
+			   const char *what)
+{
+	for (int i = 0; i <= ORR_ALL_REDUCE_AUTO; i++)
+		if (!strcmp(text, orr_all_reduce_name((enum orr_all_reduce)i))) {
+			*to = (enum orr_all_reduce)i;
+			return 0;
+		}
+	return orr_fail(r->err, ORR_E_INPUT,
+			"%s: '%.40s': give ring, tree, hierarchical or auto", what, text);
 }
 
 static int note_units(struct reader *r, bool plain, bool unit, const char *what)
@@ -159,6 +172,8 @@ static int read_value(struct reader *r, const struct key *key, void *to, const c
 		return code || *(double *)to > 0 ? code : refuse_zero(r, what, key->word);
 	case CHOICE:
 		return read_choice(r, key, to, text, what);
+	case ALL_REDUCE:
+		return read_all_reduce(r, to, text, what);
 	case TRUTH:
 		return orr_attribute_truth(to, text, what, err);
 	case PORTS: /* of the group that is next */

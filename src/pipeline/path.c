@@ -45,8 +45,8 @@ static int level_between(const struct orr_levels *levels, int from, int to)
 	return l;
 }
 
-/* The innermost group that has both; parents have lower numbers. */
-static int group_between(const struct orr_cluster *c, int from, int to)
+/* Parents have lower numbers. */
+int orr_cluster_group_between(const struct orr_cluster *c, int from, int to)
 {
 	int a = c->workers[from].group, b = c->workers[to].group;
 
@@ -116,7 +116,7 @@ static int find_links(struct orr_stretch way[ORR_MOST_STRETCHES], struct orr_lin
 		*link = m->host;
 	} else if (c) {
 		const struct orr_cluster_pair *own = find_pair(c, from, to);
-		int group = group_between(c, from, to);
+		int group = orr_cluster_group_between(c, from, to);
 
 		*link = own ? own->link : c->groups[group].link;
 		n = own ? n : add_uplinks(way, n, c, from, group, false);
@@ -146,7 +146,7 @@ static double port_rate(const struct orr_cluster *c, int w, int ports)
 		const struct orr_cluster_pair *pair = &c->pairs[i];
 
 		if ((pair->from == w || pair->to == w) &&
-		    c->groups[group_between(c, pair->from, pair->to)].ports == ports)
+		    c->groups[orr_cluster_group_between(c, pair->from, pair->to)].ports == ports)
 			fastest = faster(fastest, pair->link.bytes_per_s);
 	}
 	return fastest;
@@ -157,7 +157,7 @@ int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct or
 {
 	const struct orr_cluster *c = m->cluster;
 	bool host = from == ORR_HOST || to == ORR_HOST;
-	int ports = c && !host ? c->groups[group_between(c, from, to)].ports : 0;
+	int ports = c && !host ? c->groups[orr_cluster_group_between(c, from, to)].ports : 0;
 	struct orr_link_cost link;
 	int n = find_links(way, &link, m, from, to);
 
@@ -190,8 +190,7 @@ struct orr_link_cost orr_machine_link(const struct orr_machine *m, int from, int
 
 /* ---- how long it takes ---- */
 
-/* A transfer longer than the clock can count takes all of it, and is refused elsewhere. */
-static int64_t within_clock(double ns)
+int64_t orr_within_clock(double ns)
 {
 	return ns < (double)(INT64_MAX / 4) ? llround(ns) : INT64_MAX / 4;
 }
@@ -205,17 +204,17 @@ int64_t orr_machine_transfer_ns(const struct orr_machine *m, int from, int to, i
 	link = orr_machine_link(m, from, to);
 	link.latency_ns = smaller(link.latency_ns, INT64_MAX / 4);
 	if (link.bytes_per_s > 0)
-		link.latency_ns += within_clock((double)bytes / link.bytes_per_s * 1e9);
+		link.latency_ns += orr_within_clock((double)bytes / link.bytes_per_s * 1e9);
 	return link.latency_ns;
 }
 
 int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes, int turns)
 {
-	int64_t ns = within_clock(2.0 * (k - 1) * (double)link->latency_ns);
+	int64_t ns = orr_within_clock(2.0 * (k - 1) * (double)link->latency_ns);
 
 	if (link->bytes_per_s > 0)
-		ns += within_clock(turns * 2.0 * (k - 1) / k * (double)bytes *
-				   (1 / link->bytes_per_s) * 1e9);
+		ns += orr_within_clock(turns * 2.0 * (k - 1) / k * (double)bytes *
+				       (1 / link->bytes_per_s) * 1e9);
 	return ns;
 }
 

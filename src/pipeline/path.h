@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct orr_cluster;
 struct orr_link_cost;
 struct orr_machine;
 
@@ -23,6 +24,12 @@ struct orr_stretch {
 	int lanes;
 	bool uplink;
 };
+
+/* A transfer longer than the clock can count takes all of it, and is refused elsewhere. */
+int64_t orr_within_clock(double ns);
+
+/* The innermost group that has both. */
+int orr_cluster_group_between(const struct orr_cluster *c, int from, int to);
 
 #define ORR_MOST_UPLINKS 8 /* in one another */
 #define ORR_MOST_STRETCHES (5 + 2 * ORR_MOST_UPLINKS)

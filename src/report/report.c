@@ -192,6 +192,42 @@ static void write_span(FILE *file, const struct orr_timeline *t, const struct or
 		t->jobs->schedule, met ? " has a shorter one" : "");
 }
 
+/* How many of the step's sums over owners went which way; all 0 on a machine of rings. */
+static void count_sums(int count[ORR_ALL_REDUCES], const struct orr_timeline *t)
+{
+	const struct orr_cluster *c = t->jobs->pipeline->machine.cluster;
+
+	memset(count, 0, ORR_ALL_REDUCES * sizeof(*count));
+	for (int i = 0; c && c->all_reduce && i < t->n_transfers; i++)
+		count[t->transfers[i].all_reduce] +=
+			t->transfers[i].kind == ORR_TRANSFER_ALL_REDUCE;
+}
+
+static void write_sums(FILE *file, const struct orr_timeline *t)
+{
+	int count[ORR_ALL_REDUCES], n = 0;
+
+	count_sums(count, t);
+	for (int i = 0; i < ORR_ALL_REDUCES; i++)
+		if (count[i])
+			fprintf(file, "%s%d %s", n++ ? ", " : "all-reduce   ", count[i],
+				orr_all_reduce_name((enum orr_all_reduce)i));
+	if (n)
+		fputc('\n', file);
+}
+
+static json_t *sums_json(const struct orr_timeline *t)
+{
+	int count[ORR_ALL_REDUCES];
+	json_t *object = json_object();
+
+	count_sums(count, t);
+	for (int i = 0; i < ORR_ALL_REDUCES; i++)
+		orr_json_set(&object, orr_all_reduce_name((enum orr_all_reduce)i),
+			     json_integer(count[i]));
+	return object;
+}
+
 static void write_heading(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
 	const struct orr_pipeline *p = t->jobs->pipeline;
@@ -231,6 +267,7 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 			p->alike > 1 ? "; all alike: this is the first" : "");
 	orr_groups_write(file, t->jobs);
 	orr_machine_write(file, &p->machine, "machine      ");
+	write_sums(file, t);
 	if (p->profiled.hardware && !t->measured)
 		fprintf(file, "profiled     %s\n",
 			orr_profiled_print(profiled, CELL, &p->profiled));
@@ -363,6 +400,8 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 		orr_json_set(&report, "tied", orr_tied_json(t->jobs));
 	if (p->machine.cluster)
 		orr_json_set(&report, "machine", json_string(p->machine.cluster->name));
+	if (p->machine.cluster && p->machine.cluster->all_reduce)
+		orr_json_set(&report, "all_reduce", sums_json(t));
 	if (p->profiled.hardware && !t->measured) /* what the costs are for */
 		orr_json_set(&report, "profiled",
 			     json_string(orr_profiled_print(profiled, CELL, &p->profiled)));

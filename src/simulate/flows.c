@@ -4,16 +4,15 @@
 
 #define PER_BYTE INT64_C(1000000000000000000) /* of what is left */
 
-void orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
-		   int steps, int parts)
+void orr_flows_add(struct orr_flows *flows, struct orr_flow flow, const struct orr_channel *way,
+		   int64_t bytes, int steps, int parts)
 {
 	orr_wide all = (orr_wide)bytes * steps; /* in two parts, neither of which overflows */
 
-	flows->list[flows->n++] =
-		(struct orr_flow){.index = index,
-				  .first_use = way->first_use,
-				  .n_uses = way->n_uses,
-				  .left = all / parts * PER_BYTE + all % parts * PER_BYTE / parts};
+	flow.first_use = way->first_use;
+	flow.n_uses = way->n_uses;
+	flow.left = all / parts * PER_BYTE + all % parts * PER_BYTE / parts;
+	flows->list[flows->n++] = flow;
 	flows->changed = true;
 }
 
@@ -139,15 +138,16 @@ int64_t orr_flows_set(struct orr_flows *flows, struct orr_channel *links,
 	return soonest;
 }
 
-bool orr_flows_end(struct orr_flows *flows, int index, int64_t now_ns)
+int orr_flows_end(struct orr_flows *flows, int index, int64_t now_ns)
 {
-	int f = 0;
+	int f = 0, step;
 
 	while (f < flows->n && flows->list[f].index != index)
 		f++;
 	if (f == flows->n || flows->list[f].free_ns != now_ns)
-		return false;
+		return 0;
+	step = flows->list[f].step;
 	flows->list[f] = flows->list[--flows->n];
 	flows->changed = true;
-	return true;
+	return 1 + step;
 }

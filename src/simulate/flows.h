@@ -28,7 +28,7 @@ struct orr_channel { /* a link, port or uplink; made when it is first asked for 
 
 /* Something under way. */
 struct orr_flow {
-	int index;             /* of the transfer */
+	int index, step;       /* of the transfer, and of what it moves one after the other */
 	int first_use, n_uses; /* what it passes */
 	orr_wide left;         /* nB/s times ns */
 	orr_wide rate;         /* nB/s; -1: not set yet */
@@ -42,13 +42,14 @@ struct orr_flows {
 	bool changed;     /* something has come or gone since */
 };
 
-/* bytes * steps / parts of them go over each of its links, once or in every hop. The list has room.
+/* index and step of flow, of which bytes * steps / parts go over each of its links, once or in
+ * every hop. The list has room.
  */
-void orr_flows_add(struct orr_flows *flows, int index, const struct orr_channel *way, int64_t bytes,
-		   int steps, int parts);
+void orr_flows_add(struct orr_flows *flows, struct orr_flow flow, const struct orr_channel *way,
+		   int64_t bytes, int steps, int parts);
 /* Set the rates from now on; used: room for a number a link. When the first leave, if nothing comes
  * before. */
 int64_t orr_flows_set(struct orr_flows *flows, struct orr_channel *links,
 		      const struct orr_use *uses, int *used, int64_t now_ns);
-/* Is it under way, and has nothing left now? Then it is no more. */
-bool orr_flows_end(struct orr_flows *flows, int index, int64_t now_ns);
+/* Is it under way, and has nothing left now? Then it is no more: 1 + its step; else 0. */
+int orr_flows_end(struct orr_flows *flows, int index, int64_t now_ns);

@@ -10,6 +10,7 @@
 #include "base/mix.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
+#include "pipeline/all_reduce.h"
 #include "pipeline/path.h"
 #include "orrery/timeline.h"
 
@@ -31,6 +32,15 @@ static int ring_of(const struct orr_network *net, const struct orr_transfer *tra
 		return 0;
 	*owners = orr_jobs_ring(jobs, transfer->set);
 	return orr_jobs_ring_size(jobs, transfer->set);
+}
+
+/* How they all-reduce other than in a ring; NULL: they do not. */
+static const struct orr_reduction *sum_of(const struct orr_network *net,
+					  const struct orr_transfer *transfer)
+{
+	return transfer->all_reduce == ORR_ALL_REDUCE_RING
+		       ? NULL
+		       : &net->sums[transfer->set].by[transfer->all_reduce];
 }
 
 /* ---- links and ways ---- */
@@ -135,19 +145,53 @@ static void add_use(struct orr_network *net, int first, struct orr_use use)
 }
 
 /* Of a transfer the link of its two workers; of a ring one that is for nothing else, as of that way
- * of a link of half duplex which has the key of the other. */
-static uint64_t way_key(const struct orr_transfer *transfer)
+ * of a link of half duplex which has the key of the other. level: -1: of all. */
+static uint64_t way_key(const struct orr_transfer *transfer, int level)
 {
+	int way = (int)transfer->all_reduce * (ORR_MOST_SUM_LEVELS + 1) + level + 1;
+
 	return transfer->kind == ORR_TRANSFER_ALL_REDUCE
-		       ? ~(uint64_t)transfer->set
+		       ? ~((uint64_t)way << 31 | (uint64_t)transfer->set)
 		       : orr_machine_link_key(transfer->from, transfer->to);
 }
 
 /* It was asked for. */
 static const struct orr_channel *way_of(const struct orr_network *net,
-					const struct orr_transfer *transfer)
+					const struct orr_transfer *transfer, int level)
 {
-	return &net->links[*find_link(net, way_key(transfer)) - 1];
+	return &net->links[*find_link(net, way_key(transfer, level)) - 1];
+}
+
+/* What goes over the loads of a level, or for level -1 all of them; each link once, as often as in
+ * the level that takes most of it. */
+static void make_sum_way(struct orr_network *net, const struct orr_transfer *transfer, int level)
+{
+	const struct orr_reduction *sum = sum_of(net, transfer);
+	const struct orr_stretch way = {.lanes = 1, .key = way_key(transfer, level)};
+	int at = make_link(net, &way), first = net->n_uses;
+
+	if (at < 0 || net->links[at].n_uses)
+		return;
+	for (int l = 0; l < sum->n_levels; l++)
+		for (int i = 0; i < sum->levels[l].n && (level < 0 || level == l); i++) {
+			const struct orr_passing *load = &sum->loads[sum->levels[l].first + i];
+			int link = make_link(net, &load->stretch);
+
+			if (link < 0)
+				return;
+			if (net->links[link].load) {
+				struct orr_use *use = &net->uses[net->links[link].load - 1];
+
+				use->hops = (int)larger(use->hops, load->hops);
+				continue;
+			}
+			add_use(net, net->n_uses, (struct orr_use){link, load->hops});
+			net->links[link].load = net->n_uses;
+		}
+	for (int i = first; i < net->n_uses; i++)
+		net->links[net->uses[i].link].load = 0;
+	net->links[at].first_use = first;
+	net->links[at].n_uses = net->n_uses - first;
 }
 
 static void make_way(struct orr_network *net, const struct orr_transfer *transfer)
@@ -157,9 +201,14 @@ static void make_way(struct orr_network *net, const struct orr_transfer *transfe
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
 
+	if (sum_of(net, transfer)) {
+		for (int l = -1; l < (net->shared ? sum_of(net, transfer)->n_levels : 0); l++)
+			make_sum_way(net, transfer, l);
+		return;
+	}
 	if (!k)
 		(void)orr_machine_path(way, net->machine, pair[0], pair[1]);
-	way[0].key = way_key(transfer);
+	way[0].key = way_key(transfer, -1);
 	if ((at = make_link(net, way)) < 0 || net->links[at].n_uses)
 		return;
 	for (int i = 0; i < (k ? k : 1); i++) {
@@ -226,16 +275,33 @@ int orr_network_check_clock(double ns, const struct orr_pipeline *p, bool host,
 			     : "take a smaller [latency], or a larger [bandwidth]");
 }
 
-static int64_t duration_of(const struct orr_network *net, const struct orr_transfer *transfer)
+/* How the owners add up, and how long that takes. */
+static int64_t choose_sum(struct orr_network *net, struct orr_transfer *transfer, const int *owners,
+			  int k)
+{
+	struct orr_reductions *sums = &net->sums[transfer->set];
+	int64_t ns = 0;
+
+	if (!net->failure->code && !sums->made)
+		net->failure->code =
+			orr_reductions_make(sums, net->machine, owners, k, net->failure->err);
+	if (!net->failure->code)
+		transfer->all_reduce = orr_reductions_choose(sums, net->machine, owners, k,
+							     transfer->ring, transfer->bytes, &ns);
+	return ns;
+}
+
+static int64_t duration_of(struct orr_network *net, struct orr_transfer *transfer)
 {
 	const int *owners;
 	int k = ring_of(net, transfer, &owners);
-	int64_t ns = k ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
-		       : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
-						 transfer->bytes);
+	int64_t ns = k && net->sums ? choose_sum(net, transfer, owners, k)
+		     : k            ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
+			 : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
+						   transfer->bytes);
 
 	/* once round instead of twice */
-	return transfer->ring == ORR_RING_ALL_REDUCE ? ns : ns - ns / 2;
+	return transfer->ring == ORR_RING_ALL_REDUCE || net->sums ? ns : ns - ns / 2;
 }
 
 /* All of them one after the other fit the clock, so no sum of times overflows. */
@@ -252,7 +318,8 @@ void orr_network_request(struct orr_network *net, const struct orr_transfer *tra
 			 int64_t now_ns, int64_t n, int job)
 {
 	struct orr_timeline *t = net->timeline;
-	int64_t order = order_of(net, transfer, job), ns = duration_of(net, transfer);
+	struct orr_transfer asked = *transfer;
+	int64_t order = order_of(net, transfer, job), ns = duration_of(net, &asked);
 	struct orr_heap_entry entry = {now_ns, n, order << 31 | t->n_transfers};
 	const struct orr_channel *way;
 
@@ -260,16 +327,16 @@ void orr_network_request(struct orr_network *net, const struct orr_transfer *tra
 	check_clock(net, transfer);
 	if (!net->failure->code &&
 	    grow(net, &t->transfers, t->n_transfers, &net->transfers_room, sizeof(*t->transfers)))
-		make_way(net, transfer);
+		make_way(net, &asked);
 	if (net->failure->code)
 		return;
 	/* of equal (time, n) the lowest order, and within a job the first request */
 	orr_failure_push(net->failure, &net->ready, entry);
-	way = way_of(net, transfer);
+	way = way_of(net, &asked, -1);
 	for (int i = 0; i < way->n_uses && net->in_order; i++)
 		orr_failure_push(net->failure,
 				 &net->links[net->uses[way->first_use + i].link].waiting, entry);
-	t->transfers[t->n_transfers] = *transfer;
+	t->transfers[t->n_transfers] = asked;
 	t->transfers[t->n_transfers].start_ns = -1;
 	t->transfers[t->n_transfers++].end_ns = ns; /* from its start on, see hold() */
 }
@@ -368,22 +435,39 @@ static int steps_of(const struct orr_transfer *transfer, int k)
 	return k ? (transfer->ring == ORR_RING_ALL_REDUCE ? 2 : 1) * (k - 1) : 1;
 }
 
+/* Step i of what it moves one after the other, where links are shared; false: there are no more. */
+static bool move(struct orr_network *net, int index, int i)
+{
+	const struct orr_transfer *transfer = &net->timeline->transfers[index];
+	const struct orr_reduction *sum = sum_of(net, transfer);
+	const int *owners;
+	int k = ring_of(net, transfer, &owners), level = i ? -1 : 0, steps = steps_of(transfer, k),
+	    parts = k ? k : 1;
+
+	if (sum)
+		level = orr_reduction_step(sum, transfer->ring, i, &steps, &parts);
+	if (level >= 0 &&
+	    grow(net, &net->flows.list, net->flows.n, &net->flows.room, sizeof(*net->flows.list)))
+		orr_flows_add(&net->flows, (struct orr_flow){.index = index, .step = i},
+			      way_of(net, transfer, sum ? level : -1), transfer->bytes, steps,
+			      parts);
+	return level >= 0;
+}
+
 /* It leaves its links when the last byte is on its way: the least latency of them before its end.
  */
 static void begin(struct orr_network *net, int index, const struct orr_channel *way, int64_t now_ns)
 {
 	struct orr_transfer *transfer = &net->timeline->transfers[index];
-	const int *owners;
-	int k = ring_of(net, transfer, &owners);
+	const struct orr_reduction *sum = sum_of(net, transfer);
 
 	hold(net, way, transfer, now_ns);
-	if (!net->shared)
+	if (net->shared)
+		(void)move(net, index, 0);
+	else
 		net->leaves(net->user, index,
-			    transfer->end_ns - latency_of(net, transfer, smaller));
-	else if (grow(net, &net->flows.list, net->flows.n, &net->flows.room,
-		      sizeof(*net->flows.list)))
-		orr_flows_add(&net->flows, index, way, transfer->bytes, steps_of(transfer, k),
-			      k ? k : 1);
+			    transfer->end_ns - (sum ? orr_reduction_last_ns(sum, transfer->ring)
+						    : latency_of(net, transfer, smaller)));
 }
 
 /* What cannot start waits for the first link that is full, and is in nobody's way. */
@@ -391,7 +475,7 @@ static void start_first(struct orr_network *net, int64_t now_ns)
 {
 	struct orr_heap_entry entry = orr_heap_pop(&net->ready);
 	struct orr_transfer *transfer = &net->timeline->transfers[index_of(entry)];
-	const struct orr_channel *way = way_of(net, transfer);
+	const struct orr_channel *way = way_of(net, transfer, -1);
 	int full;
 
 	if (transfer->start_ns >= 0)
@@ -428,11 +512,14 @@ static bool end_shared(struct orr_network *net, int index, int64_t now_ns)
 {
 	struct orr_transfer *transfer = &net->timeline->transfers[index];
 	const int *owners;
-	int k = ring_of(net, transfer, &owners);
+	const struct orr_reduction *sum = sum_of(net, transfer);
+	int k = ring_of(net, transfer, &owners), ended = orr_flows_end(&net->flows, index, now_ns);
 
-	if (!orr_flows_end(&net->flows, index, now_ns))
+	if (!ended || move(net, index, ended))
 		return false;
-	transfer->end_ns = now_ns + steps_of(transfer, k) * latency_of(net, transfer, larger);
+	transfer->end_ns =
+		now_ns + (sum ? orr_reduction_latency(sum, transfer->ring)
+			      : steps_of(transfer, k) * latency_of(net, transfer, larger));
 	return true;
 }
 
@@ -461,7 +548,7 @@ bool orr_network_release(struct orr_network *net, int index, int64_t now_ns)
 
 	if (net->shared && !end_shared(net, index, now_ns))
 		return false;
-	way = way_of(net, &net->timeline->transfers[index]);
+	way = way_of(net, &net->timeline->transfers[index], -1);
 	for (int i = 0; i < way->n_uses; i++) {
 		const struct orr_use *use = &net->uses[way->first_use + i];
 		struct orr_channel *link = &net->links[use->link];
@@ -492,6 +579,9 @@ void orr_network_init(struct orr_network *net)
 		if (!net->busy || !net->changed)
 			fail_for_memory(net);
 	}
+	if (cluster && cluster->all_reduce != ORR_ALL_REDUCE_RING &&
+	    !(net->sums = calloc((size_t)orr_pipeline_n_sets(p), sizeof(*net->sums))))
+		fail_for_memory(net);
 	grow_links(net);
 }
 
@@ -499,6 +589,9 @@ void orr_network_fini(struct orr_network *net)
 {
 	for (int i = 0; i < net->n_links; i++)
 		orr_heap_fini(&net->links[i].waiting);
+	for (int i = 0; net->sums && i < orr_pipeline_n_sets(net->timeline->jobs->pipeline); i++)
+		orr_reductions_fini(&net->sums[i]);
+	free(net->sums);
 	orr_heap_fini(&net->ready);
 	free(net->links);
 	free(net->by_key);

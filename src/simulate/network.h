@@ -5,7 +5,9 @@
  * arrives the latency later;
  * - a ring over the k owners of a stage, or of tied parameters (in the order of jobs->owners),
  * which all-reduce its gradient: it holds the lanes of the ways from every owner to the next for 2
- * (k - 1) steps of 1/k of the gradient. Of two owners it holds both directions.
+ * (k - 1) steps of 1/k of the gradient. Of two owners it holds both directions. Where the machine
+ * says so, they all-reduce it by trees or by level instead (pipeline/all_reduce.h), and hold the
+ * lanes of all ways of that.
  *
  * Exclusive: a lane carries one thing at a time. What can start starts, in the order in which
  * things were asked for; of those asked for at one instant the lowest n comes first, then the
@@ -14,7 +16,7 @@
  *
  * Shared: all start when they are asked for and have a stream, and share what they pass (flows.h);
  * a ring moves 2 (k - 1) / k of the gradient from every owner to the next, and its latencies come
- * at the end. */
+ * at the end. What goes by level moves over those of one level at a time. */
 
 #include "orrery/orrery.h"
 #include "base/heap.h"
@@ -28,6 +30,7 @@ struct orr_busy {
 
 struct orr_machine;
 struct orr_pipeline;
+struct orr_reductions;
 struct orr_timeline;
 struct orr_transfer;
 
@@ -69,7 +72,8 @@ struct orr_network {
 	int n_parked, parked_room;
 	struct orr_flows flows; /* what is under way where links are shared */
 	int transfers_room;
-	double total_ns; /* of all that was asked for, one after the other */
+	struct orr_reductions *sums; /* [sets] made when first asked for; NULL: all are rings */
+	double total_ns;             /* of all that was asked for, one after the other */
 };
 
 /* ORR_E_INPUT where transfers that last ns together could overrun the clock; host: the last of them
