@@ -932,6 +932,8 @@ static int number_to(const struct oracle_step *t, const struct message *m)
 	return i;
 }
 
+/* Of those asked for at one instant for one job: what one producer sends by the number of the
+ * receiver, and else the first that was asked for. */
 static bool goes_before(const struct oracle_step *t, const struct message *a,
 			const struct message *b)
 {
