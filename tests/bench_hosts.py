@@ -8,7 +8,6 @@ Usage: bench_hosts.py ORRERY SOURCE [-n ROUNDS] [-o MPIRUN_OPTIONS] [NAME...]. N
 them. Exit code 77: no namespaces can be made here, there is no mpirun, or the build has no MPI; 1: a case is further
 from its simulation than WITHIN."""
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -21,6 +20,9 @@ import sys
 import tempfile
 import threading
 import time
+
+sys.dont_write_bytecode = True
+from hosts import Hosts, mpirun, write_agent
 
 WITHIN = 5       # percent
 FRAME, DATA = 1514, 1448   # bytes that tbf counts of a full frame, and what TCP carries in it
@@ -72,91 +74,6 @@ def skip(why):
     sys.exit(77)
 
 
-def call(command):
-    done = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f'{command}: {done.stderr.strip()}')
-    return done.stdout
-
-
-class Hosts:
-    """n namespaces, joined by links of `mbit` each way; gone at the end, with all that runs in them."""
-
-    def __init__(self, n, mbit):
-        self.names = [f'orrery-{os.getpid()}-{k}' for k in range(n)]
-        self.mbit = mbit
-        self.idle = []   # a process in each, whose /proc has the counters
-
-    def __enter__(self):
-        try:
-            for name in self.names:
-                call(f'ip netns add {name}')
-                call(f'ip -n {name} link set lo up')
-                # A slow link stands for a fast one: no slow start after a pause, and no more under way in the shaper than
-                # a few frames, behind which the other connection's frames would wait for many milliseconds.
-                for setting, value in {'tcp_slow_start_after_idle': 0, 'tcp_limit_output_bytes': self.mbit * 200}.items():
-                    call(f"ip netns exec {name} sh -c 'echo {value} >/proc/sys/net/ipv4/{setting}'")
-            for i, name in enumerate(self.names):
-                for k in range(i):
-                    call(f'ip -n {name} link add name to{k} type veth peer name to{i} netns {self.names[k]}')
-            for i, name in enumerate(self.names):
-                others = [k for k in range(len(self.names)) if k != i]
-                call(f'ip -n {name} address add {address(i)}/32 dev to{others[0]}')
-                for k in others:
-                    # a burst is sent at once after a pause, which is time won by each pause: two frames, where the
-                    # rate allows it
-                    call(f'ip netns exec {name} tc qdisc add dev to{k} root tbf rate {self.mbit}mbit '
-                         f'burst {max(4000, self.mbit * 1000 // 8)} limit 4000000')
-                    call(f'ip -n {name} link set to{k} gso_max_segs {max(1, self.mbit // 16)} up')
-                for k in others:
-                    call(f'ip -n {name} route add {address(k)}/32 dev to{k} src {address(i)}')
-                self.idle.append(subprocess.Popen(['ip', 'netns', 'exec', name, 'sleep', 'infinity']))
-            while len(self.counters()) < len(self.names) * (len(self.names) - 1):   # it has not yet moved in
-                time.sleep(0.01)
-        except (OSError, FileNotFoundError):
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        for process in self.idle:
-            process.kill()
-            process.wait()
-        for name in self.names:
-            with contextlib.suppress(OSError):
-                for pid in call(f'ip netns pids {name}').split():
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(int(pid), 9)
-                call(f'ip netns delete {name}')
-
-    def counters(self):
-        """Bytes that each host has sent over each of its links: {(from, to): bytes}."""
-        found = {}
-        for i, process in enumerate(self.idle):
-            for line in pathlib.Path(f'/proc/{process.pid}/net/dev').read_text(encoding='ascii').splitlines()[2:]:
-                name, numbers = line.split(':')
-                if name.strip().startswith('to'):
-                    found[i, int(name.strip()[2:])] = int(numbers.split()[8])
-        return found
-
-    def losses(self):
-        """Of all hosts: frames that shapers dropped, and TCP's segments sent again and timeouts."""
-        found = {'dropped': 0, 'RetransSegs': 0, 'TCPTimeouts': 0}
-        for name, process in zip(self.names, self.idle):
-            found['dropped'] += sum(link.get('drops', 0) for link in json.loads(call(f'ip netns exec {name} tc -s -j qdisc')))
-            for file in 'snmp', 'netstat':
-                lines = pathlib.Path(f'/proc/{process.pid}/net/{file}').read_text(encoding='ascii').splitlines()
-                for names, numbers in zip(lines[::2], lines[1::2]):
-                    for key, number in zip(names.split(), numbers.split()):
-                        if key in found:
-                            found[key] += int(number)
-        return found
-
-
-def address(k):
-    return f'10.91.7.{k + 1}'
-
-
 class Watch(threading.Thread):
     """How often both directions of a link are in use, of the samples in which one is."""
 
@@ -188,23 +105,14 @@ class Watch(threading.Thread):
 
 def train(hosts, what, options, arguments):
     """One training: its JSON, and the share of both ways."""
-    n, n_cores = len(hosts.names), os.cpu_count()
+    n = len(hosts.names)
     with tempfile.TemporaryDirectory() as work:
-        agent = pathlib.Path(work, 'agent')   # instead of ssh: ADDRESS COMMAND...
-        # a host has its own folder for temporary files: two daemons that make one folder at once end the run
-        agent.write_text('#!/bin/sh\nhost=$((${1##*.} - 1))\nshift\n'
-                         f'export STARPU_HOSTNAME=host$host OMPI_MCA_orte_tmpdir_base={work}/$host\n'
-                         'mkdir -p "$OMPI_MCA_orte_tmpdir_base"\n'
-                         f'exec ip netns exec orrery-{os.getpid()}-$host taskset -c $((host % {n_cores})) sh -c "$*"\n',
-                         encoding='ascii')
-        agent.chmod(0o755)
+        agent = pathlib.Path(work, 'agent')
+        write_agent(agent, hosts, work)
         bandwidth = hosts.mbit * 125000 * DATA / FRAME
         graph = pathlib.Path(work, what.replace(':', '-') + '.dot')
         graph.write_text(model(what, n), encoding='ascii')
-        command = ['ip', 'netns', 'exec', hosts.names[0], 'taskset', '-c', '0', 'mpirun', '--bind-to', 'none',
-                   '--mca', 'plm_rsh_agent', str(agent), '--mca', 'btl', 'tcp,self',
-                   '--mca', 'btl_tcp_if_include', address(0) + '/24', '--mca', 'oob_tcp_if_include', address(0) + '/24',
-                   '-n', str(n), '--host', ','.join(address(k) for k in range(n))] + shlex.split(arguments.options)
+        command = ['ip', 'netns', 'exec', hosts.names[0], 'taskset', '-c', '0', *mpirun(hosts, agent), *shlex.split(arguments.options)]
         command += [arguments.orrery, 'train', str(graph), *options.split(), '--data', f'{arguments.source}/graphs/data/digits.csv', '-w', str(n),
                     '--bandwidth', f'{bandwidth:.0f}B/s', '--json', '--steps', str(arguments.steps)]
         if arguments.verbose:
