@@ -102,7 +102,8 @@ int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
 	if (code)
 		return code;
 	orr_step_remove(&folder, name);
-	if (mkdirat(folder.fd, name, 0777))
+	if (renameat(folder.fd, orr_step_spare_name(), folder.fd, name) &&
+	    mkdirat(folder.fd, name, 0777))
 		code = fail_to_make(&folder, name, err);
 	orr_folder_close(&folder);
 	return code;
@@ -195,6 +196,23 @@ int orr_checkpoint_commit(const char *path, int64_t step, int64_t samples, const
 	orr_folder_close(&unfinished);
 	orr_folder_close(&folder);
 	return code;
+}
+
+void orr_checkpoint_recycle(const char *path, int64_t step)
+{
+	struct orr_folder folder;
+	int64_t *steps;
+	int n;
+
+	if (orr_folder_open(&folder, path, NULL))
+		return;
+	if (orr_steps_list(&folder, &steps, &n, NULL))
+		n = 0;
+	for (int i = 0; i < n; i++)
+		if (steps[i] < step)
+			orr_step_spare(&folder, steps[i]);
+	free(steps);
+	orr_folder_close(&folder);
 }
 
 void orr_checkpoint_abandon(const char *path, int64_t step)

@@ -17,6 +17,9 @@ int orr_checkpoint_commit(const char *folder, int64_t step, int64_t samples, con
 			  const struct orr_shard *shards, int n_shards, int keep,
 			  struct orr_error *err);
 void orr_checkpoint_abandon(const char *folder, int64_t step);
+/* Or commit with 0, and then only this step is kept: the next one is written over the one before.
+ */
+void orr_checkpoint_recycle(const char *folder, int64_t step);
 
 /* What its state is of, as it was committed; borrowed. NULL: it does not say. */
 const json_t *orr_checkpoint_about(const struct orr_checkpoint *c);

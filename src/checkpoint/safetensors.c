@@ -32,26 +32,33 @@ static int fail_as_wild(const char *path, const char *tensor, int code, struct o
 
 /* ---- writing ---- */
 
-static bool is_finite(const struct orr_named_tensor *tensor, const float *values)
+static bool is_finite(const float *values, int64_t n)
 {
-	for (int64_t i = 0; i < orr_named_tensor_floats(tensor); i++)
+	for (int64_t i = 0; i < n; i++)
 		if (!isfinite(values[i]))
 			return false;
 	return true;
 }
 
-static int get_values(const char *path, const struct orr_named_tensor *tensors, int i,
-		      const float **values, struct orr_error *err)
+/* Piece by piece: what has been looked at is in the cache when it is written and its checksum
+ * taken. */
+static int write_tensor(struct orr_sink *sink, const char *path,
+			const struct orr_named_tensor *tensors, int i, struct orr_error *err)
 {
 	const struct orr_tensor_source *source = tensors[i].source;
-	int code;
+	const float *values = tensors[i].values;
+	int64_t all = orr_named_tensor_floats(&tensors[i]);
+	int code = values ? 0 : source->get(source->user, i, &values, err);
 
-	if ((*values = tensors[i].values))
-		return 0;
-	code = source->get(source->user, i, values, err);
-	return code || is_finite(&tensors[i], *values)
-		       ? code
-		       : fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
+	for (int64_t at = 0; at < all && !code && !sink->code; at += (int64_t)READ_FLOATS) {
+		int64_t n = smaller(all - at, (int64_t)READ_FLOATS);
+
+		if (!is_finite(values + at, n))
+			code = fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
+		else
+			orr_sink_write(sink, values + at, (size_t)n * sizeof(*values));
+	}
+	return code ? code : sink->code;
 }
 
 /* All before the data, *n_bytes of it, or NULL: the names do not fit, or are no UTF-8. */
@@ -88,21 +95,16 @@ static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int 
 	return all;
 }
 
-/* What comes before the data, the caller's to free, and a check of tensors that are in memory,
- * before anything is written. */
+/* What comes before the data, the caller's to free. */
 static int prepare(char **text, size_t *n_bytes, const char *path,
 		   const struct orr_named_tensor *tensors, int n, const char *note,
 		   struct orr_error *err)
 {
-	if (!(*text = begin(n_bytes, tensors, n, note)))
-		return orr_fail(
-			err, ORR_E_UNSUPPORTED,
+	if ((*text = begin(n_bytes, tensors, n, note)))
+		return 0;
+	return orr_fail(err, ORR_E_UNSUPPORTED,
 			"%s: the names of %d tensors do not fit its header, or are no UTF-8", path,
 			n);
-	for (int i = 0; i < n; i++)
-		if (tensors[i].values && !is_finite(&tensors[i], tensors[i].values))
-			return fail_as_wild(path, tensors[i].name, ORR_E_DIVERGED, err);
-	return 0;
 }
 
 int orr_safetensors_write(const struct orr_folder *folder, const char *name,
@@ -117,13 +119,8 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 	if (!code) {
 		orr_sink_begin(&sink, folder, name, err);
 		orr_sink_write(&sink, text, length);
-		for (int i = 0; i < n && !sink.code; i++) {
-			size_t bytes = (size_t)orr_named_tensor_floats(&tensors[i]) * sizeof(float);
-			const float *values;
-
-			sink.code = get_values(folder->path, tensors, i, &values, err);
-			orr_sink_write(&sink, values, bytes);
-		}
+		for (int i = 0; i < n && !sink.code; i++)
+			sink.code = write_tensor(&sink, folder->path, tensors, i, err);
 		code = orr_sink_end(&sink, n_bytes, checksum);
 	}
 	free(text);
@@ -137,6 +134,9 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 	char *text;
 	int code = prepare(&text, &length, "weights", tensors, n, note, err);
 
+	for (int i = 0; i < n && !code; i++)
+		if (!is_finite(tensors[i].values, orr_named_tensor_floats(&tensors[i])))
+			code = fail_as_wild("weights", tensors[i].name, ORR_E_DIVERGED, err);
 	if (!code)
 		(void)fwrite(text, 1, length, file);
 	for (int i = 0; i < n && !code; i++)

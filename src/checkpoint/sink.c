@@ -29,8 +29,7 @@ void orr_sink_begin(struct orr_sink *sink, const struct orr_folder *folder, cons
 		return;
 	}
 	XXH3_128bits_reset(sink->digest);
-	sink->code =
-		orr_folder_file(folder, name, O_WRONLY | O_CREAT | O_EXCL, &sink->fd, NULL, err);
+	sink->code = orr_folder_file(folder, name, O_WRONLY | O_CREAT, &sink->fd, NULL, err);
 }
 
 void orr_sink_write(struct orr_sink *sink, const void *bytes, size_t n)
@@ -55,7 +54,7 @@ void orr_sink_write(struct orr_sink *sink, const void *bytes, size_t n)
 
 int orr_sink_end(struct orr_sink *sink, int64_t *n_bytes, char checksum[ORR_CHECKSUM])
 {
-	if (!sink->code && fsync(sink->fd))
+	if (!sink->code && (ftruncate(sink->fd, sink->n_bytes) || fsync(sink->fd)))
 		fail(sink, errno);
 	/* some network file systems tell of a full disk only here */
 	if (sink->fd >= 0 && close(sink->fd))

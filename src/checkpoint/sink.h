@@ -15,7 +15,8 @@ struct orr_sink {
 	struct orr_error *err; /* and its message */
 };
 
-/* A new file in a folder, where there must be none of that name. */
+/* A file in a folder, in the place of one of that name: memory that has been written to before is
+ * written to faster. */
 void orr_sink_begin(struct orr_sink *sink, const struct orr_folder *folder, const char *name,
 		    struct orr_error *err);
 void orr_sink_write(struct orr_sink *sink, const void *bytes, size_t n);

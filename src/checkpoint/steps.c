@@ -131,6 +131,21 @@ void orr_step_drop(const struct orr_folder *folder, int64_t step)
 		orr_step_remove(folder, unfinished);
 }
 
+/* As unfinished as what is written of step 0, which nobody keeps a copy of. */
+const char *orr_step_spare_name(void)
+{
+	return orr_step_unfinished_name(0);
+}
+
+void orr_step_spare(const struct orr_folder *folder, int64_t step)
+{
+	const char *name = orr_step_name(step);
+
+	if (kind_of(folder, name) != S_IFDIR ||
+	    renameat(folder->fd, name, folder->fd, orr_step_spare_name()))
+		orr_step_drop(folder, step);
+}
+
 void orr_steps_sweep(const struct orr_folder *folder)
 {
 	DIR *names = orr_folder_names(folder);

@@ -19,5 +19,9 @@ int orr_steps_list(const struct orr_folder *folder, int64_t **steps, int *n, str
 void orr_step_remove(const struct orr_folder *folder, const char *name);
 /* The same for a step; it loses its name at once, whatever happens while its files are removed. */
 void orr_step_drop(const struct orr_folder *folder, int64_t step);
+/* Or its folder becomes the spare one, in whose files the next step is written, and which is swept
+ * as unfinished; it is removed where there is one. */
+void orr_step_spare(const struct orr_folder *folder, int64_t step);
+const char *orr_step_spare_name(void);
 /* And for all that is unfinished. */
 void orr_steps_sweep(const struct orr_folder *folder);

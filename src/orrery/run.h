@@ -234,6 +234,20 @@ int64_t orr_run_step(const struct orr_run *run);
  * failure leaves the run and older checkpoints as they were. */
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err);
 
+/* Begin a copy of this step's state in folder, in memory, and return: a thread of the lowest
+ * priority writes it as a checkpoint while the next step runs, whose updates wait for it. The set
+ * before stays until this one is whole on all ranks, and the next one is written over it. What is
+ * on devices, or in parts on several ranks, is written before it returns. The copy before has been
+ * waited for, or is. */
+int orr_run_copy(struct orr_run *run, const char *folder, struct orr_error *err);
+/* Wait until the copy that was begun is whole; *copied (may be NULL): which one, zeros where there
+ * was none. A failure leaves the run, and the set before, as they were. */
+struct orr_copy_made {
+	int64_t step, n_bytes; /* of all ranks, on rank 0 */
+	int64_t ns;            /* from its begin until it was whole */
+};
+int orr_run_copied(struct orr_run *run, struct orr_copy_made *copied, struct orr_error *err);
+
 /* Before the first step, replace the weights drawn from the seed by those of a safetensors file, by
  * the names above. ORR_E_INPUT: a tensor has another shape, is missing, or is not the model's; with
  * `partly`, the last two are allowed, and text[size] becomes a line about them, or "". For

@@ -196,6 +196,17 @@ static int write_timelines(FILE *file, const struct orr_training *r, int columns
 	return orr_report_write(file, r->measured, r->figures, r->defined_by, err);
 }
 
+static void write_copies(FILE *file, const struct orr_training_copies *c)
+{
+	fprintf(file,
+		"Copies in memory: %lld of %s, each whole %s after its step; training waited %s "
+		"for "
+		"each, between steps\n",
+		(long long)c->n, orr_size_text(c->n_bytes / c->n),
+		orr_duration_text(c->ns / c->n, false),
+		orr_duration_text(c->waited_ns / c->n, false));
+}
+
 int orr_training_write(FILE *file, const struct orr_training *r, int columns, bool colour,
 		       struct orr_error *err)
 {
@@ -209,6 +220,8 @@ int orr_training_write(FILE *file, const struct orr_training *r, int columns, bo
 			orr_count_text(r->steps, "step"), r->step_samples,
 			orr_duration_text((int64_t)(1e9 * r->step_seconds), false),
 			r->step_samples / r->step_seconds);
+	if (r->measured && r->copies.n)
+		write_copies(file, &r->copies);
 	if (r->measured && r->skipped)
 		fprintf(file,
 			"The updates of %lld of them were left out: losses or gradients were not "

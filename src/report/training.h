@@ -29,6 +29,11 @@ struct orr_training_rank {
 	int64_t predicted_bytes; /* the peak, as simulated */
 };
 
+/* Copies in memory, all that were whole. */
+struct orr_training_copies {
+	int64_t n, n_bytes, ns, waited_ns; /* the last two: from begin to end, and without training */
+};
+
 /* Borrowed, but for what is said to be owned, which orr_training_fini() frees. */
 struct orr_training {
 	int64_t steps, first;     /* first: those before a checkpoint; at most steps */
@@ -55,6 +60,7 @@ struct orr_training {
 	const struct orr_evaluation *evaluations;
 	struct orr_evaluation best; /* of them */
 	const char *best_folder;    /* its checkpoint; NULL: it has none */
+	struct orr_training_copies copies;
 };
 
 /* Check the measured timeline, if there is one, and find its figures. */

@@ -417,19 +417,40 @@ static int save(struct checkpoints_end *r, const struct checkpoints_options *o, 
 }
 
 /* A copy that cannot be made leaves the one before. */
+static void end_copy(struct orr_training_copies *all, struct orr_run *run, const struct session *s)
+{
+	int64_t start = orr_beat_now_ns();
+	struct orr_copy_made copied;
+	struct orr_error why;
+
+	if (orr_run_copied(run, &copied, &why)) {
+		session_say(s, "no copy of step %lld: %s; training goes on", (long long)copied.step,
+			    why.msg);
+		return;
+	}
+	all->n += copied.step > 0;
+	all->n_bytes += copied.n_bytes;
+	all->ns += copied.ns;
+	all->waited_ns += orr_beat_now_ns() - start;
+}
+
 static void copy(const struct checkpoints_options *o, struct orr_run *run,
-		 struct progress *progress, const struct session *s)
+		 struct progress *progress, struct orr_training_copies *all,
+		 const struct session *s)
 {
 	const char *memory = checkpoints_memory(o);
-	int64_t step = orr_run_step(run);
+	int64_t step = orr_run_step(run), start;
 	struct orr_error why;
 
 	if (!memory || step % o->copy_every || orr_run_skipped_last(run))
 		return;
 	progress_settle(progress); /* before there is a copy that goes on behind its rows */
-	if (orr_run_save(run, memory, 1, &why))
+	end_copy(all, run, s);
+	start = orr_beat_now_ns();
+	if (orr_run_copy(run, memory, &why))
 		session_say(s, "no copy of step %lld: %s; training goes on", (long long)step,
 			    why.msg);
+	all->waited_ns += orr_beat_now_ns() - start;
 }
 
 int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
@@ -451,10 +472,12 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 		if (!orr_run_stopped(run) && is_due(e, orr_run_step(run), end))
 			code = take_evaluation(e, run, progress, s);
 		if (!code && orr_run_step(run) < end)
-			copy(o, run, progress, s);
+			copy(o, run, progress, &r->copies, s);
 		if (!code)
 			code = save(r, o, run, end, progress, s);
 	}
+	if (!code)
+		end_copy(&r->copies, run, s);
 	/* weights, the test rows and the report follow */
 	session_beat(s, ORR_BEAT_LONG, orr_run_step(run));
 	number = asked;

@@ -64,6 +64,7 @@ struct checkpoints_end {
 	struct orr_error why; /* and the message */
 	int64_t saved;        /* the step of the last checkpoint; 0: there is none */
 	bool due;             /* one was put off */
+	struct orr_training_copies copies;
 };
 
 /* Train up to step `end`, counted from the start of training, evaluating and saving as the options

@@ -547,6 +547,7 @@ static int report(struct training *t, struct orr_error *err)
 
 	r->n_evaluations = e->every ? e->n : -1;
 	r->evaluations = e->list;
+	r->copies = t->end.copies;
 	r->best = e->best;
 	r->best_folder = e->best_folder;
 	if ((code = orr_run_evaluate(t->run, true, &r->scores, err)) ||

@@ -15,9 +15,13 @@
 static struct {
 	int rank, n_ranks;
 	MPI_Comm comm; /* of this file alone */
-	MPI_Request *sends;
-	int n_sends, room;
 } ranks = {.n_ranks = 1};
+
+/* What this thread has started to send. */
+static _Thread_local struct {
+	MPI_Request *list;
+	int n, room;
+} sends;
 
 int orr_ranks_count(void)
 {
@@ -197,8 +201,6 @@ void orr_ranks_stop(void)
 	MPI_Ibarrier(ranks.comm, &request);
 	wait_for(&request);
 	orr_heartbeat_stop();
-	free(ranks.sends);
-	ranks.sends = NULL;
 	MPI_Comm_free(&ranks.comm);
 	MPI_Finalize();
 	ranks.rank = 0;
@@ -253,13 +255,13 @@ int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct or
 	for (size_t at = 0; at < n; at += PIECE) {
 		size_t piece = n - at < PIECE ? n - at : PIECE;
 
-		if (!orr_grow(&ranks.sends, ranks.n_sends, &ranks.room, sizeof(*ranks.sends)))
+		if (!orr_grow(&sends.list, sends.n, &sends.room, sizeof(*sends.list)))
 			return orr_no_memory(err, "ranks");
 		if (MPI_Isend((const char *)bytes + at, (int)piece, MPI_BYTE, to, tag, ranks.comm,
-			      &ranks.sends[ranks.n_sends]))
+			      &sends.list[sends.n]))
 			return orr_fail(err, ORR_E_RUNTIME, "ranks: MPI does not send to rank %d",
 					to);
-		ranks.n_sends++;
+		sends.n++;
 	}
 	return 0;
 }
@@ -267,8 +269,11 @@ int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct or
 int orr_ranks_sent(struct orr_error *err)
 {
 	(void)err;
-	while (ranks.n_sends > 0)
-		wait_for(&ranks.sends[--ranks.n_sends]);
+	while (sends.n > 0)
+		wait_for(&sends.list[--sends.n]);
+	free(sends.list);
+	sends.list = NULL;
+	sends.room = 0;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/devices/calibrate.h"
 #include "runtime/devices/compile.h"
 #include "runtime/peers/device_groups.h"
+#include "save.h"
 #include "schedule/gathers.h"
 
 /* A run whose jobs did not end: StarPU keeps it, and no other can start. */
@@ -229,6 +230,7 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 		return orr_no_memory(err, "run");
 	run->dataset = data;
 	run->options = *options;
+	run->copy_delay_us = hooks->copy_delay_us;
 	orr_watch_init(&run->watch);
 	if ((code = orr_session_take(&run->session, err)) ||
 	    (code = orr_work_init(&run->work, jobs, options->batch, orr_ranks_rank(),
@@ -268,6 +270,8 @@ void orr_run_destroy(struct orr_run *run)
 		left_behind = run;
 		return;
 	}
+	orr_saving_join(run);
+	orr_saving_destroy(run->saving);
 	orr_gather_fini(&run->gather);
 	orr_device_groups_fini(&run->slots);
 	orr_slots_fini(&run->slots);

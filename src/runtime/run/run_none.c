@@ -38,6 +38,10 @@ ORR_ABSENT(int, refuse(err), orr_run_parameters, struct orr_run *run, float *par
 ORR_ABSENT(int64_t, 0, orr_run_step, const struct orr_run *run)
 ORR_ABSENT(int, refuse(err), orr_run_save, struct orr_run *run, const char *folder, int keep,
 	   struct orr_error *err)
+ORR_ABSENT(int, refuse(err), orr_run_copy, struct orr_run *run, const char *folder,
+	   struct orr_error *err)
+ORR_ABSENT(int, refuse(err), orr_run_copied, struct orr_run *run, struct orr_copy_made *copied,
+	   struct orr_error *err)
 ORR_ABSENT(int, refuse(err), orr_run_begin, struct orr_run *run, const char *path, bool partly,
 	   char *text, size_t size, struct orr_error *err)
 ORR_ABSENT(int, refuse(err), orr_run_load, struct orr_run *run, const struct orr_checkpoint *c,

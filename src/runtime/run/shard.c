@@ -18,7 +18,7 @@ struct piece {
 	struct orr_pieces where; /* in the whole */
 };
 
-struct shard {
+struct orr_shard_plan {
 	const struct orr_run *run;
 	bool copies; /* not a shard, but the parameters of all ranks, for rank 0 alone */
 	/* [n_stages] owned: of stages whose owners keep parts of it, whole; else NULL */
@@ -40,7 +40,7 @@ struct shard {
 };
 
 /* Each list for all the tensors and parts that there are. */
-static int allocate(struct shard *x, struct orr_error *err)
+static int allocate(struct orr_shard_plan *x, struct orr_error *err)
 {
 	const struct orr_pipeline *p = x->run->work.pipeline;
 	size_t n = 1;
@@ -116,7 +116,7 @@ static int bring(float *whole, const struct orr_run *run, const struct orr_owned
 }
 
 /* That of operator k, which is kept with the first one of its set alone. */
-static int copy_state(const struct shard *x, int k, struct orr_error *err)
+static int copy_state(const struct orr_shard_plan *x, int k, struct orr_error *err)
 {
 	const struct orr_work *work = &x->run->work;
 	const struct orr_graph *g = work->pipeline->graph;
@@ -138,7 +138,7 @@ static int copy_state(const struct shard *x, int k, struct orr_error *err)
 }
 
 /* Collective. */
-static int gather_states(struct shard *x, struct orr_error *err)
+static int gather_states(struct orr_shard_plan *x, struct orr_error *err)
 {
 	const struct orr_work *work = &x->run->work;
 	const struct orr_owned *owned = x->run->data.owned;
@@ -165,7 +165,7 @@ static int gather_states(struct shard *x, struct orr_error *err)
 /* ---- what is written where ---- */
 
 /* That of the first owner of operator k. */
-static int rank_of(const struct shard *x, int k)
+static int rank_of(const struct orr_shard_plan *x, int k)
 {
 	const struct orr_work *work = &x->run->work;
 	int first = work->jobs->first_owner[work->pipeline->stage_of[k]];
@@ -174,7 +174,7 @@ static int rank_of(const struct shard *x, int k)
 }
 
 /* Of all stages whose first owner is here. */
-static int acquire(struct shard *x, struct orr_error *err)
+static int acquire(struct orr_shard_plan *x, struct orr_error *err)
 {
 	const struct orr_run *run = x->run;
 	int code = 0;
@@ -192,7 +192,8 @@ static int acquire(struct shard *x, struct orr_error *err)
 	return code;
 }
 
-static struct piece piece_of(const struct shard *x, const struct orr_whole_part *part, int e, int n)
+static struct piece piece_of(const struct orr_shard_plan *x, const struct orr_whole_part *part,
+			     int e, int n)
 {
 	const struct orr_pipeline *p = x->run->work.pipeline;
 	const struct orr_parameter_tensor *tensor =
@@ -208,7 +209,7 @@ static struct piece piece_of(const struct shard *x, const struct orr_whole_part 
 }
 
 /* The last of the tensors, of these parts; e: which of the n that are kept of it. */
-static void add_written(struct shard *x, int n_parts, int e, int n)
+static void add_written(struct orr_shard_plan *x, int n_parts, int e, int n)
 {
 	struct orr_named_tensor *tensor = &x->tensors[x->n];
 	int64_t floats = orr_named_tensor_floats(tensor);
@@ -229,7 +230,7 @@ static void add_written(struct shard *x, int n_parts, int e, int n)
 }
 
 /* Parts that are here go to the rank that writes them. */
-static void add_sent(struct shard *x, int to, int n_parts, int e, int n)
+static void add_sent(struct orr_shard_plan *x, int to, int n_parts, int e, int n)
 {
 	for (int i = 0; i < n_parts; i++) {
 		struct piece piece = piece_of(x, &x->parts[i], e, n);
@@ -241,7 +242,7 @@ static void add_sent(struct shard *x, int to, int n_parts, int e, int n)
 }
 
 /* Parameter j of operator o of the unsplit graph; ranks that have parts of such take turns. */
-static int add_parameter(struct shard *x, int o, int j, struct orr_error *err)
+static int add_parameter(struct orr_shard_plan *x, int o, int j, struct orr_error *err)
 {
 	const struct orr_graph *whole = orr_graph_whole(x->run->work.pipeline->graph);
 	int n_parts = orr_whole_parts(&x->whole, o, j, x->parts), writer, n;
@@ -269,7 +270,7 @@ static int add_parameter(struct shard *x, int o, int j, struct orr_error *err)
 	return 0;
 }
 
-static int lay_out(struct shard *x, struct orr_error *err)
+static int lay_out(struct orr_shard_plan *x, struct orr_error *err)
 {
 	const struct orr_graph *whole = orr_graph_whole(x->run->work.pipeline->graph);
 	int code = allocate(x, err);
@@ -287,7 +288,7 @@ static int lay_out(struct shard *x, struct orr_error *err)
 
 static int get(void *user, int i, const float **values, struct orr_error *err)
 {
-	struct shard *x = user;
+	struct orr_shard_plan *x = user;
 	int code = 0;
 
 	x->n_asked = i + 1;
@@ -308,7 +309,7 @@ static int get(void *user, int i, const float **values, struct orr_error *err)
 }
 
 /* What others write; received whatever becomes of it. */
-static int send_all(struct shard *x, struct orr_error *err)
+static int send_all(struct orr_shard_plan *x, struct orr_error *err)
 {
 	int code = 0;
 
@@ -319,16 +320,17 @@ static int send_all(struct shard *x, struct orr_error *err)
 }
 
 /* After a failure, too. */
-static void end_all(struct shard *x, int code)
+static void end_all(struct orr_shard_plan *x, int code)
 {
 	const float *unwanted;
 
 	for (int i = x->n_asked; i < x->n && code; i++)
 		(void)get(x, i, &unwanted, NULL);
-	(void)orr_ranks_sent(NULL);
+	if (x->n_sent)
+		(void)orr_ranks_sent(NULL);
 }
 
-static void shard_fini(struct shard *x)
+static void shard_fini(struct orr_shard_plan *x)
 {
 	while (x->n_acquired > 0)
 		orr_floats_release(&x->floats[--x->n_acquired]);
@@ -341,25 +343,53 @@ static void shard_fini(struct shard *x)
 	orr_arrays_free(&x->all);
 }
 
-int orr_shard_write(struct orr_run *run, const char *folder, struct orr_shard *shard,
-		    struct orr_error *err)
+int orr_shard_begin(struct orr_shard_plan **out, const struct orr_run *run, struct orr_error *err)
 {
-	struct shard x = {.run = run, .source = {get, &x}};
-	int code = gather_states(&x, err);
+	struct orr_shard_plan *x = calloc(1, sizeof(*x));
+	int code = orr_ranks_agree(x ? 0 : orr_no_memory(err, "checkpoint"), err);
 
-	if (!code && !(code = orr_ranks_agree(lay_out(&x, err), err))) {
-		if (!(code = send_all(&x, err)))
-			code = orr_checkpoint_write(folder, run->trained.n_steps, run->work.rank,
-						    x.tensors, x.n, shard, err);
-		end_all(&x, code);
+	if (code) {
+		free(x);
+		return code;
 	}
-	shard_fini(&x);
-	return orr_ranks_agree(code, err);
+	*x = (struct orr_shard_plan){.run = run, .source = {get, x}};
+	if (!(code = gather_states(x, err)) && !(code = orr_ranks_agree(lay_out(x, err), err))) {
+		*out = x;
+		return 0;
+	}
+	shard_fini(x);
+	free(x);
+	return code;
+}
+
+bool orr_shard_is_alone(const struct orr_shard_plan *x)
+{
+	const struct orr_data *data = &x->run->data;
+	bool alone = !x->n_sent && !x->most_received;
+
+	for (int i = 0; i < data->n_owned; i++)
+		alone = alone &&
+			(!data->owned[i].parameters || data->owned[i].node == STARPU_MAIN_RAM);
+	return alone;
+}
+
+int orr_shard_write(struct orr_shard_plan *x, const char *folder, int64_t step,
+		    struct orr_shard *shard, struct orr_error *err)
+{
+	int code = send_all(x, err);
+
+	if (!code)
+		code = orr_checkpoint_write(folder, step, x->run->work.rank, x->tensors, x->n,
+					    shard, err);
+	end_all(x, code);
+	shard_fini(x);
+	free(x);
+	return code;
 }
 
 int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err)
 {
-	struct shard x = {.run = run, .copies = true, .source = {get, &x}};
+	struct orr_shard_plan x = {.run = run, .copies = true, .source = {get, &x}};
 	int code = orr_run_check_whole(run, err);
 
 	if (!code && !(code = orr_ranks_agree(lay_out(&x, err), err))) {

@@ -5,9 +5,15 @@
 #include "checkpoint/checkpoint.h"
 #include "parts.h"
 
-/* Collective. */
-int orr_shard_write(struct orr_run *run, const char *folder, struct orr_shard *shard,
-		    struct orr_error *err);
+/* Collective: parameters and their state stay as they are, what would change them waits, until the
+ * shard is written. */
+struct orr_shard_plan;
+int orr_shard_begin(struct orr_shard_plan **out, const struct orr_run *run, struct orr_error *err);
+/* Is all of it in main memory, and this rank's own? Then any thread may write it. */
+bool orr_shard_is_alone(const struct orr_shard_plan *x);
+/* Once; x goes, whatever comes of it. */
+int orr_shard_write(struct orr_shard_plan *x, const char *folder, int64_t step,
+		    struct orr_shard *shard, struct orr_error *err);
 
 /* Room for the whole state of o's stage, of which o may keep a part. */
 int orr_shard_room(float **state, const struct orr_run *run, const struct orr_owned *o,

@@ -12,6 +12,7 @@
 #include "orrery/graph.h"
 #include "orrery/run.h"
 #include "parts.h"
+#include "save.h"
 #include "shard.h"
 #include "tensors.h"
 
@@ -109,7 +110,7 @@ static json_t *about_graph(const struct orr_graph *g)
 }
 
 /* All that the next steps depend on, but nothing of schedule, workers, cut and split. */
-static json_t *about_run(const struct orr_run *run, struct orr_error *err)
+json_t *orr_run_about(const struct orr_run *run, struct orr_error *err)
 {
 	const struct orr_dataset *data = run->dataset;
 	char checksum[17];
@@ -127,49 +128,6 @@ static json_t *about_run(const struct orr_run *run, struct orr_error *err)
 		orr_fail(err, ORR_E_NOMEM,
 			 "checkpoint: no memory to describe the run, or a name that is no UTF-8");
 	return about;
-}
-
-/* ---- saving ---- */
-
-static int gather_shards(const struct orr_run *run, struct orr_shard *shards, struct orr_error *err)
-{
-	int code = 0;
-
-	if (run->work.rank)
-		return orr_ranks_send(0, ORR_RANKS_FIRST_TAG, &shards[run->work.rank],
-				      sizeof(*shards), err);
-	for (int k = 1; k < run->work.n_ranks && !code; k++)
-		code = orr_ranks_receive(k, ORR_RANKS_FIRST_TAG, &shards[k], sizeof(*shards), err);
-	return code;
-}
-
-int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
-{
-	int64_t step = orr_run_step(run);
-	int64_t samples = step * orr_run_step_samples(run->work.jobs, &run->options);
-	struct orr_shard *shards = calloc((size_t)run->work.n_ranks, sizeof(*shards));
-	json_t *about = run->work.rank ? NULL : about_run(run, err);
-	int code = orr_run_check_whole(run, err);
-
-	if (!code && !shards)
-		code = orr_no_memory(err, "checkpoint");
-	if (!code && !run->work.rank)
-		code = about ? orr_checkpoint_begin(folder, step, err) : ORR_E_NOMEM;
-	if ((code = orr_ranks_agree(code, err)))
-		goto out;
-	if ((code = orr_shard_write(run, folder, &shards[run->work.rank], err)) ||
-	    (code = orr_ranks_agree(gather_shards(run, shards, err), err)))
-		goto out;
-	if (!run->work.rank)
-		code = orr_checkpoint_commit(folder, step, samples, about, shards,
-					     run->work.n_ranks, keep, err);
-	code = orr_ranks_agree(code, err);
-out:
-	if (code && !run->work.rank)
-		orr_checkpoint_abandon(folder, step);
-	json_decref(about);
-	free(shards);
-	return code;
 }
 
 /* ---- loading ---- */
@@ -302,7 +260,7 @@ static int check_fits(const struct orr_run *run, const struct orr_checkpoint *c,
 
 	if (code || (code = check_step(run, orr_checkpoint_step(c), err)))
 		return code;
-	if (!(about = about_run(run, err)))
+	if (!(about = orr_run_about(run, err)))
 		return ORR_E_NOMEM;
 	if (!rate || !(code = accept_rate(about, c, rate, err)))
 		code = orr_checkpoint_check(c, about, err);

@@ -21,18 +21,18 @@ int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 		orr_data_release(o->parameters);
 		return code;
 	}
-	floats->owned = o;
+	floats->held[0] = o->parameters;
+	floats->held[1] = o->state;
 	return 0;
 }
 
 void orr_floats_release(struct orr_floats *floats)
 {
-	if (!floats->owned)
-		return;
-	orr_data_release(floats->owned->parameters);
-	if (floats->owned->state)
-		orr_data_release(floats->owned->state);
-	floats->owned = NULL;
+	for (int i = 0; i < 2; i++) {
+		if (floats->held[i])
+			orr_data_release(floats->held[i]);
+		floats->held[i] = NULL;
+	}
 }
 
 void orr_tensors_drop_names(struct orr_named_tensor *tensors, int n)
@@ -72,7 +72,7 @@ bool orr_tensors_find(float *values[ORR_MOST_KEPT], int n, const struct orr_floa
 	int64_t n_trained = floats->program->n_trained;
 	struct orr_parameter_place at;
 
-	if (!floats->owned || !orr_program_parameter(floats->program, k, i, &at))
+	if (!floats->held[0] || !orr_program_parameter(floats->program, k, i, &at))
 		return false;
 	values[0] = floats->parameters + at.first;
 	for (int e = 1; e < n; e++)

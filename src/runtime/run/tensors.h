@@ -10,7 +10,7 @@
 
 /* Where an owner's floats lie while they are acquired. */
 struct orr_floats {
-	const struct orr_owned *owned; /* NULL: not here */
+	starpu_data_handle_t held[2]; /* NULL: not here */
 	const struct orr_program *program;
 	float *parameters, *state; /* state: NULL where nothing is trained */
 };
@@ -18,6 +18,7 @@ struct orr_floats {
 int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 		       const struct orr_owned *o, enum starpu_data_access_mode mode,
 		       struct orr_error *err);
+/* In any thread. */
 void orr_floats_release(struct orr_floats *floats);
 
 /* Name parameter j of operator o of the unsplit graph and, if it is trained, its optimizer state;

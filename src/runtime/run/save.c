@@ -1,0 +1,221 @@
+#include "save.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "parts.h"
+#include "shard.h"
+
+/* Of a message to rank 0, which may come while others that call a run exchange theirs. */
+#define TAG (ORR_RANKS_FIRST_TAG + 1)
+#define LOWEST 19 /* of the priorities that a thread can give itself */
+
+/* How it went on a rank; no pointers. */
+struct outcome {
+	int code;
+	struct orr_error err;
+	struct orr_shard shard;
+};
+
+struct orr_saving {
+	int rank, n_ranks, keep, delay_us;
+	bool is_copy;
+	char *folder;
+	int64_t step, samples, begun_ns, end_ns;
+	json_t *about;               /* on rank 0 */
+	struct orr_shard_plan *plan; /* NULL: it is written */
+	struct outcome *outcomes;    /* [n_ranks]; those of others on rank 0 */
+	pthread_t thread;
+	bool runs;
+};
+
+void orr_saving_destroy(struct orr_saving *x)
+{
+	if (!x)
+		return;
+	json_decref(x->about);
+	free(x->folder);
+	free(x->outcomes);
+	free(x);
+}
+
+void orr_saving_join(struct orr_run *run)
+{
+	struct orr_saving *x = run->saving;
+
+	if (x && x->runs)
+		pthread_join(x->thread, NULL);
+	if (x)
+		x->runs = false;
+}
+
+static int fill(struct orr_saving *x, const struct orr_run *run, const char *folder,
+		struct orr_error *err)
+{
+	int code = orr_run_check_whole(run, err);
+
+	if (code)
+		return code;
+	x->folder = strdup(folder);
+	x->outcomes = calloc((size_t)x->n_ranks, sizeof(*x->outcomes));
+	if (!x->folder || !x->outcomes)
+		return orr_no_memory(err, "checkpoint");
+	if (x->rank)
+		return 0;
+	x->about = orr_run_about(run, err);
+	return x->about ? orr_checkpoint_begin(folder, x->step, err) : ORR_E_NOMEM;
+}
+
+/* Collective. */
+static int begin(struct orr_saving **out, struct orr_run *run, const char *folder,
+		 struct orr_error *err)
+{
+	struct orr_saving *x = calloc(1, sizeof(*x));
+	int64_t step = orr_run_step(run);
+	int code;
+
+	orr_saving_join(run); /* its messages have the same tag */
+	if (x)
+		*x = (struct orr_saving){
+			.rank = run->work.rank,
+			.n_ranks = run->work.n_ranks,
+			.step = step,
+			.samples = step * orr_run_step_samples(run->work.jobs, &run->options),
+			.begun_ns = orr_ns_now(CLOCK_MONOTONIC),
+		};
+	code = orr_ranks_agree(x ? fill(x, run, folder, err) : orr_no_memory(err, "checkpoint"),
+			       err);
+	if (!code && !(code = orr_shard_begin(&x->plan, run, err))) {
+		*out = x;
+		return 0;
+	}
+	if (!run->work.rank)
+		orr_checkpoint_abandon(folder, step);
+	orr_saving_destroy(x);
+	return code;
+}
+
+static void write_shard(struct orr_saving *x)
+{
+	struct outcome *own = &x->outcomes[x->rank];
+
+	own->code = orr_shard_write(x->plan, x->folder, x->step, &own->shard, &own->err);
+	x->plan = NULL;
+}
+
+/* It counts only where all owners have written their part. */
+static void commit(struct orr_saving *x)
+{
+	struct outcome *own = &x->outcomes[0];
+	struct orr_shard *shards = calloc((size_t)x->n_ranks, sizeof(*shards));
+
+	for (int k = 1; k < x->n_ranks; k++)
+		if (orr_ranks_receive(k, TAG, &x->outcomes[k], sizeof(*own), &own->err))
+			own->code = ORR_E_RUNTIME;
+	for (int k = x->n_ranks - 1; k >= 0; k--)
+		if (x->outcomes[k].code)
+			*own = x->outcomes[k];
+	if (!own->code && !shards)
+		own->code = orr_no_memory(&own->err, "checkpoint");
+	for (int k = 0; k < x->n_ranks && shards; k++)
+		shards[k] = x->outcomes[k].shard;
+	if (!own->code)
+		own->code = orr_checkpoint_commit(x->folder, x->step, x->samples, x->about, shards,
+						  x->n_ranks, x->keep, &own->err);
+	if (own->code)
+		orr_checkpoint_abandon(x->folder, x->step);
+	else if (x->is_copy)
+		orr_checkpoint_recycle(x->folder, x->step);
+	free(shards);
+}
+
+/* From here on no rank waits for another in an order that others have to keep to. */
+static void finish(struct orr_saving *x)
+{
+	if (x->plan)
+		write_shard(x);
+	if (x->rank)
+		(void)orr_ranks_send(0, TAG, &x->outcomes[x->rank], sizeof(*x->outcomes), NULL);
+	else
+		commit(x);
+	x->end_ns = orr_ns_now(CLOCK_MONOTONIC);
+}
+
+/* Collective: what rank 0 has found comes to all. */
+static int agree(const struct orr_saving *x, struct orr_error *err)
+{
+	const struct outcome *own = &x->outcomes[x->rank];
+
+	if (own->code && err)
+		*err = own->err;
+	return orr_ranks_agree(own->code, err);
+}
+
+int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
+{
+	struct orr_saving *x;
+	int code = begin(&x, run, folder, err);
+
+	if (code)
+		return code;
+	x->keep = keep;
+	finish(x);
+	code = agree(x, err);
+	orr_saving_destroy(x);
+	return code;
+}
+
+/* ---- copies, beside training ---- */
+
+/* Workers come first: it has the time in which they wait for each other. */
+static void *finish_behind(void *user)
+{
+	struct orr_saving *x = user;
+
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), LOWEST);
+	usleep((useconds_t)x->delay_us);
+	finish(x);
+	return NULL;
+}
+
+int orr_run_copy(struct orr_run *run, const char *folder, struct orr_error *err)
+{
+	struct orr_saving *x;
+	int code = orr_run_copied(run, NULL, err);
+
+	if (code || (code = begin(&x, run, folder, err)))
+		return code;
+	x->is_copy = true;
+	x->delay_us = run->copy_delay_us;
+	run->saving = x;
+	if (!orr_shard_is_alone(x->plan))
+		write_shard(x);
+	x->runs = !pthread_create(&x->thread, NULL, finish_behind, x);
+	if (!x->runs)
+		finish(x);
+	return 0;
+}
+
+int orr_run_copied(struct orr_run *run, struct orr_copy_made *copied, struct orr_error *err)
+{
+	struct orr_saving *x = run->saving;
+	int code;
+
+	if (copied)
+		*copied = (struct orr_copy_made){0};
+	if (!x)
+		return 0;
+	orr_saving_join(run);
+	run->saving = NULL;
+	code = agree(x, err);
+	if (copied)
+		*copied = (struct orr_copy_made){.step = x->step, .ns = x->end_ns - x->begun_ns};
+	for (int k = 0; k < x->n_ranks && copied; k++)
+		copied->n_bytes += x->outcomes[k].shard.n_bytes;
+	orr_saving_destroy(x);
+	return code;
+}
