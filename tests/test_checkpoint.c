@@ -43,6 +43,36 @@ START_TEST(the_last_ones_are_kept)
 }
 END_TEST
 
+static ino_t file_of(int64_t step)
+{
+	struct stat about;
+	char path[200];
+
+	(void)snprintf(path, sizeof(path), "%s/step-%08lld/shard-0.safetensors", folder,
+		       (long long)step);
+	ck_assert_int_eq(stat(path, &about), 0);
+	return about.st_ino;
+}
+
+START_TEST(a_copy_is_written_over_the_last_but_one)
+{
+	ino_t file[6];
+
+	for (int step = 1; step <= 5; step++) {
+		ck_assert_msg(!save(step, 0), "%s", err.msg);
+		ck_assert(step == 1 || file_of(step - 1) == file[step - 1]); /* until it is whole */
+		file[step] = file_of(step);
+		ck_assert(step < 3 || file[step] == file[step - 2]);
+		orr_checkpoint_recycle(folder, step);
+		ck_assert_int_eq(resume(), step);
+		ck_assert_int_eq(n_reported, 0);
+	}
+	ck_assert(!exists("step-00000004"));
+	save_half(6);
+	ck_assert_int_eq(resume(), 5);
+}
+END_TEST
+
 START_TEST(one_that_is_cut_off_takes_nobodys_place)
 {
 	char path[PATH_MAX];
@@ -310,6 +340,7 @@ int main(void)
 	const struct suite_test tests[] = {
 		ONCE(the_newest_checkpoint_is_opened),
 		ONCE(the_last_ones_are_kept),
+		ONCE(a_copy_is_written_over_the_last_but_one),
 		ONCE(one_that_is_cut_off_takes_nobodys_place),
 		ONCE(a_later_one_that_is_damaged_takes_nobodys_place),
 		ONCE(what_was_left_unfinished_is_swept_and_never_opened),

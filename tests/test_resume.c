@@ -3,9 +3,12 @@
  * model is cut. */
 #include <check.h>
 #include <math.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
@@ -17,6 +20,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/open.h"
 #include "rewrite/rewrite.h"
+#include "runtime/run/hooks.h"
 #include "orrery/run.h"
 #include "suite.h"
 
@@ -51,6 +55,7 @@ static char folder[] = "resume-XXXXXX"; /* in the folder that the test runs in *
 static struct orr_graph *graph;
 static struct orr_dataset data;
 static struct orr_run_options options;
+static struct orr_run_hooks hooks;
 static struct orr_error err;
 
 static void setup(void)
@@ -118,7 +123,8 @@ static int training_init(struct training *t, const char *schedule, int n_workers
 	orr_choice_fini(&choice);
 	if (code)
 		return code;
-	ck_assert_msg(!orr_run_create(&t->run, t->jobs, &data, &options, &err), "%s", err.msg);
+	ck_assert_msg(!orr_run_create_hooked(&t->run, t->jobs, &data, &options, &hooks, &err), "%s",
+		      err.msg);
 	t->n_parameters = orr_run_n_parameters(t->run);
 	t->parameters = calloc((size_t)t->n_parameters, sizeof(*t->parameters));
 	ck_assert_ptr_nonnull(t->parameters);
@@ -557,6 +563,91 @@ START_TEST(a_checkpoint_that_cannot_be_written_stops_nothing)
 }
 END_TEST
 
+/* ---- copies, behind the next step ---- */
+
+static sem_t may_copy;
+
+/* All that the next step computes has ended long before. */
+static void dawdle(void)
+{
+	sem_wait(&may_copy);
+	usleep(100000);
+}
+
+/* The newest that is whole, or -1. */
+static int64_t newest(void)
+{
+	struct orr_checkpoint *c = NULL;
+	int64_t step =
+		orr_checkpoint_open(&c, folder, -1, NULL, &err) ? -1 : orr_checkpoint_step(c);
+
+	orr_checkpoint_close(c);
+	return step;
+}
+
+static const char *const copied_under[] = {"1f1b", "gpipe", "ddp", "pipedream"};
+
+START_TEST(a_copy_behind_the_next_step_is_of_its_own)
+{
+	const char *schedule = copied_under[_i];
+	struct orr_copy_made made;
+	struct training t, after;
+
+	hooks.copying = dawdle;
+	options.batch = 2 * N_MICROBATCHES;
+	ck_assert_int_eq(sem_init(&may_copy, 0, 0), 0);
+	ck_assert_int_eq(training_init(&t, schedule, 2, _i == 2 ? 1 : 2), 0);
+	train(&t, N_BEFORE);
+	ck_assert_msg(!orr_run_copy(t.run, folder, &err), "%s", err.msg);
+	ck_assert_int_eq(newest(), -1); /* it counts once it is whole */
+	sem_post(&may_copy);
+	train(&t, N_STEPS - N_BEFORE);
+	ck_assert_msg(!orr_run_copied(t.run, &made, &err), "%s", err.msg);
+	ck_assert_int_eq(made.step, N_BEFORE);
+	ck_assert_int_gt(made.n_bytes, t.n_parameters * 2 * (int64_t)sizeof(float));
+	ck_assert_int_eq(newest(), N_BEFORE);
+	training_stop(&t);
+	ck_assert_int_eq(training_init(&after, schedule, 2, _i == 2 ? 1 : 2), 0);
+	load(&after);
+	train(&after, N_STEPS - N_BEFORE);
+	check_same(&after, &t, schedule);
+	training_fini(&after);
+	free(t.parameters);
+	hooks.copying = NULL;
+}
+END_TEST
+
+START_TEST(a_copy_that_cannot_be_written_says_so_and_leaves_the_one_before)
+{
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	const struct rlimit limit = {100, RLIM_INFINITY};
+	struct orr_copy_made made;
+	struct training t;
+
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(sem_init(&may_copy, 0, 1), 0);
+	hooks.copying = dawdle;
+	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
+	train(&t, 1);
+	ck_assert_msg(!orr_run_copy(t.run, folder, &err), "%s", err.msg);
+	train(&t, 1);
+	ck_assert_msg(!orr_run_copied(t.run, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!orr_run_copy(t.run, folder, &err), "%s", err.msg);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	sem_post(&may_copy);
+	train(&t, 1);
+	ck_assert_int_eq(orr_run_copied(t.run, &made, &err), ORR_E_IO);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0); /* Check writes files, too */
+	ck_assert_ptr_nonnull(strstr(err.msg, "cannot be written"));
+	ck_assert_int_eq(made.step, 2);
+	ck_assert_int_eq(newest(), 1);
+	ck_assert_msg(!orr_run_copied(t.run, &made, &err), "%s", err.msg); /* there is none now */
+	ck_assert_int_eq(made.step, 0);
+	training_fini(&t);
+	hooks.copying = NULL;
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -571,6 +662,8 @@ int main(void)
 		EACH(the_split_may_change, N_OF(splits) * N_OF(splits)),
 		EACH(another_training_is_refused, N_OF(refusals)),
 		ONCE(a_checkpoint_that_cannot_be_written_stops_nothing),
+		EACH(a_copy_behind_the_next_step_is_of_its_own, N_OF(copied_under)),
+		ONCE(a_copy_that_cannot_be_written_says_so_and_leaves_the_one_before),
 	};
 
 	return suite_run_with("resume", tests, N_OF(tests), setup, teardown);

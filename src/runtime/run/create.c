@@ -230,7 +230,7 @@ int orr_run_create_hooked(struct orr_run **out, const struct orr_jobs *jobs,
 		return orr_no_memory(err, "run");
 	run->dataset = data;
 	run->options = *options;
-	run->copy_delay_us = hooks->copy_delay_us;
+	run->copying = hooks->copying;
 	orr_watch_init(&run->watch);
 	if ((code = orr_session_take(&run->session, err)) ||
 	    (code = orr_work_init(&run->work, jobs, options->batch, orr_ranks_rank(),

@@ -8,7 +8,8 @@ struct orr_run_hooks {
 	/* every job sleeps up to delay_us, drawn from delay_seed, step and job */
 	int delay_us;
 	uint64_t delay_seed;
-	int copy_delay_us; /* so long after it was begun a copy is written */
+	/* called by the thread that is about to write a copy; or NULL */
+	void (*copying)(void);
 	/* called after the start of each receive from another rank; or NULL */
 	int (*received)(starpu_data_handle_t handle, struct orr_error *err);
 	/* cores count as devices, and the gradient of a stage with one owner takes the path of

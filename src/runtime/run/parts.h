@@ -34,7 +34,7 @@ struct orr_run {
 	struct orr_scoring scoring;
 	struct orr_copies copies;               /* between memories, while it trained */
 	struct orr_saving *saving;              /* a copy that is being written; NULL: none is */
-	int copy_delay_us;
+	void (*copying)(void);                  /* hooks.h */
 	int64_t resident_before, resident_peak; /* bytes of this process; -1: not known */
 };
 

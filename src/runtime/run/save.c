@@ -22,13 +22,14 @@ struct outcome {
 };
 
 struct orr_saving {
-	int rank, n_ranks, keep, delay_us;
+	int rank, n_ranks, keep;
 	bool is_copy;
 	char *folder;
 	int64_t step, samples, begun_ns, end_ns;
 	json_t *about;               /* on rank 0 */
 	struct orr_shard_plan *plan; /* NULL: it is written */
 	struct outcome *outcomes;    /* [n_ranks]; those of others on rank 0 */
+	void (*copying)(void);
 	pthread_t thread;
 	bool runs;
 };
@@ -177,7 +178,8 @@ static void *finish_behind(void *user)
 	struct orr_saving *x = user;
 
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), LOWEST);
-	usleep((useconds_t)x->delay_us);
+	if (x->copying)
+		x->copying();
 	finish(x);
 	return NULL;
 }
@@ -190,7 +192,7 @@ int orr_run_copy(struct orr_run *run, const char *folder, struct orr_error *err)
 	if (code || (code = begin(&x, run, folder, err)))
 		return code;
 	x->is_copy = true;
-	x->delay_us = run->copy_delay_us;
+	x->copying = run->copying;
 	run->saving = x;
 	if (!orr_shard_is_alone(x->plan))
 		write_shard(x);
