@@ -59,8 +59,7 @@ struct oracle_step {
 	int lanes[ORACLE_LINKS];
 	int64_t link_ns_per_byte[ORACLE_LINKS]; /* of a lane; 0: none */
 	int stream_of[ORACLE_LINKS]; /* 1 + the worker whose streams a link is; 0: none */
-	int slowdown;  /* thousandths by which a worker computes slower while it has a stream in use
-			*/
+	int slowdown;   /* thousandths, by which a worker with a stream in use computes slower */
 	int all_reduce; /* 0: a ring; 1: trees; 2: by level; 3: the fastest, where not fair */
 	int depth[ORACLE_WORKERS][ORACLE_WORKERS]; /* groups around both */
 	bool in_order; /* nothing overtakes what it shares a link with */

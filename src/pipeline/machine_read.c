@@ -126,8 +126,8 @@ static int read_all_reduce(const struct reader *r, enum orr_all_reduce *to, cons
 			*to = (enum orr_all_reduce)i;
 			return 0;
 		}
-	return orr_fail(r->err, ORR_E_INPUT,
-			"%s: '%.40s': give ring, tree, hierarchical or auto", what, text);
+	return orr_fail(r->err, ORR_E_INPUT, "%s: '%.40s': give ring, tree, hierarchical or auto",
+			what, text);
 }
 
 static int note_units(struct reader *r, bool plain, bool unit, const char *what)

@@ -31,7 +31,8 @@ struct orr_training_rank {
 
 /* Copies in memory, all that were whole. */
 struct orr_training_copies {
-	int64_t n, n_bytes, ns, waited_ns; /* the last two: from begin to end, and without training */
+	int64_t n, n_bytes;
+	int64_t ns, waited_ns; /* from begin to end, and without training */
 };
 
 /* Borrowed, but for what is said to be owned, which orr_training_fini() frees. */

@@ -156,7 +156,8 @@ const struct row option_rows[] = {
 	{"table", NULL, 0, VERB_SCHEDULES, 0, FLAG(table), 0,
 	 "a line a schedule: name, tab, summary, tab, paper"},
 	{"fewer", "N", 'f', VERB_SUPERVISE, 0, COUNT(supervise.fewer, 1, 1 << 20), 0,
-	 "go on with N ranks at least, where hosts are lost (mpirun --host a:2,b:2), or ranks again "
+	 "go on with N ranks at least, where hosts are lost (mpirun --host a:2,b:2), or ranks "
+	 "again "
 	 "and again (--restarts); to the same bits (as many as mpirun -n says)"},
 	{"memory", "DIR", 'm', VERB_SUPERVISE, 0, TEXT(supervise.memory), 0,
 	 "a folder in memory, for the copies (/dev/shm)"},
