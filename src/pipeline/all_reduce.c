@@ -253,11 +253,12 @@ enum orr_all_reduce orr_reductions_choose(const struct orr_reductions *sums,
 					  enum orr_ring_part part, int64_t bytes, int64_t *ns)
 {
 	enum orr_all_reduce best = ORR_ALL_REDUCE_RING;
-	bool ring = m->cluster->all_reduce == ORR_ALL_REDUCE_AUTO, shared = m->cluster->shared;
+	bool ring = m->cluster && m->cluster->all_reduce == ORR_ALL_REDUCE_AUTO,
+	     shared = m->cluster && m->cluster->shared;
 
 	*ns = orr_machine_ring_ns(m, owners, k, bytes);
 	*ns -= part == ORR_RING_ALL_REDUCE ? 0 : *ns / 2; /* once round instead of twice */
-	if (sums->by[ORR_ALL_REDUCE_RING].n_levels && shared)
+	if (ring && shared)
 		*ns = sum_ns(&sums->by[ORR_ALL_REDUCE_RING], part, bytes, shared);
 	for (int i = ORR_ALL_REDUCE_TREE; i < ORR_ALL_REDUCES; i++) {
 		int64_t other;
@@ -288,11 +289,10 @@ int orr_reductions_make(struct orr_reductions *sums, const struct orr_machine *m
 	enum orr_all_reduce how = m->cluster ? m->cluster->all_reduce : ORR_ALL_REDUCE_RING;
 	bool failed = false;
 
-	sums->made = true;
-	for (int i = 0; i < ORR_ALL_REDUCES && how != ORR_ALL_REDUCE_RING && !failed; i++) {
+	for (int i = 0; i < ORR_ALL_REDUCES && !sums->by[i].n_levels && !failed; i++) {
 		struct layout x = {.m = m, .sum = &sums->by[i]};
 
-		if (how != ORR_ALL_REDUCE_AUTO && how != (enum orr_all_reduce)i)
+		if (i && how != ORR_ALL_REDUCE_AUTO && how != (enum orr_all_reduce)i)
 			continue;
 		if (i == ORR_ALL_REDUCE_TREE && k > 2)
 			lay_out_trees(&x, owners, k);

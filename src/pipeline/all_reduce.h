@@ -38,7 +38,7 @@ struct orr_passing {
 struct orr_reduction {
 	struct orr_passing *loads; /* owned: of all levels, in each by key */
 	int n_loads, room;
-	int n_levels; /* 0: no way has been made */
+	int n_levels; /* 0: the machine may not choose it */
 	struct orr_reduction_level {
 		int first, n;     /* loads */
 		int steps, parts; /* bytes * steps / parts in each hop, there and back */
@@ -46,13 +46,12 @@ struct orr_reduction {
 	} levels[ORR_MOST_SUM_LEVELS];
 };
 
-/* The ways that the machine's owners have: by enum orr_all_reduce, all that it may choose from. */
+/* By enum orr_all_reduce: a ring, and all that the machine may choose from. */
 struct orr_reductions {
-	bool made;
 	struct orr_reduction by[ORR_ALL_REDUCES];
 };
 
-/* sums is zero. A machine of rings has none. */
+/* sums is zero, or made already. */
 int orr_reductions_make(struct orr_reductions *sums, const struct orr_machine *m, const int *owners,
 			int k, struct orr_error *err);
 void orr_reductions_fini(struct orr_reductions *sums);

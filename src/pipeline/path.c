@@ -218,7 +218,8 @@ int64_t orr_ring_over_ns(const struct orr_link_cost *link, int k, int64_t bytes,
 	return ns;
 }
 
-int orr_machine_hops(const struct orr_machine *m, const int *workers, int k,
+/* How often the ring over k workers passes a stretch in a step. */
+static int hops_over(const struct orr_machine *m, const int *workers, int k,
 		     const struct orr_stretch *stretch)
 {
 	int hops = 0;
@@ -247,7 +248,7 @@ static int64_t ring_link_ns(const struct orr_machine *m, const int *workers, int
 	int64_t longest = 0;
 
 	for (int l = 0; l < n; l++) {
-		int hops = orr_machine_hops(m, workers, k, &way[l]);
+		int hops = hops_over(m, workers, k, &way[l]);
 
 		link.bytes_per_s = way[l].bytes_per_s;
 		longest =

@@ -41,7 +41,3 @@ int orr_machine_path(struct orr_stretch way[ORR_MOST_STRETCHES], const struct or
 uint64_t orr_machine_link_key(int from, int to); /* of that one, unless it is turned: half duplex */
 /* The worker whose streams have this key, or -1: it is that of something else. */
 int orr_machine_stream_of(uint64_t key);
-
-/* How often the ring over k workers passes a stretch in a step. */
-int orr_machine_hops(const struct orr_machine *m, const int *workers, int k,
-		     const struct orr_stretch *stretch);

@@ -21,26 +21,13 @@ struct orr_parked {
 	int link;
 };
 
-/* The owners in the ring of an all-reduce, and how many; a transfer has no ring: 0. */
-static int ring_of(const struct orr_network *net, const struct orr_transfer *transfer,
-		   const int **owners)
-{
-	const struct orr_jobs *jobs = net->timeline->jobs;
-
-	*owners = NULL;
-	if (transfer->kind != ORR_TRANSFER_ALL_REDUCE)
-		return 0;
-	*owners = orr_jobs_ring(jobs, transfer->set);
-	return orr_jobs_ring_size(jobs, transfer->set);
-}
-
-/* How they all-reduce other than in a ring; NULL: they do not. */
+/* How the owners add up, which has been chosen; NULL: it is a transfer. */
 static const struct orr_reduction *sum_of(const struct orr_network *net,
 					  const struct orr_transfer *transfer)
 {
-	return transfer->all_reduce == ORR_ALL_REDUCE_RING
-		       ? NULL
-		       : &net->sums[transfer->set].by[transfer->all_reduce];
+	return transfer->kind == ORR_TRANSFER_ALL_REDUCE
+		       ? &net->sums[transfer->set].by[transfer->all_reduce]
+		       : NULL;
 }
 
 /* ---- links and ways ---- */
@@ -133,15 +120,21 @@ static int make_link(struct orr_network *net, const struct orr_stretch *stretch)
 	return net->n_links - 1;
 }
 
-/* A way, whose uses begin with the first, passes a link; that of a ring does so once or more often.
- */
-static void add_use(struct orr_network *net, int first, struct orr_use use)
+/* Each link once, as often as in the level that takes most of it. */
+static void add_use(struct orr_network *net, const struct orr_stretch *stretch, int hops)
 {
-	for (int i = first; i < net->n_uses && use.hops > 1; i++)
-		if (net->uses[i].link == use.link)
-			return;
-	if (use.link >= 0 && grow(net, &net->uses, net->n_uses, &net->uses_room, sizeof(use)))
-		net->uses[net->n_uses++] = use;
+	int at = make_link(net, stretch);
+	struct orr_channel *link = at < 0 ? NULL : &net->links[at];
+
+	if (link && link->load) {
+		struct orr_use *use = &net->uses[link->load - 1];
+
+		use->hops = (int)larger(use->hops, hops);
+	} else if (link &&
+		   grow(net, &net->uses, net->n_uses, &net->uses_room, sizeof(*net->uses))) {
+		net->uses[net->n_uses++] = (struct orr_use){at, hops};
+		link->load = net->n_uses;
+	}
 }
 
 /* Of a transfer the link of its two workers; of a ring one that is for nothing else, as of that way
@@ -162,31 +155,25 @@ static const struct orr_channel *way_of(const struct orr_network *net,
 	return &net->links[*find_link(net, way_key(transfer, level)) - 1];
 }
 
-/* What goes over the loads of a level, or for level -1 all of them; each link once, as often as in
- * the level that takes most of it. */
-static void make_sum_way(struct orr_network *net, const struct orr_transfer *transfer, int level)
+/* What a transfer passes, or the loads of a level of a sum; level -1: of all. */
+static void make_way(struct orr_network *net, const struct orr_transfer *transfer, int level)
 {
+	struct orr_stretch path[ORR_MOST_STRETCHES] = {{.lanes = 1}}, way;
 	const struct orr_reduction *sum = sum_of(net, transfer);
-	const struct orr_stretch way = {.lanes = 1, .key = way_key(transfer, level)};
-	int at = make_link(net, &way), first = net->n_uses;
+	int n = sum ? 0 : orr_machine_path(path, net->machine, transfer->from, transfer->to), at,
+	    first = net->n_uses;
 
-	if (at < 0 || net->links[at].n_uses)
+	way = path[0];
+	way.key = way_key(transfer, level);
+	if ((at = make_link(net, &way)) < 0 || net->links[at].n_uses)
 		return;
-	for (int l = 0; l < sum->n_levels; l++)
+	for (int i = 0; i < n; i++)
+		add_use(net, &path[i], 1);
+	for (int l = 0; sum && l < sum->n_levels; l++)
 		for (int i = 0; i < sum->levels[l].n && (level < 0 || level == l); i++) {
 			const struct orr_passing *load = &sum->loads[sum->levels[l].first + i];
-			int link = make_link(net, &load->stretch);
 
-			if (link < 0)
-				return;
-			if (net->links[link].load) {
-				struct orr_use *use = &net->uses[net->links[link].load - 1];
-
-				use->hops = (int)larger(use->hops, load->hops);
-				continue;
-			}
-			add_use(net, net->n_uses, (struct orr_use){link, load->hops});
-			net->links[link].load = net->n_uses;
+			add_use(net, &load->stretch, load->hops);
 		}
 	for (int i = first; i < net->n_uses; i++)
 		net->links[net->uses[i].link].load = 0;
@@ -194,36 +181,13 @@ static void make_sum_way(struct orr_network *net, const struct orr_transfer *tra
 	net->links[at].n_uses = net->n_uses - first;
 }
 
-static void make_way(struct orr_network *net, const struct orr_transfer *transfer)
+static void make_ways(struct orr_network *net, const struct orr_transfer *transfer)
 {
-	struct orr_stretch way[ORR_MOST_STRETCHES] = {{.lanes = 1}};
-	int pair[] = {transfer->from, transfer->to}, at, first = net->n_uses;
-	const int *owners;
-	int k = ring_of(net, transfer, &owners);
+	const struct orr_reduction *sum = sum_of(net, transfer);
 
-	if (sum_of(net, transfer)) {
-		for (int l = -1; l < (net->shared ? sum_of(net, transfer)->n_levels : 0); l++)
-			make_sum_way(net, transfer, l);
-		return;
-	}
-	if (!k)
-		(void)orr_machine_path(way, net->machine, pair[0], pair[1]);
-	way[0].key = way_key(transfer, -1);
-	if ((at = make_link(net, way)) < 0 || net->links[at].n_uses)
-		return;
-	for (int i = 0; i < (k ? k : 1); i++) {
-		const int *ends[] = {k ? owners + i : pair, k ? owners + (i + 1) % k : pair + 1};
-		int n = orr_machine_path(way, net->machine, *ends[0], *ends[1]);
-
-		for (int l = 0; l < n; l++) {
-			int64_t hops = k ? orr_machine_hops(net->machine, owners, k, &way[l]) : 1;
-
-			add_use(net, first,
-				(struct orr_use){make_link(net, &way[l]), (int)larger(1, hops)});
-		}
-	}
-	net->links[at].first_use = first;
-	net->links[at].n_uses = net->n_uses - first;
+	make_way(net, transfer, -1);
+	for (int l = 0; sum && net->shared && l < sum->n_levels; l++)
+		make_way(net, transfer, l);
 }
 
 /* ---- requests ---- */
@@ -276,32 +240,32 @@ int orr_network_check_clock(double ns, const struct orr_pipeline *p, bool host,
 }
 
 /* How the owners add up, and how long that takes. */
-static int64_t choose_sum(struct orr_network *net, struct orr_transfer *transfer, const int *owners,
-			  int k)
+static int64_t choose_sum(struct orr_network *net, struct orr_transfer *transfer)
 {
-	struct orr_reductions *sums = &net->sums[transfer->set];
+	const struct orr_jobs *jobs = net->timeline->jobs;
+	const int *owners = orr_jobs_ring(jobs, transfer->set);
+	int k = orr_jobs_ring_size(jobs, transfer->set);
 	int64_t ns = 0;
 
-	if (!net->failure->code && !sums->made)
-		net->failure->code =
-			orr_reductions_make(sums, net->machine, owners, k, net->failure->err);
+	if (!net->sums &&
+	    !(net->sums = calloc((size_t)orr_pipeline_n_sets(jobs->pipeline), sizeof(*net->sums))))
+		fail_for_memory(net);
 	if (!net->failure->code)
-		transfer->all_reduce = orr_reductions_choose(sums, net->machine, owners, k,
-							     transfer->ring, transfer->bytes, &ns);
+		net->failure->code = orr_reductions_make(&net->sums[transfer->set], net->machine,
+							 owners, k, net->failure->err);
+	if (!net->failure->code)
+		transfer->all_reduce =
+			orr_reductions_choose(&net->sums[transfer->set], net->machine, owners, k,
+					      transfer->ring, transfer->bytes, &ns);
 	return ns;
 }
 
 static int64_t duration_of(struct orr_network *net, struct orr_transfer *transfer)
 {
-	const int *owners;
-	int k = ring_of(net, transfer, &owners);
-	int64_t ns = k && net->sums ? choose_sum(net, transfer, owners, k)
-		     : k            ? orr_machine_ring_ns(net->machine, owners, k, transfer->bytes)
-			 : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
-						   transfer->bytes);
-
-	/* once round instead of twice */
-	return transfer->ring == ORR_RING_ALL_REDUCE || net->sums ? ns : ns - ns / 2;
+	return transfer->kind == ORR_TRANSFER_ALL_REDUCE
+		       ? choose_sum(net, transfer)
+		       : orr_machine_transfer_ns(net->machine, transfer->from, transfer->to,
+						 transfer->bytes);
 }
 
 /* All of them one after the other fit the clock, so no sum of times overflows. */
@@ -327,7 +291,7 @@ void orr_network_request(struct orr_network *net, const struct orr_transfer *tra
 	check_clock(net, transfer);
 	if (!net->failure->code &&
 	    grow(net, &t->transfers, t->n_transfers, &net->transfers_room, sizeof(*t->transfers)))
-		make_way(net, &asked);
+		make_ways(net, &asked);
 	if (net->failure->code)
 		return;
 	/* of equal (time, n) the lowest order, and within a job the first request */
@@ -365,21 +329,6 @@ static int find_full(const struct orr_network *net, const struct orr_channel *wa
 			return use->link;
 	}
 	return -1;
-}
-
-/* Of its links the least latency or, with larger() for choose(), the largest. */
-static int64_t latency_of(const struct orr_network *net, const struct orr_transfer *transfer,
-			  int64_t (*choose)(int64_t a, int64_t b))
-{
-	const struct orr_machine *m = net->machine;
-	const int *owners;
-	int k = ring_of(net, transfer, &owners);
-	int64_t ns = k ? orr_machine_link(m, owners[k - 1], owners[0]).latency_ns
-		       : orr_machine_link(m, transfer->from, transfer->to).latency_ns;
-
-	for (int i = 1; i < k; i++)
-		ns = choose(ns, orr_machine_link(m, owners[i - 1], owners[i]).latency_ns);
-	return ns;
 }
 
 /* More or less is on a stream. */
@@ -429,29 +378,24 @@ static void park(struct orr_network *net, struct orr_heap_entry entry, int link)
 		net->parked[net->n_parked++] = (struct orr_parked){entry, link};
 }
 
-/* A ring goes round twice, or of its parts once. */
-static int steps_of(const struct orr_transfer *transfer, int k)
-{
-	return k ? (transfer->ring == ORR_RING_ALL_REDUCE ? 2 : 1) * (k - 1) : 1;
-}
-
 /* Step i of what it moves one after the other, where links are shared; false: there are no more. */
 static bool move(struct orr_network *net, int index, int i)
 {
 	const struct orr_transfer *transfer = &net->timeline->transfers[index];
 	const struct orr_reduction *sum = sum_of(net, transfer);
-	const int *owners;
-	int k = ring_of(net, transfer, &owners), level = i ? -1 : 0, steps = steps_of(transfer, k),
-	    parts = k ? k : 1;
+	int level = -1, steps = 1, parts = 1;
 
-	if (sum)
-		level = orr_reduction_step(sum, transfer->ring, i, &steps, &parts);
-	if (level >= 0 &&
-	    grow(net, &net->flows.list, net->flows.n, &net->flows.room, sizeof(*net->flows.list)))
+	if (sum ? (level = orr_reduction_step(sum, transfer->ring, i, &steps, &parts)) < 0 : i > 0)
+		return false;
+	if (grow(net, &net->flows.list, net->flows.n, &net->flows.room, sizeof(*net->flows.list)))
 		orr_flows_add(&net->flows, (struct orr_flow){.index = index, .step = i},
-			      way_of(net, transfer, sum ? level : -1), transfer->bytes, steps,
-			      parts);
-	return level >= 0;
+			      way_of(net, transfer, level), transfer->bytes, steps, parts);
+	return true;
+}
+
+static int64_t latency_of(const struct orr_network *net, const struct orr_transfer *transfer)
+{
+	return orr_machine_link(net->machine, transfer->from, transfer->to).latency_ns;
 }
 
 /* It leaves its links when the last byte is on its way: the least latency of them before its end.
@@ -467,7 +411,7 @@ static void begin(struct orr_network *net, int index, const struct orr_channel *
 	else
 		net->leaves(net->user, index,
 			    transfer->end_ns - (sum ? orr_reduction_last_ns(sum, transfer->ring)
-						    : latency_of(net, transfer, smaller)));
+						    : latency_of(net, transfer)));
 }
 
 /* What cannot start waits for the first link that is full, and is in nobody's way. */
@@ -511,15 +455,13 @@ static void share(struct orr_network *net, int64_t now_ns)
 static bool end_shared(struct orr_network *net, int index, int64_t now_ns)
 {
 	struct orr_transfer *transfer = &net->timeline->transfers[index];
-	const int *owners;
 	const struct orr_reduction *sum = sum_of(net, transfer);
-	int k = ring_of(net, transfer, &owners), ended = orr_flows_end(&net->flows, index, now_ns);
+	int ended = orr_flows_end(&net->flows, index, now_ns);
 
 	if (!ended || move(net, index, ended))
 		return false;
-	transfer->end_ns =
-		now_ns + (sum ? orr_reduction_latency(sum, transfer->ring)
-			      : steps_of(transfer, k) * latency_of(net, transfer, larger));
+	transfer->end_ns = now_ns + (sum ? orr_reduction_latency(sum, transfer->ring)
+					 : latency_of(net, transfer));
 	return true;
 }
 
@@ -579,9 +521,6 @@ void orr_network_init(struct orr_network *net)
 		if (!net->busy || !net->changed)
 			fail_for_memory(net);
 	}
-	if (cluster && cluster->all_reduce != ORR_ALL_REDUCE_RING &&
-	    !(net->sums = calloc((size_t)orr_pipeline_n_sets(p), sizeof(*net->sums))))
-		fail_for_memory(net);
 	grow_links(net);
 }
 

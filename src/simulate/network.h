@@ -72,7 +72,7 @@ struct orr_network {
 	int n_parked, parked_room;
 	struct orr_flows flows; /* what is under way where links are shared */
 	int transfers_room;
-	struct orr_reductions *sums; /* [sets] made when first asked for; NULL: all are rings */
+	struct orr_reductions *sums; /* [sets] NULL, and each zero, until first asked for */
 	double total_ns;             /* of all that was asked for, one after the other */
 };
 
