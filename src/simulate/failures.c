@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/quantity.h"
-#include "base/random.h"
 
 #define LONGEST_NS INT64_C(1000000000000000000) /* products with it can still be counted */
 
@@ -46,23 +45,6 @@ double orr_failures_goodput(const struct orr_failures *f, int64_t step_ns, int64
 	double mean = (double)f->mtbf_ns, use = (double)step_ns * (double)every / mean;
 
 	return use / (exp((double)f->restart_ns / mean) * expm1(use + (double)f->copy_ns / mean));
-}
-
-double orr_failures_draw(const struct orr_failures *f, int64_t step_ns, int64_t every, int n)
-{
-	double use = (double)step_ns * (double)every, all = 0, done = 0;
-	uint64_t state = 1;
-
-	for (int i = 0; i < n; i++) {
-		/* above 0, so that the logarithm is finite */
-		double drawn = ldexp((double)((orr_random(&state) >> 11) + 1), -53);
-		double lasts = -log(drawn) * (double)f->mtbf_ns;
-
-		all += lasts;
-		if (lasts > (double)f->restart_ns)
-			done += floor((lasts - (double)f->restart_ns) / (use + (double)f->copy_ns));
-	}
-	return done * use / all;
 }
 
 /* The expectation rises up to the best number, and falls from there. */

@@ -22,8 +22,6 @@ int orr_failures_parse(struct orr_failures *f, const char *text, const char *wha
 /* The share of time in which steps are run that are not run again, with a copy after every so many:
  * its expectation [Daly06]. */
 double orr_failures_goodput(const struct orr_failures *f, int64_t step_ns, int64_t every);
-/* The same of a training in which so many failures are drawn. */
-double orr_failures_draw(const struct orr_failures *f, int64_t step_ns, int64_t every, int n);
 
 /* Between two copies: which number of steps has the highest expectation, counted; and how long it
  * should be by the closed forms of [Young74] and, of higher order, [Daly06]. */
