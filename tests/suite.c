@@ -4,16 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PART 4
-#define SMALL_PART 8
+#define PART 8
 
 static int part(void)
 {
-	const char *sweeps = getenv("ORRERY_SWEEPS");
-
-	if (!sweeps)
-		return PART;
-	return !strcmp(sweeps, "all") ? 1 : !strcmp(sweeps, "few") ? SMALL_PART : PART;
+	return suite_takes_all() ? 1 : PART;
 }
 
 int suite_drawn(int n)
@@ -27,9 +22,11 @@ bool suite_takes(int i)
 	return (uint32_t)i * 2654435761u / 65536 % (uint32_t)part() == 0;
 }
 
-bool suite_takes_long(void)
+bool suite_takes_all(void)
 {
-	return part() < SMALL_PART;
+	const char *sweeps = getenv("ORRERY_SWEEPS");
+
+	return sweeps && !strcmp(sweeps, "all");
 }
 
 uint64_t suite_random;

@@ -14,12 +14,12 @@
 #define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* Of long sweeps the suite runs a part, and with ORRERY_SWEEPS=all, as in the benchmarks `sweeps`,
- * the whole; with `few`, as CI under sanitizers, a small part, which reaches the same code. How many of n drawn cases; and is case i of a sweep run? The first one is. */
+ * the whole. How many of n drawn cases; and is case i of a sweep run? The first one is. */
 int suite_drawn(int n);
 bool suite_takes(int i);
-/* Is it no small part? Else what takes long is left out where something shorter reaches the same
- * code. */
-bool suite_takes_long(void);
+/* Is it the whole? Else what takes long is left out where something shorter reaches the same code.
+ */
+bool suite_takes_all(void);
 
 /* The next number in [0, n) that follows from suite_random, which a test sets. */
 extern uint64_t suite_random;

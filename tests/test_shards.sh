@@ -31,28 +31,28 @@ like() {
 # sums NAME: bytes that each rank sent in all-reduces
 sums() { grep -A 4 '"sent"' "$work/$1.json" | sed -n 's/.*"bytes": \([0-9]*\).*/\1/p'; }
 
-# both NAME SCHEDULE WORKERS GRAPH OPTION...: as a whole, and divided on 1, 2 and 4 ranks
+# both COUNTS NAME SCHEDULE WORKERS GRAPH OPTION...: as a whole, and divided on so many ranks
 both() {
-	case=$1 schedule=$2 w=$3 graph=$4
-	shift 4
+	counts=$1 case=$2 schedule=$3 w=$4 graph=$5
+	shift 5
 	train "$case" 1 "$graph" --steps 12 --schedule "$schedule" -w "$w" "$@"
-	for count in 1 2 4; do
+	for count in $counts; do
 		train "$case-$count" $count "$graph" --steps 12 --schedule "$schedule" -w "$w" --shard-optimizer "$@"
 		like "$case"
 	done
 }
 
 digits=$work/digits.dot towers=$source/graphs/tied_towers.dot
-both ddp ddp 4 "$digits" -m 4
-both momentum ddp 4 "$digits" -m 4 --optimizer momentum --weight-decay 0.01 --spare
-both sgd ddp 4 "$digits" -m 4 --optimizer sgd
-both clip ddp 4 "$digits" -m 4 --clip 0.5
-both skip ddp 4 "$digits" -m 4 --on-nan skip
-both lpp lpp:G=2,R=2 4 "$digits" -m 8 --stages 4
-both chimera chimera 4 "$digits" -m 8 --stages 4
-both tied ddp 4 "$towers" -m 4
-both replicas interleaved 4 "$digits" -m 8 --stages 4 --replicas 2
-both rounds pipedream:replicas=2-2 4 "$digits" -m 6 --stages 2
+both '1 2 4' ddp ddp 4 "$digits" -m 4
+both '1 4' momentum ddp 4 "$digits" -m 4 --optimizer momentum --weight-decay 0.01 --spare
+both '2' sgd ddp 4 "$digits" -m 4 --optimizer sgd
+both '1 4' clip ddp 4 "$digits" -m 4 --clip 0.5
+both '2' skip ddp 4 "$digits" -m 4 --on-nan skip
+both '4' lpp lpp:G=2,R=2 4 "$digits" -m 8 --stages 4
+both '2' chimera chimera 4 "$digits" -m 8 --stages 4
+both '1 4' tied ddp 4 "$towers" -m 4
+both '1 4' replicas interleaved 4 "$digits" -m 8 --stages 4 --replicas 2
+both '2' rounds pipedream:replicas=2-2 4 "$digits" -m 6 --stages 2
 
 # replicas of a whole pipeline of one stage
 train single 1 "$digits" --steps 12 -m 4 --schedule ddp -w 4 --stages 1
@@ -79,6 +79,6 @@ else
 	fail "sent, of $parameters parameters: $(cat "$work/divided"), as a whole $(cat "$work/sent")"
 fi
 printf '%d passed\n' $passed
-[ $passed -eq 34 ] && exit $failed
-fail "$passed of 34"
+[ $passed -eq 20 ] && exit $failed
+fail "$passed of 20"
 exit 1

@@ -428,6 +428,9 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 		for (int k = 0; k < 3; k++) {
 			struct orr_error err = {""};
 
+			if (strcmp(models[_i].name, "towers") && k != (_i + i) % 3 &&
+			    !suite_takes_all())
+				continue;
 			ck_assert_msg(!train_under(&t, &own[i], n_workers[k], &err), "%s: %s",
 				      own[i].name, err.msg);
 		}
