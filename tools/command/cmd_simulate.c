@@ -100,14 +100,14 @@ static void print_untrained(const struct orr_opened *x)
 static int check_failures(const struct options *a, const struct orr_opened *x,
 			  struct orr_error *err)
 {
-	if (!a->failures.given)
+	if (!a->failures.mtbf_ns)
 		return 0;
 	if (x->tried.jobs->async)
 		return orr_fail(err, ORR_E_INPUT,
 				"--mtbf: schedule %s never flushes, and a copy is written between "
 				"two steps: take one that flushes",
 				x->tried.jobs->schedule);
-	if (a->failures.failures.units != x->pipeline->units)
+	if (a->failures.units != x->pipeline->units)
 		return orr_fail(err, ORR_E_INPUT, "--mtbf: %s",
 				x->pipeline->units
 					? "the costs are units, so its times are plain numbers"
@@ -132,10 +132,9 @@ static json_t *report_json(const struct options *a, const struct orr_opened *x,
 		orr_json_update(&own, orr_noisy_json(noisy));
 		orr_json_set(&json, "noise", own);
 	}
-	if (a->failures.given)
-		orr_json_set(
-			&json, "failures",
-			orr_failures_json(&a->failures.failures, x->tried.figures->makespan_ns));
+	if (a->failures.mtbf_ns)
+		orr_json_set(&json, "failures",
+			     orr_failures_json(&a->failures, x->tried.figures->makespan_ns));
 	if (measured->timeline)
 		orr_json_set(&json, "measured",
 			     orr_report_json(measured->timeline, measured->figures, err));
@@ -182,8 +181,8 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	code = orr_report_write(stdout, t, f, OUTPUT_DEFINED_BY, err);
 	if (!code && noise)
 		orr_noise_write(stdout, noise, &noisy, x->pipeline->units);
-	if (!code && a->failures.given)
-		orr_failures_write(stdout, &a->failures.failures, f->makespan_ns);
+	if (!code && a->failures.mtbf_ns)
+		orr_failures_write(stdout, &a->failures, f->makespan_ns);
 	if (!code) {
 		print_uneven(x, f);
 		print_samples(x);

@@ -242,10 +242,13 @@ static bool look(void)
 
 /* ---- one start ---- */
 
-static _Noreturn void become(char **words, bool quiet)
+/* The command, or a probe of one host of it, which says nothing. */
+static _Noreturn void become(int probed)
 {
-	char starts[16], ranks[16];
+	char starts[16], ranks[16], **words = job.launch.words;
 
+	if (probed >= 0)
+		launch_probe(&job.launch, probed);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	(void)snprintf(starts, sizeof(starts), "%d", job.n_starts);
 	setenv(ORR_KEEP_FOLDER, job.folder, 1);
@@ -258,7 +261,8 @@ static _Noreturn void become(char **words, bool quiet)
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	if (!freopen("/dev/null", "r", stdin) ||
-	    (quiet && (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))))
+	    (probed >= 0 &&
+	     (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))))
 		_exit(127);
 	execvp(words[0], words);
 	fprintf(stderr,
@@ -295,7 +299,7 @@ static int start(struct orr_error *err)
 		return orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
 				strerror(errno));
 	if (!job.child)
-		become(job.launch.words, false);
+		become(-1);
 	job.n_starts++;
 	do {
 		(void)poll(&waits, 1, TICK_MS);
@@ -331,18 +335,15 @@ static int probe_hosts(struct orr_error *err)
 	int n = l->n_hosts, status, code = 0;
 	pid_t pid, *pids = calloc((size_t)n + 1, sizeof(*pids));
 
+	if (!pids)
+		return orr_fail(err, ORR_E_NOMEM, "no memory for the hosts");
 	for (int k = 0; k < l->n_hosts && !code; k++) {
-		char **words = pids ? launch_probe(l, k) : NULL;
-
 		l->hosts[k].gone = true;
-		if (!words || (pids[k] = fork()) < 0)
+		if (!(pids[k] = fork()))
+			become(k);
+		if (pids[k] < 0)
 			code = orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
 					strerror(errno));
-		else if (!pids[k])
-			become(words, true);
-		if (words)
-			free(words[l->hosts_at]);
-		free(words);
 	}
 	while (n && !code && !asked && orr_beat_now_ns() < until_ns) {
 		if ((pid = waitpid(-1, &status, WNOHANG)) <= 0)

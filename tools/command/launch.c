@@ -11,12 +11,22 @@
 static char *const exported[] = {"-x", ORR_KEEP_STARTS, "-x", ORR_KEEP_RANKS};
 enum { N_EXPORTED = sizeof(exported) / sizeof(*exported) };
 
-/* Where the option's value stands before the program's name; 0: nowhere, or several times. */
+/* Where the program is told to train, or the words end. */
+static int train_at(char **words)
+{
+	int i = 0;
+
+	while (words[i] && (!i || strcmp(words[i], "train")))
+		i++;
+	return i;
+}
+
+/* Where the option's value stands before that; 0: nowhere, or several times. */
 static int find(char **words, const char *names)
 {
-	int at = 0;
+	int at = 0, n = train_at(words);
 
-	for (int i = 1; words[i] && words[i + 1] && strcmp(words[i], "train"); i++) {
+	for (int i = 1; i < n && words[i + 1]; i++) {
 		const char *found = *words[i] == '-' ? strstr(names, words[i]) : NULL;
 
 		if (!found || found[-1] != ' ' || found[strlen(words[i])] != ' ')
@@ -50,7 +60,7 @@ static int read_hosts(struct launch *l, struct orr_error *err)
 	return code;
 }
 
-/* NULL is fine: no memory. */
+/* NULL: no memory. */
 static char *list_hosts(const struct launch *l, bool all)
 {
 	char *list = NULL;
@@ -97,27 +107,19 @@ int launch_settle(struct launch *l, struct orr_error *err)
 	return 0;
 }
 
-char **launch_probe(const struct launch *l, int k)
+void launch_probe(struct launch *l, int k)
 {
 	static char one[] = "1", program[] = "true";
-	char **words;
-	int n = 0;
+	int n = train_at(l->words);
 
-	while (l->words[n])
-		n++;
-	if (!(words = calloc((size_t)n + 1, sizeof(*words))))
-		return NULL;
-	memcpy(words, l->words, (size_t)n * sizeof(*words));
-	words[l->ranks_at] = one;
+	l->words[l->ranks_at] = one;
+	l->hosts[k].slots = 1;
+	for (int i = 0; i < l->n_hosts; i++)
+		l->hosts[i].gone = i != k;
+	l->words[l->hosts_at] = list_hosts(l, false);
 	/* what may stand before the program's name, such as numactl, stays */
-	for (n = 1; strcmp(words[n], "train"); n++)
-		;
-	words[n - 1] = program;
-	words[n] = NULL;
-	if (asprintf(&words[l->hosts_at], "%s:1", l->hosts[k].name) >= 0)
-		return words;
-	free(words);
-	return NULL;
+	l->words[n - 1] = program;
+	l->words[n] = NULL;
 }
 
 /* Of hosts the list stands beside a number of ranks, or is left to mpirun. */
@@ -144,34 +146,24 @@ static int check(struct launch *l, char **command, int64_t fewest, struct orr_er
 	return 0;
 }
 
-static bool names_train(char **command)
-{
-	int i = 1;
-
-	while (command[0] && command[i] && strcmp(command[i], "train"))
-		i++;
-	return i > 1 && command[i];
-}
-
 int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_error *err)
 {
 	struct orr_error why; /* mpirun may know more ways to write it */
-	int n = 0, code;
+	int n, code;
 
 	*l = (struct launch){0};
 	if ((code = check(l, command, fewest, err)))
 		return code;
-	if (!names_train(command) || (l->hosts_at && !strchr(command[l->hosts_at], ',')))
+	n = train_at(command);
+	if (n < 2 || !command[n] || (l->hosts_at && !strchr(command[l->hosts_at], ',')))
 		l->hosts_at = 0;
 	while (command[n])
 		n++;
 	if (!(l->words = calloc((size_t)n + N_EXPORTED + 1, sizeof(*l->words))))
 		return orr_fail(err, ORR_E_NOMEM, "no memory for the command");
-	if (!l->hosts_at) {
-		memcpy(l->words, command, (size_t)n * sizeof(*command));
+	memcpy(l->words, command, (size_t)n * sizeof(*command));
+	if (!l->hosts_at)
 		return 0;
-	}
-	l->words[0] = command[0];
 	memcpy(l->words + 1, exported, sizeof(exported));
 	memcpy(l->words + 1 + N_EXPORTED, command + 1, (size_t)(n - 1) * sizeof(*command));
 	l->ranks_at += N_EXPORTED;

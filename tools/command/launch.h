@@ -27,9 +27,9 @@ struct launch {
 int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_error *err);
 void launch_fini(struct launch *l);
 
-/* The words that start `true` on host k alone, to find out whether it can start anything; NULL
- * without memory. To free: the array, and the word at hosts_at. */
-char **launch_probe(const struct launch *l, int k);
+/* The words start `true` on host k alone, to find out whether it can start anything: for a process
+ * that becomes them, since they stay. */
+void launch_probe(struct launch *l, int k);
 /* The words for the hosts that are not gone; for all of them where these are too few. */
 int launch_settle(struct launch *l, struct orr_error *err);
 /* One rank fewer; false: there are to be no fewer. */

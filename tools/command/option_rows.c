@@ -52,7 +52,7 @@ READER(costs, orr_study_costs_parse, open.costs)
 READER(optimizer, orr_optimizer_parse, open.numerics.optimizer)
 READER(precision, orr_precision_parse, open.numerics.precision)
 READER(jitter, orr_noise_parse, jitter.noise)
-READER(mtbf, orr_failures_parse, failures.failures)
+READER(mtbf, orr_failures_parse, failures)
 
 static int read_within(struct options *o, const char *text, struct orr_error *err)
 {
@@ -370,7 +370,7 @@ const struct row option_rows[] = {
 	{"seed", "N", 0, SIMULATE | COMPARE, 0, COUNT(jitter.noise.seed, 0, 0), 0,
 	 "of the draws (1)"},
 	{.help = "Failures:"},
-	{"mtbf", "T:copy=T,restart=T", 0, SIMULATE, 0, READ(read_mtbf), AT(failures.given),
+	{"mtbf", "T:copy=T,restart=T", 0, SIMULATE, 0, READ(read_mtbf), 0,
 	 "one failure in T on average, the time of a copy of the state, and from a failure until "
 	 "steps are run again: how many steps there should be between two copies"},
 	{"rank", "FIGURE", 0, COMPARE, 0,

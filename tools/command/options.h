@@ -48,11 +48,6 @@ struct jitter_options {
 	bool given;
 };
 
-struct failures_options {
-	struct orr_failures failures;
-	bool given;
-};
-
 struct compare_options {
 	struct list stages;
 	struct texts schedules;
@@ -96,7 +91,7 @@ struct options {
 	struct checkpoints_options keep;
 	struct evaluations_options evaluate;
 	struct jitter_options jitter;
-	struct failures_options failures;
+	struct orr_failures failures; /* mtbf_ns 0: not given */
 	struct compare_options compare;
 	struct plan_options plan;
 	struct orr_fit fit; /* which constants */
