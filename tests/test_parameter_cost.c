@@ -63,14 +63,13 @@ START_TEST(a_parameter_costs_what_the_run_keeps_of_it)
 {
 	const struct orr_numerics *numerics = &costs[_i].numerics;
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
-	char text[96];
 
 	ck_assert_int_eq(cost.weights, 4);
 	ck_assert_int_eq(cost.gradient, 4);
 	ck_assert_int_eq(cost.optimizer, costs[_i].optimizer);
 	ck_assert_int_eq(cost.rounded, costs[_i].rounded);
 	ck_assert_int_eq(cost.all, 8 + costs[_i].optimizer + costs[_i].rounded);
-	ck_assert_str_eq(orr_parameter_cost_print(text, sizeof(text), numerics), costs[_i].text);
+	ck_assert_str_eq(orr_parameter_cost_text(numerics), costs[_i].text);
 	/* 1000 parameters */
 	ck_assert_int_eq(orr_parameters_owned(numerics, 4000, 4000, 4000),
 			 8000 + 1000 * costs[_i].optimizer);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nearest.h"
+#include "quantity.h"
 
 static const char *const optimizers[] = {
 	[ORR_OPTIMIZER_ADAMW] = "adamw",       [ORR_OPTIMIZER_ADAM] = "adam",
@@ -78,9 +79,8 @@ int orr_profiled_parse(struct orr_profiled *profiled, const char *text, const ch
 			what, text);
 }
 
-const char *orr_profiled_print(char *text, size_t size, const struct orr_profiled *profiled)
+const char *orr_profiled_text(const struct orr_profiled *profiled)
 {
-	(void)snprintf(text, size, "%s, %s", hardware[profiled->hardware],
-		       orr_precision_name(profiled->precision));
-	return text;
+	return orr_text("%s, %s", hardware[profiled->hardware],
+			orr_precision_name(profiled->precision));
 }

@@ -280,58 +280,11 @@ int orr_real_parse(double *value, const char *text, double low, double high, con
 	return 0;
 }
 
-const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units)
-{
-	static const char *const names[] = {"ns", "us", "ms", "s"};
-	double value = (double)ns;
-	int i = 0;
-
-	if (units) {
-		(void)snprintf(buffer, size, "%.10g", value / (double)ORR_UNIT_NS);
-		return buffer;
-	}
-	for (; i < 3 && fabs(value) >= 999.95; i++)
-		value /= 1000;
-	(void)snprintf(buffer, size, fabs(value) >= 9999.5 ? "%.0f %s" : "%.4g %s", value,
-		       names[i]);
-	return buffer;
-}
-
-static const char *const size_units[] = {"B", "kB", "MB", "GB", "TB"};
-
-const char *orr_size_exact(char *buffer, size_t size, int64_t bytes)
-{
-	int i = 0;
-
-	for (; i < 4 && bytes && bytes % 1000 == 0; i++)
-		bytes /= 1000;
-	(void)snprintf(buffer, size, "%lld%s", (long long)bytes, size_units[i]);
-	return buffer;
-}
-
-const char *orr_size_print(char *buffer, size_t size, int64_t bytes)
-{
-	double value = (double)bytes;
-	int i = 0;
-
-	for (; i < 4 && fabs(value) >= 999.5; i++)
-		value /= 1000;
-	(void)snprintf(buffer, size, fabs(value) >= 999.5 ? "%.0f %s" : "%.3g %s", value,
-		       size_units[i]);
-	return buffer;
-}
-
-static char *next_text(void)
-{
-	static _Thread_local char texts[16][ORR_TEXT];
-	static _Thread_local unsigned n;
-
-	return texts[n++ % 16];
-}
-
 const char *orr_text(const char *format, ...)
 {
-	char *text = next_text();
+	static _Thread_local char texts[64][ORR_TEXT];
+	static _Thread_local unsigned n;
+	char *text = texts[n++ % 64];
 	va_list values;
 
 	va_start(values, format);
@@ -342,7 +295,15 @@ const char *orr_text(const char *format, ...)
 
 const char *orr_duration_text(int64_t ns, bool units)
 {
-	return orr_duration_print(next_text(), ORR_TEXT, ns, units);
+	static const char *const names[] = {"ns", "us", "ms", "s"};
+	double value = (double)ns;
+	int i = 0;
+
+	if (units)
+		return orr_text("%.10g", value / (double)ORR_UNIT_NS);
+	for (; i < 3 && fabs(value) >= 999.95; i++)
+		value /= 1000;
+	return orr_text(fabs(value) >= 9999.5 ? "%.0f %s" : "%.4g %s", value, names[i]);
 }
 
 const char *orr_time_text(int64_t ns, bool units)
@@ -350,9 +311,25 @@ const char *orr_time_text(int64_t ns, bool units)
 	return orr_text("%s%s", orr_duration_text(ns, units), units ? " units" : "");
 }
 
+static const char *const size_units[] = {"B", "kB", "MB", "GB", "TB"};
+
+const char *orr_size_exact(int64_t bytes)
+{
+	int i = 0;
+
+	for (; i < 4 && bytes && bytes % 1000 == 0; i++)
+		bytes /= 1000;
+	return orr_text("%lld%s", (long long)bytes, size_units[i]);
+}
+
 const char *orr_size_text(int64_t bytes)
 {
-	return orr_size_print(next_text(), ORR_TEXT, bytes);
+	double value = (double)bytes;
+	int i = 0;
+
+	for (; i < 4 && fabs(value) >= 999.5; i++)
+		value /= 1000;
+	return orr_text(fabs(value) >= 999.5 ? "%.0f %s" : "%.3g %s", value, size_units[i]);
 }
 
 const char *orr_count_text(int64_t n, const char *noun)

@@ -30,20 +30,14 @@ int orr_count_next(int64_t *value, const char **list, char separator, int64_t lo
 int orr_real_parse(double *value, const char *text, double low, double high, const char *what,
 		   struct orr_error *err);
 
-/* "1.2 ms", or "12.5" in a study with units. Returns buffer. */
-const char *orr_duration_print(char *buffer, size_t size, int64_t ns, bool units);
-/* "57.3 GB". Returns buffer. */
-const char *orr_size_print(char *buffer, size_t size, int64_t bytes);
-/* Text in the thread's own memory, for a line that shows several, until 16 more are asked for. */
+/* Text in the thread's own memory, for a line that shows several, until 64 more are asked for. */
 #define ORR_TEXT 512
 const char *orr_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same of these. */
+/* The same of these: "1.2 ms", or "12.5" in a study with units; */
 const char *orr_duration_text(int64_t ns, bool units);
-const char *orr_time_text(int64_t ns, bool units); /* "1.2 ms", or "12.5 units" */
-const char *orr_size_text(int64_t bytes);
-/* "1 stage", "3 stages", "2 stashes", in the same memory. */
-const char *orr_count_text(int64_t n, const char *noun);
-/* "8GB", to the byte and as orr_size_parse() reads it. Returns buffer. */
-const char *orr_size_exact(char *buffer, size_t size, int64_t bytes);
+const char *orr_time_text(int64_t ns, bool units); /* "1.2 ms", or "12.5 units"; */
+const char *orr_size_text(int64_t bytes);          /* "57.3 GB"; */
+const char *orr_size_exact(int64_t bytes); /* "8GB", to the byte, as orr_size_parse() reads it; */
+const char *orr_count_text(int64_t n, const char *noun); /* "1 stage", "3 stages", "2 stashes" */
 
 ORR_END

@@ -205,8 +205,6 @@ static void write_edge(FILE *file, const struct orr_graph *g, const struct orr_o
 
 int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error *err)
 {
-	char text[16];
-
 	(void)fputs("digraph {\n\tnode [shape=box];\n", file);
 	if (g->data) {
 		/* The file may come to lie anywhere, so the data's place is written in full; but
@@ -226,8 +224,7 @@ int orr_graph_write_dot(const struct orr_graph *g, FILE *file, struct orr_error 
 	if (g->samples > 0)
 		(void)fprintf(file, "\tsamples=%lld;\n", (long long)g->samples);
 	if (g->profiled.hardware)
-		(void)fprintf(file, "\tprofiled=\"%s\";\n",
-			      orr_profiled_print(text, sizeof(text), &g->profiled));
+		(void)fprintf(file, "\tprofiled=\"%s\";\n", orr_profiled_text(&g->profiled));
 	write_operators(file, g);
 	for (int i = 0; i < g->n_operators; i++)
 		for (int k = 0; k < g->operators[i].n_inputs; k++)

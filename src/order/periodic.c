@@ -90,19 +90,16 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 	struct orr_star *x = NULL;
 	size_t n = (size_t)p->n_stages;
 	int64_t least;
-	char want[32], have[32];
 	int code = check_chain(p, err);
 
 	if (code)
 		return code;
 	least = longest_work(p);
-	if (period_ns && period_ns < least) {
-		orr_duration_print(have, sizeof(have), period_ns, p->units);
-		orr_duration_print(want, sizeof(want), least, p->units);
+	if (period_ns && period_ns < least)
 		return orr_fail(err, ORR_E_INPUT,
 				"a period of %s: the longest stage takes %s: give that or more",
-				have, want);
-	}
+				orr_duration_text(period_ns, p->units),
+				orr_duration_text(least, p->units));
 	if (!(x = calloc(1, sizeof(*x))))
 		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory");
 	orr_arrays_make(&x->all, x->in_flight, n);

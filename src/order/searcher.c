@@ -350,7 +350,6 @@ int orr_searcher_refuse(const struct orr_searcher *o)
 				   : "no order of one microbatch was found that fits";
 	const char *room = "in the workers' memory beside parameters, gradients and optimizer";
 	long long stashes = (long long)asked->stashes + o->excess;
-	char size[32];
 
 	if (orr_pipeline_gathers(o->p))
 		return orr_fail(o->err, ORR_E_INPUT,
@@ -369,6 +368,6 @@ int orr_searcher_refuse(const struct orr_searcher *o)
 		room = orr_text("%lld bytes of stash on a worker", (long long)asked->stash_bytes);
 	else if (!o->p->machine.cluster)
 		room = orr_text("[memory] %s beside parameters, gradients and optimizer",
-				orr_size_exact(size, sizeof(size), asked->memory_bytes));
+				orr_size_exact(asked->memory_bytes));
 	return orr_fail(o->err, ORR_E_INPUT, "auto: %s %s %s: %s", why, room, where, more);
 }

@@ -140,8 +140,8 @@ struct orr_profiled orr_profiled_of(enum orr_hardware hardware, enum orr_precisi
 /* Refuses text other than a device and a precision; `what` begins the message. */
 int orr_profiled_parse(struct orr_profiled *profiled, const char *text, const char *what,
 		       struct orr_error *err);
-/* "cuda, bf16", of 16 bytes at most; returns text. */
-const char *orr_profiled_print(char *text, size_t size, const struct orr_profiled *profiled);
+/* "cuda, bf16", until the thread asks for 64 more texts. */
+const char *orr_profiled_text(const struct orr_profiled *profiled);
 
 /* The type of the numbers in a file of tensors, little-endian. */
 enum orr_element {

@@ -5,15 +5,13 @@
 #include "base/quantity.h"
 #include "base/utf8.h"
 
-const char *orr_worker_print(char *text, size_t size, const struct orr_machine *m, int w)
+const char *orr_worker_text(const struct orr_machine *m, int w)
 {
 	const struct orr_cluster *c = m->cluster;
 
-	text[0] = '\0';
-	if (c)
-		(void)snprintf(text, size, " %.*s x%g", orr_utf8_fit(c->workers[w].name, 20),
-			       c->workers[w].name, c->workers[w].speed);
-	return text;
+	return c ? orr_text(" %.*s x%g", orr_utf8_fit(c->workers[w].name, 20), c->workers[w].name,
+			    c->workers[w].speed)
+		 : "";
 }
 
 static bool are_alike(const struct orr_cluster *c, int v, int w)
@@ -28,14 +26,11 @@ static void write_run(FILE *file, const struct orr_cluster *c, int first, int la
 {
 	const struct orr_cluster_worker *worker = &c->workers[first];
 	const char *node = c->groups[worker->group].name;
-	char size[32], range[32] = "";
 
-	if (last > first)
-		(void)snprintf(range, sizeof(range), "-%d", last);
-	fprintf(file, "%s w%d%s%s%s x%g", first ? "," : ":", first, range, *node ? " " : "", node,
-		worker->speed);
+	fprintf(file, "%s w%d%s%s%s x%g", first ? "," : ":", first,
+		last > first ? orr_text("-%d", last) : "", *node ? " " : "", node, worker->speed);
 	if (worker->memory_bytes)
-		fprintf(file, " %s", orr_size_print(size, sizeof(size), worker->memory_bytes));
+		fprintf(file, " %s", orr_size_text(worker->memory_bytes));
 }
 
 static const char *links_name(const struct orr_cluster *c)

@@ -8,9 +8,8 @@ ORR_BEGIN
 
 struct orr_machine;
 
-#define ORR_WORKER_TEXT 48
-/* " gpu.0 x2": a worker's name and speed, behind its number, or "". Returns text. */
-const char *orr_worker_print(char *text, size_t size, const struct orr_machine *m, int w);
+/* " gpu.0 x2": a worker's name and speed, behind its number, or ""; see orr_text(). */
+const char *orr_worker_text(const struct orr_machine *m, int w);
 /* A line of what its workers are, after the heading. */
 void orr_machine_write(FILE *file, const struct orr_machine *m, const char *heading);
 /* Add name, node, speed and memory to the object of worker w (base/json.h). */

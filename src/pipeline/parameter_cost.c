@@ -1,8 +1,7 @@
 #include "parameter_cost.h"
 
-#include <stdio.h>
-
 #include "base/json.h"
+#include "base/quantity.h"
 
 struct orr_parameter_cost orr_parameter_cost(const struct orr_numerics *numerics)
 {
@@ -59,18 +58,17 @@ int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_
 	       (n_replicas > 1 ? trained_bytes : 0);
 }
 
-const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_numerics *numerics)
+const char *orr_parameter_cost_text(const struct orr_numerics *numerics)
 {
 	const struct orr_parameter_cost cost = orr_parameter_cost(numerics);
-	int n = snprintf(text, size, "%d B a parameter: %d weights, %d gradient, %d %s%s", cost.all,
-			 cost.weights, cost.gradient, cost.optimizer,
-			 orr_optimizer_name(numerics->optimizer),
-			 numerics->shard_optimizer ? " among replicas" : "");
 
-	if (cost.rounded && n > 0 && (size_t)n < size)
-		(void)snprintf(text + n, size - (size_t)n, ", %d rounded to %s", cost.rounded,
-			       orr_precision_name(numerics->precision));
-	return text;
+	return orr_text("%d B a parameter: %d weights, %d gradient, %d %s%s%s", cost.all,
+			cost.weights, cost.gradient, cost.optimizer,
+			orr_optimizer_name(numerics->optimizer),
+			numerics->shard_optimizer ? " among replicas" : "",
+			cost.rounded ? orr_text(", %d rounded to %s", cost.rounded,
+						orr_precision_name(numerics->precision))
+				     : "");
 }
 
 void orr_parameter_cost_json(json_t **report, const struct orr_numerics *numerics)

@@ -30,8 +30,8 @@ int64_t orr_parameters_rounded(const struct orr_numerics *numerics, int64_t weig
 int64_t orr_parameters_kept(const struct orr_numerics *numerics, int64_t weight_bytes,
 			    int64_t trained_bytes, int n_replicas);
 
-/* "16 B a parameter: 4 weights, 4 gradient, 8 adamw". Returns text. */
-const char *orr_parameter_cost_print(char *text, size_t size, const struct orr_numerics *numerics);
+/* "16 B a parameter: 4 weights, 4 gradient, 8 adamw"; see orr_text(). */
+const char *orr_parameter_cost_text(const struct orr_numerics *numerics);
 /* Adds optimizer, precision and bytes_per_parameter to a report (base/json.h). */
 void orr_parameter_cost_json(json_t **report, const struct orr_numerics *numerics);
 

@@ -178,14 +178,13 @@ static void advise_memory(const struct advising *a)
 {
 	const struct orr_figures *f = a->plan->tried.figures;
 	int64_t limit = a->plan->options.memory_bytes;
-	char size[32];
 	int worst = orr_figures_fullest(f);
 
 	if (a->plan->wanted_bytes)
 		say(a,
 		    "[memory] holds fewer microbatches than keep all workers busy: they do "
 		    "nothing %.0f%% of the time; for the same stages [memory] %s is enough",
-		    100 * f->bubble, orr_size_exact(size, sizeof(size), a->plan->wanted_bytes));
+		    100 * f->bubble, orr_size_exact(a->plan->wanted_bytes));
 	if (!limit || a->plan->pipeline->machine.cluster ||
 	    f->worker[worst].memory_bytes < limit - limit / 10)
 		return;

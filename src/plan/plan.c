@@ -540,7 +540,6 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 {
 	const struct orr_figures *f = least->tried.figures;
 	struct orr_plan_options more = *o;
-	char limit[32], fits[32], cost[96];
 	const char *cure = "";
 	int worst = orr_figures_fullest(f);
 
@@ -559,12 +558,12 @@ static int refuse(const struct orr_plan *least, const struct orr_graph *g,
 	return orr_fail(err, ORR_E_INPUT,
 			"%s: no plan fits [memory] %s: the one that needs least wants %s on worker "
 			"%d, %s more, for parameters (%s) and %s: what fits is [memory] %s%s",
-			g->name, orr_size_exact(limit, sizeof(limit), o->memory_bytes),
+			g->name, orr_size_exact(o->memory_bytes),
 			orr_size_text(f->worker[worst].memory_bytes), worst,
 			orr_size_text(f->worker[worst].memory_bytes - o->memory_bytes),
-			orr_parameter_cost_print(cost, sizeof(cost), &o->numerics),
+			orr_parameter_cost_text(&o->numerics),
 			orr_count_text(f->worker[worst].peak_stash, "stash"),
-			orr_size_exact(fits, sizeof(fits), f->worker[worst].memory_bytes), cure);
+			orr_size_exact(f->worker[worst].memory_bytes), cure);
 }
 
 int orr_plan_create(struct orr_plan **out, const struct orr_graph *g,

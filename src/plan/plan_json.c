@@ -148,7 +148,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 {
 	json_t *stages = json_array(), *workers = json_array(), *json;
 	const struct orr_profiled *profiled = &plan->graph->profiled;
-	char fingerprint[24], text[16];
+	char fingerprint[24];
 	int n_idle = 0;
 
 	orr_graph_fingerprint(plan->graph, fingerprint);
@@ -181,8 +181,7 @@ json_t *orr_plan_json(const struct orr_plan *plan, bool embed, struct orr_error 
 	set_pieces(&json, plan);
 	set_sought(&json, plan);
 	if (profiled->hardware) /* what the costs are for */
-		orr_json_set(&json, "profiled",
-			     json_string(orr_profiled_print(text, sizeof(text), profiled)));
+		orr_json_set(&json, "profiled", json_string(orr_profiled_text(profiled)));
 	orr_machine_json(&json, &plan->pipeline->machine);
 	orr_microbatches_json(&json, plan->pipeline);
 	orr_json_set(&json, "periods", periods_json(plan, err));

@@ -302,7 +302,7 @@ static int try_limit(struct front *f, int64_t limit, struct orr_error *err)
 	struct orr_pipeline limited = *f->entry->pipeline;
 	struct orr_entry entry = *f->entry;
 	struct orr_contender *x = &c->contenders[c->n];
-	char *name = c->names[c->n], size[32];
+	char *name = c->names[c->n];
 	struct orr_choice choice;
 	struct point point;
 	int code, i;
@@ -311,8 +311,7 @@ static int try_limit(struct front *f, int64_t limit, struct orr_error *err)
 	limited.machine.memory_bytes = f->bytes ? limit : 0;
 	entry.pipeline = &limited;
 	if (f->bytes)
-		(void)snprintf(name, ORR_FRONT_NAME, "auto in %s",
-			       orr_size_exact(size, sizeof(size), limit));
+		(void)snprintf(name, ORR_FRONT_NAME, "auto in %s", orr_size_exact(limit));
 	else
 		(void)snprintf(name, ORR_FRONT_NAME, "auto:memory=%lld", (long long)limit);
 	if ((code = orr_choice_init(&choice, f->bytes ? "auto" : name, err)))

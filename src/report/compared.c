@@ -13,7 +13,6 @@
 
 /* ---- text ---- */
 
-#define CELL 40
 enum {
 	NAME,
 	STAGES,
@@ -51,27 +50,24 @@ static bool all_leave_out(const struct orr_comparison *c, const char *what, cons
 }
 
 /* What this row does not test, and others do. */
-static void fill_not_tested(char cell[CELL], const struct orr_comparison *c,
-			    const struct orr_untested *u)
+static const char *not_tested_text(const struct orr_comparison *c, const struct orr_untested *u)
 {
-	size_t used = 0;
+	const char *text = "";
 
-	*cell = '\0';
-	for (int i = 0; i < u->n && used < CELL; i++)
+	for (int i = 0; i < u->n; i++)
 		if (!all_leave_out(c, u->list[i].what, u->list[i].why))
-			used += (size_t)snprintf(cell + used, CELL - used, "%s%s", used ? ", " : "",
-						 u->list[i].what);
+			text = orr_text("%s%s%s", text, *text ? ", " : "", u->list[i].what);
+	return orr_text("%.39s", text);
 }
 
-static void fill_stash(char cell[CELL], const struct orr_comparison *c,
-		       const struct orr_contender *x)
+static const char *stash_text(const struct orr_comparison *c, const struct orr_contender *x)
 {
-	(void)snprintf(cell, CELL, "%d%s%s", x->peak_stash,
-		       c->several_cuts ? orr_text("/%d", x->n_stages) : "",
-		       c->bytes ? orr_text(" (%s)", orr_size_text(x->peak_stash_bytes)) : "");
+	return orr_text("%d%s%s", x->peak_stash,
+			c->several_cuts ? orr_text("/%d", x->n_stages) : "",
+			c->bytes ? orr_text(" (%s)", orr_size_text(x->peak_stash_bytes)) : "");
 }
 
-static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
+static void fill_noise(const char **row, const struct orr_comparison *c,
 		       const struct orr_contender *x)
 {
 	const struct orr_noisy *noisy = &x->noisy;
@@ -80,25 +76,22 @@ static void fill_noise(orr_cell_text *row, const struct orr_comparison *c,
 			      noisy->greedy.p95_ns,    noisy->greedy.worst_ns};
 
 	for (int i = 0; i < 6 && c->noisy; i++)
-		(void)snprintf(row[NOISE + i], CELL, "%s",
-			       i < 3 || noisy->has_greedy ? orr_noise_duration(ns[i], c->units)
-							  : "-");
+		row[NOISE + i] =
+			i < 3 || noisy->has_greedy ? orr_noise_duration(ns[i], c->units) : "-";
 }
 
 /* A path that is too long keeps its end, by which it is known. */
-static void fill_name(char cell[CELL], const struct orr_contender *x)
+static const char *name_text(const struct orr_contender *x)
 {
 	size_t n = strlen(x->schedule);
 	const char *at = x->schedule;
 	char mark = x->on_front ? '*' : ' ';
 
-	if (n <= 36 || !strchr(at, '/')) {
-		(void)snprintf(cell, CELL, "%c %.36s", mark, at);
-		return;
-	}
+	if (n <= 36 || !strchr(at, '/'))
+		return orr_text("%c %.36s", mark, at);
 	for (at += n - 33; (*at & 0xC0) == 0x80; at++) /* inside of a character */
 		;
-	(void)snprintf(cell, CELL, "%c ...%.33s", mark, at);
+	return orr_text("%c ...%.33s", mark, at);
 }
 
 /* Each thing that any row does not test, with its reason. */
@@ -121,7 +114,6 @@ static void write_legend(FILE *file, const struct orr_compared *comparison,
 			 const struct orr_column *columns)
 {
 	const struct orr_comparison *c = comparison->rows;
-	char cost[96];
 
 	fprintf(file,
 		"\n*: nothing is both faster and smaller.\n"
@@ -131,8 +123,7 @@ static void write_legend(FILE *file, const struct orr_compared *comparison,
 		c->several_cuts ? "; a count of stage stashes / stages of the cut" : "",
 		columns[RECEIVED].hidden ? "" : "received: by all workers in a step.\n");
 	if (!columns[MEMORY].hidden)
-		fprintf(file, "memory: %s.\n",
-			orr_parameter_cost_print(cost, sizeof(cost), &c->numerics));
+		fprintf(file, "memory: %s.\n", orr_parameter_cost_text(&c->numerics));
 	if (comparison->front)
 		fprintf(file,
 			"auto with a memory: in up to %d of them on a cut, from the least in which "
@@ -153,31 +144,31 @@ struct table {
 	struct orr_column columns[N_COLUMNS];
 };
 
-static void fill_row(void *user, int i, orr_cell_text *row)
+static void fill_row(void *user, int i, const char **row)
 {
 	struct table *table = user;
 	const struct orr_comparison *c = table->comparison;
 	const struct orr_contender *x = &c->contenders[i];
 
-	fill_name(row[NAME], x);
-	(void)snprintf(row[STAGES], ORR_CELL, "%d", x->n_stages);
-	orr_duration_print(row[MAKESPAN], ORR_CELL, x->makespan_ns, c->units);
+	row[NAME] = name_text(x);
+	row[STAGES] = orr_text("%d", x->n_stages);
+	row[MAKESPAN] = orr_duration_text(x->makespan_ns, c->units);
 	if (x->period_microbatches)
-		orr_duration_print(row[PER_MICROBATCH], ORR_CELL,
-				   x->period_ns / x->period_microbatches, c->units);
-	(void)snprintf(row[BUBBLE], ORR_CELL, "%.1f%%", 100 * x->bubble);
-	(void)snprintf(row[SPAN_BUBBLE], ORR_CELL, "%.1f%%", 100 * x->span_bubble);
-	fill_stash(row[STASH], c, x);
-	orr_size_print(row[MEMORY], ORR_CELL, x->memory_bytes);
-	orr_size_print(row[RECEIVED], ORR_CELL, x->received_bytes);
-	orr_duration_print(row[LOWER_BOUND], ORR_CELL, x->lower_bound_ns, c->units);
+		row[PER_MICROBATCH] =
+			orr_duration_text(x->period_ns / x->period_microbatches, c->units);
+	row[BUBBLE] = orr_text("%.1f%%", 100 * x->bubble);
+	row[SPAN_BUBBLE] = orr_text("%.1f%%", 100 * x->span_bubble);
+	row[STASH] = stash_text(c, x);
+	row[MEMORY] = orr_size_text(x->memory_bytes);
+	row[RECEIVED] = orr_size_text(x->received_bytes);
+	row[LOWER_BOUND] = orr_duration_text(x->lower_bound_ns, c->units);
 	if (x->makespan_ns == x->lower_bound_ns)
-		(void)snprintf(row[ABOVE], ORR_CELL, "reached");
+		row[ABOVE] = "reached";
 	else if (x->lower_bound_ns)
-		(void)snprintf(row[ABOVE], ORR_CELL, "+%.1f%%",
-			       100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
+		row[ABOVE] = orr_text(
+			"+%.1f%%", 100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
 	fill_noise(row, c, x);
-	fill_not_tested(row[NOT_TESTED], c, &x->untested);
+	row[NOT_TESTED] = not_tested_text(c, &x->untested);
 	/* where no bytes were given the memory is the stashes' */
 	if (x->memory_bytes != x->peak_stash_bytes)
 		table->columns[MEMORY].hidden = false;

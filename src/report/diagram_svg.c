@@ -149,13 +149,13 @@ static void write_title(const struct svg *svg)
 	const struct orr_timeline *t = svg->layout->timeline;
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	const struct orr_figures *f = svg->figures;
-	char title[256];
 
-	(void)snprintf(title, sizeof(title), "%s%s: %s on %s, %s", t->jobs->schedule,
-		       t->measured ? ", measured" : "", orr_count_text(p->n_stages, "stage"),
-		       orr_count_text(p->n_workers, "worker"),
-		       orr_count_text(p->n_microbatches, "microbatch"));
-	orr_svg_write_text(svg->file, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"", title);
+	orr_svg_write_text(svg->file, LEFT, 28, "font-size=\"17\" font-weight=\"bold\"",
+			   orr_text("%s%s: %s on %s, %s", t->jobs->schedule,
+				    t->measured ? ", measured" : "",
+				    orr_count_text(p->n_stages, "stage"),
+				    orr_count_text(p->n_workers, "worker"),
+				    orr_count_text(p->n_microbatches, "microbatch")));
 	orr_svg_write_text(
 		svg->file, LEFT, 49, "font-size=\"13\" fill=\"" QUIET "\"",
 		orr_text("makespan %s, lower bound %s, bubble %.1f%%, span bubble %.1f%%",
@@ -218,10 +218,9 @@ static int label_step(double pitch, double font)
 /* Its name and speed, where workers differ, for who points at it. */
 static void write_worker(const struct svg *svg, int w)
 {
-	const struct orr_machine *machine = &svg->layout->timeline->jobs->pipeline->machine;
-	char is[ORR_WORKER_TEXT];
+	const char *is = orr_worker_text(&svg->layout->timeline->jobs->pipeline->machine, w);
 
-	if (!*orr_worker_print(is, sizeof(is), machine, w))
+	if (!*is)
 		return;
 	fputs("<title>", svg->file);
 	orr_svg_write_escaped(svg->file, is + 1);
@@ -470,9 +469,8 @@ static void write_job_title(const struct svg *svg, const struct orr_members *mem
 	const struct orr_layout *layout = svg->layout;
 	const struct orr_pipeline *p = layout->timeline->jobs->pipeline;
 	double unit_ns = (double)layout->unit_ns;
-	char operators[128];
+	const char *operators = orr_members_text(128, members, cell->s);
 
-	orr_members_print(operators, sizeof(operators), members, cell->s);
 	fprintf(svg->file, "<title>%s, stage %d", orr_layout_label(cell, ORR_LABEL_JOB), cell->s);
 	if (p->split)
 		fprintf(svg->file, ", part of %s", orr_part_text(p, cell->s));

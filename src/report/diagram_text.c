@@ -119,13 +119,11 @@ static void paint(struct canvas *c, const struct orr_cell *cell)
 /* Columns for the workers' numbers and, where they differ, names and speeds. */
 static int choose_margin(const struct orr_layout *layout)
 {
-	char is[ORR_WORKER_TEXT];
+	const struct orr_machine *m = &layout->timeline->jobs->pipeline->machine;
 	int most = 0;
 
 	for (int w = 0; w < layout->n_workers; w++)
-		most = (int)larger(most, (int64_t)strlen(orr_worker_print(
-						 is, sizeof(is),
-						 &layout->timeline->jobs->pipeline->machine, w)));
+		most = (int)larger(most, (int64_t)strlen(orr_worker_text(m, w)));
 	return 3 + snprintf(NULL, 0, "%d", layout->n_workers - 1) + most;
 }
 

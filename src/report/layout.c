@@ -173,10 +173,7 @@ const char *orr_layout_label(const struct orr_cell *cell, enum orr_label label)
 
 const char *orr_layout_worker(const struct orr_timeline *t, int w)
 {
-	char is[ORR_WORKER_TEXT];
-
-	return orr_text("w%d%s", w,
-			orr_worker_print(is, sizeof(is), &t->jobs->pipeline->machine, w));
+	return orr_text("w%d%s", w, orr_worker_text(&t->jobs->pipeline->machine, w));
 }
 
 int orr_layout_finish(FILE *file, const char *what, struct orr_error *err)

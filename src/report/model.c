@@ -125,7 +125,6 @@ static void write_not_counted(FILE *file, const struct orr_graph *g)
 static void write_head(FILE *file, const struct orr_graph *g)
 {
 	struct totals t = sum_up(g, -1);
-	char profiled[32];
 	int pinned = n_stages(g);
 
 	fprintf(file, "%s: %s", g->name, orr_count_text(g->n_operators, "operator"));
@@ -153,8 +152,7 @@ static void write_head(FILE *file, const struct orr_graph *g)
 		fprintf(file, "\n");
 	}
 	if (g->profiled.hardware)
-		fprintf(file, "profiled: %s\n",
-			orr_profiled_print(profiled, sizeof(profiled), &g->profiled));
+		fprintf(file, "profiled: %s\n", orr_profiled_text(&g->profiled));
 	write_not_counted(file, g);
 	for (int i = 0; i < g->n_encoders; i++) {
 		struct totals e = sum_up(g, i);
@@ -393,12 +391,10 @@ json_t *orr_graph_report_json(const struct orr_graph *g, struct orr_error *err)
 				 "units", g->units, "stages",
 				 n_stages(g) ? json_integer(n_stages(g)) : json_null());
 	struct totals t = sum_up(g, -1);
-	char text[16];
 
 	orr_json_update(&root, totals_json(&t, is_study(g)));
 	if (g->profiled.hardware)
-		orr_json_set(&root, "profiled",
-			     json_string(orr_profiled_print(text, sizeof(text), &g->profiled)));
+		orr_json_set(&root, "profiled", json_string(orr_profiled_text(&g->profiled)));
 	for (int i = 0; i < g->n_encoders; i++) {
 		t = sum_up(g, i);
 		encoder =
@@ -410,8 +406,6 @@ json_t *orr_graph_report_json(const struct orr_graph *g, struct orr_error *err)
 		orr_json_append(&operators, operator_json(g, &g->operators[i]));
 	orr_json_set(&root, "encoders", encoders);
 	orr_json_set(&root, "operators", operators);
-	if (!root)
-		(void)orr_fail(err, ORR_E_NOMEM,
-			       "%s: no JSON: no memory, or a name that is no UTF-8", g->name);
-	return root;
+	return orr_json_check(
+		root, orr_text("%s: no JSON: no memory, or a name that is no UTF-8", g->name), err);
 }

@@ -17,8 +17,8 @@ struct orr_members {
 	struct orr_arrays all; /* owned: these two, and what a user adds */
 };
 int orr_members_init(struct orr_members *m, const struct orr_pipeline *p, struct orr_error *err);
-/* "a, b, c", or "first .. last (n)" of a long list, truncated to size. Returns buffer. */
-const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s);
+/* "a, b, c", or "first .. last (n)" of a long list, truncated to size; see orr_text(). */
+const char *orr_members_text(size_t size, const struct orr_members *m, int s);
 
 /* "stage 1, worker 0 of 2, level 3"; "" where the graph was not split. See orr_text(). */
 const char *orr_part_text(const struct orr_pipeline *p, int s);

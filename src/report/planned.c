@@ -55,7 +55,6 @@ static void write_stage(const struct writer *w, int s)
 	const struct orr_graph *g = plan->graph;
 	const struct orr_plan_cost *cost = &plan->costs[s];
 	const char *first = "", *last = "";
-	char workers[40];
 	int n = 0;
 
 	for (int i = 0; i < g->n_operators; i++)
@@ -63,9 +62,8 @@ static void write_stage(const struct writer *w, int s)
 			last = g->operators[i].name;
 			first = n++ ? first : last;
 		}
-	orr_workers_print(workers, sizeof(workers), plan->workers + plan->first[s],
-			  plan->replicas[s]);
-	fprintf(w->file, "%5d  %-9s %10s %13s %9s %11s  %4d: %s%s%s\n", s, workers,
+	fprintf(w->file, "%5d  %-9s %10s %13s %9s %11s  %4d: %s%s%s\n", s,
+		orr_workers_text(40, plan->workers + plan->first[s], plan->replicas[s]),
 		seconds(w, cost->compute_s), seconds(w, cost->communication_s),
 		seconds(w, cost->link_s), orr_size_text(plan->pipeline->stages[s].parameter_bytes),
 		n, first, n > 1 ? " .. " : "", n > 1 ? last : "");
@@ -75,11 +73,10 @@ static void write_stages(const struct writer *w)
 {
 	const struct orr_pipeline *p = w->plan->pipeline;
 	const struct orr_profiled *profiled = &w->plan->graph->profiled;
-	char text[32];
 
 	orr_machine_write(w->file, &p->machine, "machine ");
 	if (profiled->hardware)
-		say(w, "profiled %s\n", orr_profiled_print(text, sizeof(text), profiled));
+		say(w, "profiled %s\n", orr_profiled_text(profiled));
 	say(w, "stage  workers      compute communication      link  parameters  operators\n");
 	for (int s = 0; s < p->n_stages; s++)
 		write_stage(w, s);
@@ -169,7 +166,6 @@ static void write_step(const struct writer *w)
 	const struct orr_pipeline *p = plan->pipeline;
 	const struct orr_figures *f = plan->tried.figures;
 	bool any = false;
-	char cost[96];
 
 	for (int s = 0; s < p->n_stages; s++)
 		any = any || p->stages[s].parameter_bytes;
@@ -186,8 +182,7 @@ static void write_step(const struct writer *w)
 	    p->n_microbatches, span(w, f->makespan_ns), span(w, f->lower_bound_ns),
 	    plan->in_flight);
 	if (any)
-		say(w, "Memory: %s.\n",
-		    orr_parameter_cost_print(cost, sizeof(cost), &plan->options.numerics));
+		say(w, "Memory: %s.\n", orr_parameter_cost_text(&plan->options.numerics));
 	write_least(w);
 	write_sought(w);
 }

@@ -20,7 +20,6 @@
 #include "schedule/versions.h"
 
 #define FIELD(name) offsetof(struct orr_worker_figures, name)
-#define CELL 64
 
 /* What is said of a worker: its key in JSON, and its column of the table, where it has one. */
 static const struct field {
@@ -96,37 +95,29 @@ static int64_t figure(const struct table *table, size_t offset, int w)
 	return sum * table->alike;
 }
 
-static void fill_cell(char *cell, const struct table *table, int i, int w)
+static const char *cell_text(const struct table *table, int i, int w)
 {
-	const struct orr_figures *f = table->figures;
 	const struct field *field = table->shown[i];
 	int64_t value = figure(table, field->value, w);
-	int n;
 
-	if (w == f->n_workers && i < N_BASIC)
-		return;
-	if (field->kind == TIME) {
-		orr_duration_print(cell, CELL, value, table->units);
-	} else if (field->kind == SIZE) {
-		orr_size_print(cell, CELL, value);
-	} else {
-		n = snprintf(cell, CELL, "%lld", (long long)value);
-		if (table->sized[i] && value)
-			(void)snprintf(cell + n, CELL - (size_t)n, " (%s)",
-				       orr_size_text(figure(table, field->bytes, w)));
-	}
+	if (w == table->figures->n_workers && i < N_BASIC)
+		return "";
+	if (field->kind == TIME)
+		return orr_duration_text(value, table->units);
+	if (field->kind == SIZE)
+		return orr_size_text(value);
+	return table->sized[i] && value ? orr_text("%lld (%s)", (long long)value,
+						   orr_size_text(figure(table, field->bytes, w)))
+					: orr_text("%lld", (long long)value);
 }
 
-static void fill_row(void *user, int w, orr_cell_text *cells)
+static void fill_row(void *user, int w, const char **cells)
 {
 	const struct table *table = user;
 
-	if (w < table->figures->n_workers)
-		(void)snprintf(cells[0], CELL, "w%d", w);
-	else
-		strcpy(cells[0], "all");
+	cells[0] = w < table->figures->n_workers ? orr_text("w%d", w) : "all";
 	for (int i = 0; i < table->n_shown; i++)
-		fill_cell(cells[i + 1], table, i, w);
+		cells[i + 1] = cell_text(table, i, w);
 }
 
 /* Columns of zeros are left out, and bytes if no worker has any. */
@@ -155,7 +146,6 @@ static void write_table(FILE *file, const struct orr_figures *f, const struct or
 /* What the fullest worker needs, and a parameter of it, where there are any. */
 static void write_memory(FILE *file, const struct orr_figures *f, int alike)
 {
-	char cost[2 * CELL];
 	int most = orr_figures_fullest(f);
 	bool any = false;
 
@@ -164,7 +154,7 @@ static void write_memory(FILE *file, const struct orr_figures *f, int alike)
 	if (any)
 		fprintf(file, "memory       %s on worker %d, %s\n",
 			orr_size_text(f->worker[most].memory_bytes), most,
-			orr_parameter_cost_print(cost, sizeof(cost), &f->numerics));
+			orr_parameter_cost_text(&f->numerics));
 	if (f->peak_host_bytes)
 		fprintf(file, "host         %s of stashes at most, in the memory of all hosts\n",
 			orr_size_text(f->peak_host_bytes * alike));
@@ -234,7 +224,6 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	const char *within = f->bound_in_limits ? " within the limits of " : "";
 	const char *whose = f->bound_in_limits ? t->jobs->schedule : "";
 	int r = p->replicas * p->alike;
-	char profiled[CELL];
 
 	fprintf(file, "%s%s: %s on %s, %s\n\n", t->jobs->schedule, t->measured ? ", measured" : "",
 		orr_count_text(p->n_stages, "stage"),
@@ -269,8 +258,7 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	orr_machine_write(file, &p->machine, "machine      ");
 	write_sums(file, t);
 	if (p->profiled.hardware && !t->measured)
-		fprintf(file, "profiled     %s\n",
-			orr_profiled_print(profiled, CELL, &p->profiled));
+		fprintf(file, "profiled     %s\n", orr_profiled_text(&p->profiled));
 	fputc('\n', file);
 }
 
@@ -379,7 +367,6 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	const struct orr_pipeline *p = t->jobs->pipeline;
 	json_t *workers = json_array(), *stages = orr_stages_json(t->jobs, err), *report;
 	const bool listed = stages; /* else err says why */
-	char profiled[CELL];
 
 	for (int w = 0; w < f->n_workers; w++)
 		orr_json_append(&workers, worker_json(f, &p->machine, w, t->jobs->park));
@@ -403,8 +390,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	if (p->machine.cluster && p->machine.cluster->all_reduce)
 		orr_json_set(&report, "all_reduce", sums_json(t));
 	if (p->profiled.hardware && !t->measured) /* what the costs are for */
-		orr_json_set(&report, "profiled",
-			     json_string(orr_profiled_print(profiled, CELL, &p->profiled)));
+		orr_json_set(&report, "profiled", json_string(orr_profiled_text(&p->profiled)));
 	if (p->replicas * p->alike > 1)
 		orr_json_set(&report, "replicas", json_integer(p->replicas * p->alike));
 	if (p->alike > 1)

@@ -42,32 +42,32 @@ static const char *name_of(const struct orr_members *m, int i)
 	return m->pipeline->graph->operators[m->operators[i]].name;
 }
 
-const char *orr_members_print(char *buffer, size_t size, const struct orr_members *m, int s)
+const char *orr_members_text(size_t size, const struct orr_members *m, int s)
 {
 	int first = m->first[s], n = m->first[s + 1] - first;
+	char text[ORR_TEXT] = "";
 	size_t length = 0;
 
-	buffer[0] = '\0';
 	for (int i = first; i < first + n; i++)
 		length += strlen(name_of(m, i)) + 2;
 	if (n > 1 && length > MOST_LISTED) {
 		const char *a = name_of(m, first), *z = name_of(m, first + n - 1);
 
-		(void)snprintf(buffer, size, "%.*s .. %.*s (%d)", orr_utf8_fit(a, MOST_NAME), a,
-			       orr_utf8_fit(z, MOST_NAME), z, n);
-	} else {
-		length = 0;
-		for (int i = first; i < first + n && length < size - 3; i++)
-			length += (size_t)snprintf(
-				buffer + length, size - length, "%s%.*s", i > first ? ", " : "",
-				orr_utf8_fit(name_of(m, i), size - length - 3), name_of(m, i));
+		return orr_text("%.*s .. %.*s (%d)", orr_utf8_fit(a, MOST_NAME), a,
+				orr_utf8_fit(z, MOST_NAME), z, n);
 	}
-	return buffer;
+	length = 0;
+	for (int i = first; i < first + n && length < size - 3; i++)
+		length += (size_t)snprintf(
+			text + length, size - length, "%s%.*s", i > first ? ", " : "",
+			orr_utf8_fit(name_of(m, i), size - length - 3), name_of(m, i));
+	return orr_text("%s", text);
 }
 
-const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n)
+const char *orr_workers_text(size_t size, const int *workers, int n)
 {
 	int low = workers[0], high = workers[0];
+	char text[ORR_TEXT];
 	size_t length = 0;
 
 	for (int i = 1; i < n; i++) {
@@ -75,12 +75,11 @@ const char *orr_workers_print(char *buffer, size_t size, const int *workers, int
 		high = (int)larger(workers[i], high);
 	}
 	if (n > 1 && high - low == n - 1)
-		(void)snprintf(buffer, size, "%d-%d", low, high);
-	else
-		for (int i = 0; i < n && length < size; i++)
-			length += (size_t)snprintf(buffer + length, size - length, "%s%d",
-						   i ? "," : "", workers[i]);
-	return buffer;
+		return orr_text("%d-%d", low, high);
+	for (int i = 0; i < n && length < size; i++)
+		length += (size_t)snprintf(text + length, size - length, "%s%d", i ? "," : "",
+					   workers[i]);
+	return orr_text("%s", text);
 }
 
 /* The workers that compute stage s, each once, in the order of the first microbatch that they
@@ -166,33 +165,32 @@ static bool recomputes(const struct orr_jobs *jobs, int s)
 	return jobs->recompute[s] && orr_jobs_last_pass(jobs, s) != ORR_PASS_F;
 }
 
-static void fill_row(void *user, int s, orr_cell_text *cells)
+static const char *pass_text(const struct orr_jobs *jobs, int s, enum orr_pass d)
+{
+	return orr_jobs_has(jobs, orr_jobs_index(jobs, s, 0, d))
+		       ? orr_duration_text(duration_ns(jobs, s, d), jobs->pipeline->units)
+		       : "-";
+}
+
+static void fill_row(void *user, int s, const char **cells)
 {
 	struct list *x = user;
 	const struct orr_jobs *jobs = x->jobs;
 	const struct orr_pipeline *p = jobs->pipeline;
 	int n = find_workers(x->workers, x->seen, jobs, s);
 
-	(void)snprintf(cells[STAGE], ORR_CELL, "s%d", s);
-	(void)snprintf(cells[PART], ORR_CELL, "%s", orr_part_text(p, s));
-	orr_workers_print(cells[WORKER], MOST_WORKERS, x->workers, n);
-	orr_workers_print(cells[OWNER], MOST_WORKERS, jobs->owners + jobs->first_owner[s],
-			  jobs->first_owner[s + 1] - jobs->first_owner[s]);
-	orr_duration_print(cells[FORWARD], ORR_CELL, duration_ns(jobs, s, ORR_PASS_F), p->units);
-	strcpy(cells[BACKWARD], "-");
-	if (orr_jobs_has(jobs, orr_jobs_index(jobs, s, 0, ORR_PASS_B)))
-		orr_duration_print(cells[BACKWARD], ORR_CELL - 4, duration_ns(jobs, s, ORR_PASS_B),
-				   p->units);
-	if (recomputes(jobs, s))
-		strcat(cells[BACKWARD], " *");
-	strcpy(cells[WEIGHT], "-");
-	if (jobs->n_passes == 3 && p->stages[s].has_weight_gradient)
-		orr_duration_print(cells[WEIGHT], ORR_CELL, duration_ns(jobs, s, ORR_PASS_W),
-				   p->units);
-	orr_size_print(cells[PARAMETERS], ORR_CELL - 8, p->stages[s].parameter_bytes);
-	if (p->stages[s].frozen)
-		strcat(cells[PARAMETERS], " frozen");
-	orr_members_print(cells[OPERATORS], ORR_CELL, &x->members, s);
+	cells[STAGE] = orr_text("s%d", s);
+	cells[PART] = orr_part_text(p, s);
+	cells[WORKER] = orr_workers_text(MOST_WORKERS, x->workers, n);
+	cells[OWNER] = orr_workers_text(MOST_WORKERS, jobs->owners + jobs->first_owner[s],
+					jobs->first_owner[s + 1] - jobs->first_owner[s]);
+	cells[FORWARD] = pass_text(jobs, s, ORR_PASS_F);
+	cells[BACKWARD] =
+		orr_text("%s%s", pass_text(jobs, s, ORR_PASS_B), recomputes(jobs, s) ? " *" : "");
+	cells[WEIGHT] = jobs->n_passes == 3 ? pass_text(jobs, s, ORR_PASS_W) : "-";
+	cells[PARAMETERS] = orr_text("%s%s", orr_size_text(p->stages[s].parameter_bytes),
+				     p->stages[s].frozen ? " frozen" : "");
+	cells[OPERATORS] = orr_members_text(72, &x->members, s);
 	x->again = x->again || recomputes(jobs, s);
 	x->columns[OWNER].hidden = x->columns[OWNER].hidden && !orr_stages_are_apart(jobs, s);
 	x->columns[PARAMETERS].hidden =
@@ -224,7 +222,6 @@ static void write_table(FILE *file, struct list *x)
 static void write_tied(FILE *file, const struct orr_jobs *jobs)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
-	char stages[MOST_WORKERS], owners[MOST_WORKERS];
 
 	for (int t = 0; t < p->n_tied && t < MOST_ROWS; t++) {
 		const struct orr_tied *tied = &p->tied[t];
@@ -232,10 +229,10 @@ static void write_tied(FILE *file, const struct orr_jobs *jobs)
 		int n = jobs->first_owner[p->n_stages + t + 1] - first;
 
 		fprintf(file, "s%s share %s of %sparameters: %s on worker%s %s%s\n",
-			orr_workers_print(stages, MOST_WORKERS, tied->stages, tied->n_stages),
+			orr_workers_text(MOST_WORKERS, tied->stages, tied->n_stages),
 			orr_size_text(tied->bytes), tied->frozen ? "frozen " : "",
 			n == 1 ? "one copy" : "a copy each", n == 1 ? "" : "s",
-			orr_workers_print(owners, MOST_WORKERS, jobs->owners + first, n),
+			orr_workers_text(MOST_WORKERS, jobs->owners + first, n),
 			n == 1 || tied->frozen ? "" : ", which add up its gradients");
 	}
 	if (p->n_tied > MOST_ROWS)

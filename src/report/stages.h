@@ -32,8 +32,8 @@ bool orr_stages_are_apart(const struct orr_jobs *jobs, int s);
 /* "units" or "seconds". */
 const char *orr_stages_unit(const struct orr_pipeline *p);
 
-/* Workers: "3", "4-7" or "0,4,8"; truncated to size. Returns buffer. */
-const char *orr_workers_print(char *buffer, size_t size, const int *workers, int n);
+/* Workers: "3", "4-7" or "0,4,8"; truncated to size; see orr_text(). */
+const char *orr_workers_text(size_t size, const int *workers, int n);
 
 /* (omissions.c) What a schedule's CSV cannot say of the jobs that it is written from: it has rows
  * of stage, pass and microbatch, and nothing else. */

@@ -10,11 +10,10 @@ static int n_headings(const struct orr_rows *rows)
 }
 
 /* The headings are the rows before 0. */
-static void fill(const struct orr_rows *rows, int i, orr_cell_text *cells)
+static void fill(const struct orr_rows *rows, int i, const char **cells)
 {
 	for (int k = 0; k < rows->n_columns; k++)
-		(void)snprintf(cells[k], ORR_CELL, "%s",
-			       i < 0 ? rows->columns[k].heading[i + n_headings(rows)] : "");
+		cells[k] = i < 0 ? rows->columns[k].heading[i + n_headings(rows)] : "";
 	if (i >= 0)
 		rows->fill(rows->user, i, cells);
 }
@@ -25,7 +24,7 @@ static bool is_elided(const struct orr_rows *rows, int i)
 	       i < rows->n - rows->most / 2;
 }
 
-static void measure(const struct orr_rows *rows, orr_cell_text *cells)
+static void measure(const struct orr_rows *rows, const char **cells)
 {
 	for (int k = 0; k < rows->n_columns; k++) {
 		int *width = &rows->columns[k].width, length = (int)strlen(cells[k]);
@@ -34,7 +33,7 @@ static void measure(const struct orr_rows *rows, orr_cell_text *cells)
 	}
 }
 
-static void write_row(FILE *file, const struct orr_rows *rows, orr_cell_text *cells)
+static void write_row(FILE *file, const struct orr_rows *rows, const char **cells)
 {
 	for (int k = 0; k < rows->n_columns; k++) {
 		const struct orr_column *column = &rows->columns[k];
@@ -52,7 +51,7 @@ static void write_row(FILE *file, const struct orr_rows *rows, orr_cell_text *ce
 
 void orr_rows_write(FILE *file, const struct orr_rows *rows)
 {
-	orr_cell_text cells[MOST_COLUMNS];
+	const char *cells[MOST_COLUMNS];
 
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = -n_headings(rows); i < rows->n; i++) {

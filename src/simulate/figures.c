@@ -232,7 +232,6 @@ static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes
 	const char *need = orr_size_text(worker->memory_bytes), *limit = orr_size_text(limit_bytes);
 	int64_t parameters = worker->memory_bytes - worker->copy_bytes - worker->version_bytes -
 			     worker->peak_stash_bytes;
-	char cost[96];
 
 	if (!strcmp(need, limit)) { /* sizes that round to the same are told in bytes */
 		need = orr_text("%lld B", (long long)worker->memory_bytes);
@@ -242,8 +241,7 @@ static int refuse_worker(const struct orr_figures *f, int w, int64_t limit_bytes
 		err, ORR_E_INPUT,
 		"worker %d needs %s, %s for parameters (%s)%s%s and %s for %s, and has %s: take "
 		"more workers, %sa schedule that holds fewer microbatches, or a larger [memory]",
-		w, need, orr_size_text(parameters),
-		orr_parameter_cost_print(cost, sizeof(cost), &f->numerics),
+		w, need, orr_size_text(parameters), orr_parameter_cost_text(&f->numerics),
 		part_text(worker->version_bytes, "older versions"),
 		part_text(worker->copy_bytes, "copies of parameters and gradients"),
 		orr_size_text(worker->peak_stash_bytes),

@@ -77,7 +77,6 @@ out:
 static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 		  const struct orr_profile *profile)
 {
-	char profiled[32];
 
 	printf("%-20s %-22s %10s %10s %10s %10s %7s %10s\n", "operator", "op", "F", "B", "W", "U",
 	       "spread", "stash");
@@ -93,7 +92,7 @@ static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 		       orr_duration_text(o->update_ns, false),
 		       profile->spread_percent[p->stage_of[i]], orr_size_text(o->stash_bytes));
 	}
-	printf("\nProfiled for %s. ", orr_profiled_print(profiled, sizeof(profiled), &p->profiled));
+	printf("\nProfiled for %s. ", orr_profiled_text(&p->profiled));
 	printf(p->profiled.hardware == ORR_HARDWARE_CUDA
 		       ? "Medians, alone on the first device; spread and what lies between two "
 			 "jobs from %d steps on %s at once: %s.\n"

@@ -44,15 +44,13 @@ void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
 			enum orr_precision precision)
 {
 	struct orr_profiled wanted = orr_profiled_of(hardware, precision);
-	char seen[16], name[16];
+	const char *name = orr_profiled_text(&wanted);
 
 	if (!g->profiled.hardware ||
 	    (g->profiled.hardware == wanted.hardware && g->profiled.precision == wanted.precision))
 		return;
-	orr_profiled_print(seen, sizeof(seen), &g->profiled);
-	orr_profiled_print(name, sizeof(name), &wanted);
 	command_say(orr_text("%s: its costs were profiled for %s, and not for %s: profile it again "
 			     "with --device %.*s --precision %s",
-			     g->name, seen, name, (int)strcspn(name, ","), name,
-			     orr_precision_name(wanted.precision)));
+			     g->name, orr_profiled_text(&g->profiled), name,
+			     (int)strcspn(name, ","), name, orr_precision_name(wanted.precision)));
 }
