@@ -12,7 +12,7 @@
 struct layout {
 	const struct orr_machine *m;
 	struct orr_reduction *sum;
-	int64_t least_ns, most_ns; /* latencies of the level's edges */
+	int64_t most_ns; /* of latency, of the level's edges */
 	bool failed;
 };
 
@@ -21,18 +21,18 @@ struct layout {
 static void begin_level(struct layout *x, int steps, int parts)
 {
 	x->sum->levels[x->sum->n_levels] = (struct orr_reduction_level){
-		.first = x->sum->n_loads, .steps = steps, .parts = parts};
-	x->least_ns = INT64_MAX;
+		.first = x->sum->n_loads, .steps = steps, .parts = parts, .least_ns = INT64_MAX};
 	x->most_ns = 0;
 }
 
 static void add_edge(struct layout *x, int from, int to)
 {
+	struct orr_reduction_level *level = &x->sum->levels[x->sum->n_levels];
 	struct orr_stretch way[ORR_MOST_STRETCHES];
 	int64_t ns = orr_machine_link(x->m, from, to).latency_ns;
 	int n = orr_machine_path(way, x->m, from, to);
 
-	x->least_ns = smaller(x->least_ns, ns);
+	level->least_ns = smaller(level->least_ns, ns);
 	x->most_ns = larger(x->most_ns, ns);
 	for (int i = 0; i < n && !x->failed; i++)
 		if (orr_grow(&x->sum->loads, x->sum->n_loads, &x->sum->room,
@@ -67,7 +67,6 @@ static void end_level(struct layout *x, double latency_ns)
 			loads[level->n++] = loads[i];
 	sum->n_loads = level->first + level->n;
 	level->latency_ns = orr_within_clock(latency_ns);
-	level->least_ns = x->least_ns;
 }
 
 /* ---- trees ---- */
@@ -83,16 +82,12 @@ static int parent_in_first(int i, int k)
 	return up < k ? up : i ^ bit;
 }
 
+/* The second tree is the first's mirror image or, of an odd k, the first by one further. */
 static int parent_of(int i, int k, int tree)
 {
-	int up;
+	int up = parent_in_first(!tree ? i : k % 2 ? (i + k - 1) % k : k - 1 - i, k);
 
-	if (!tree)
-		return parent_in_first(i, k);
-	up = parent_in_first(k % 2 ? (i + k - 1) % k : k - 1 - i, k);
-	if (up < 0)
-		return up;
-	return k % 2 ? (up + 1) % k : k - 1 - up;
+	return !tree || up < 0 ? up : k % 2 ? (up + 1) % k : k - 1 - up;
 }
 
 static void lay_out_trees(struct layout *x, const int *owners, int k)
