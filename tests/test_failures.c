@@ -79,6 +79,24 @@ START_TEST(the_best_number_of_steps_is_the_one_of_a_count)
 }
 END_TEST
 
+/* Steps so short that the next expectation differs by less than rounding, and restarts so long that
+ * all are 0. */
+START_TEST(the_best_is_found_where_expectations_do_not_differ)
+{
+	static const struct {
+		struct orr_failures f;
+		int64_t step_ns;
+		double best;
+	} cases[] = {{{1000000000 * S, 2 * S, 5 * S, false}, 2, 31622109938511},
+		     {{S, S, 1000 * S, false}, 2, 420702830},
+		     {{S, 800 * S, 0, false}, S / 500, 500}};
+
+	ck_assert_double_eq_tol((double)orr_failures_best(&cases[_i].f, cases[_i].step_ns) /
+					cases[_i].best,
+				1, 1e-6);
+}
+END_TEST
+
 /* In the best distance T, e^((T + C) / M) (1 - T / M) = 1, which steps of a millisecond come near;
  * Daly's series is off by a term of (C / 2M)^(3/2), Young's by C. */
 START_TEST(closed_forms_are_near_the_best)
@@ -117,6 +135,7 @@ int main(void)
 		EACH(what_is_expected_is_what_comes_of_many_draws, N_OF(rows)),
 		ONCE(rare_failures_cost_what_they_lose),
 		EACH(the_best_number_of_steps_is_the_one_of_a_count, N_OF(rows)),
+		EACH(the_best_is_found_where_expectations_do_not_differ, 3),
 		EACH(closed_forms_are_near_the_best, 3),
 		EACH(daly_is_as_published, 3),
 	};

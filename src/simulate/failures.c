@@ -47,20 +47,29 @@ double orr_failures_goodput(const struct orr_failures *f, int64_t step_ns, int64
 	return use / (exp((double)f->restart_ns / mean) * expm1(use + (double)f->copy_ns / mean));
 }
 
-/* The expectation rises up to the best number, and falls from there. */
+/* The expectation rises while x < 1 - e^-(x + c), for x of use and c of a copy in terms of the
+ * mean: its own differences are lost in rounding where steps are short, and it is 0 after long
+ * restarts. */
 int64_t orr_failures_best(const struct orr_failures *f, int64_t step_ns)
 {
+	double mean = (double)f->mtbf_ns, copy = (double)f->copy_ns / mean;
+	double step = (double)step_ns / mean, all;
 	int64_t low = 1, high = f->mtbf_ns / step_ns + 1; /* longer than the mean is never best */
 
 	while (low < high) {
 		int64_t k = low + (high - low) / 2;
+		double use = step * (double)k;
 
-		if (orr_failures_goodput(f, step_ns, k) < orr_failures_goodput(f, step_ns, k + 1))
+		if (use < -expm1(-(use + copy)))
 			low = k + 1;
 		else
 			high = k;
 	}
-	return low;
+	/* the first behind the top, or the last before it */
+	all = step * (double)low + copy;
+	return low > 1 && 1 - 1 / (double)low >= exp(-step) * expm1(step - all) / expm1(-all)
+		       ? low - 1
+		       : low;
 }
 
 int64_t orr_failures_young_ns(const struct orr_failures *f)
