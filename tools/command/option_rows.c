@@ -82,10 +82,10 @@ static int read_search(struct options *o, const char *text, struct orr_error *er
 
 static int read_constants(struct options *o, const char *text, struct orr_error *err)
 {
-	for (size_t n; *text; text += n + (text[n] == ',')) {
+	do {
+		size_t n = strcspn(text, ",");
 		int c = 0;
 
-		n = strcspn(text, ",");
 		while (c < ORR_CONSTANTS && (strncmp(orr_constant_name(c), text, n) ||
 					     strlen(orr_constant_name(c)) != n))
 			c++;
@@ -96,7 +96,8 @@ static int read_constants(struct options *o, const char *text, struct orr_error 
 				"bandwidth and latency",
 				(int)(n < 40 ? n : 40), text);
 		o->fit.asked[c] = true;
-	}
+		text += n;
+	} while (*text++);
 	return 0;
 }
 
