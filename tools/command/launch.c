@@ -21,7 +21,7 @@ static int train_at(char **words)
 	return i;
 }
 
-/* Where the option's value stands before that; 0: nowhere, or several times. */
+/* Where the option's value stands before the first program; 0: nowhere, or several times. */
 static int find(char **words, const char *names)
 {
 	int at = 0, n = train_at(words);
@@ -29,6 +29,10 @@ static int find(char **words, const char *names)
 	for (int i = 1; i < n && words[i + 1]; i++) {
 		const char *found = *words[i] == '-' ? strstr(names, words[i]) : NULL;
 
+		/* two words beside each other of which none is an option: --mca a b, or a program */
+		if (at && i > at && *words[i] != '-' && *words[i - 1] != '-' &&
+		    !strstr(words[i - 2], "mca"))
+			break;
 		if (!found || found[-1] != ' ' || found[strlen(words[i])] != ' ')
 			continue;
 		if (at)
@@ -38,7 +42,7 @@ static int find(char **words, const char *names)
 	return at;
 }
 
-/* a:2,b:2; a host without a number has one slot. */
+/* a:2,[::1]:2; a host without a number has one slot. */
 static int read_hosts(struct launch *l, struct orr_error *err)
 {
 	char *rest = NULL, *number;
@@ -51,11 +55,16 @@ static int read_hosts(struct launch *l, struct orr_error *err)
 	for (char *name = strtok_r(l->names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
 		struct launch_host *host = &l->hosts[l->n_hosts++];
 
-		if ((number = strchr(name, ':')))
+		number = strrchr(name, ':');
+		number = number && !strchr(number, ']') ? number : NULL;
+		if (number)
 			*number++ = '\0';
 		*host = (struct launch_host){name, 1, false};
-		if (number && orr_count_parse(&host->slots, number, 1, 1 << 20, "--host", err))
-			code = ORR_E_INPUT;
+		if (number && orr_count_parse(&host->slots, number, 1, 1 << 20, "--host", NULL))
+			code = orr_fail(err, ORR_E_INPUT,
+					"--host: %.80s is no number of slots, and --fewer counts "
+					"them: say one from 1 to 1048576",
+					number);
 	}
 	return code;
 }
@@ -128,6 +137,9 @@ static int check(struct launch *l, char **command, int64_t fewest, struct orr_er
 	int64_t ranks = 0;
 
 	l->ranks_at = find(command, " -n --n -np --np -c ");
+	for (char **word = command; *word; word++)
+		if (!strcmp(*word, ":")) /* there is more than one program */
+			l->ranks_at = 0;
 	if (l->ranks_at && orr_count_parse(&ranks, command[l->ranks_at], 1, 1 << 20, "-n", NULL))
 		l->ranks_at = 0;
 	if (fewest && !l->ranks_at)
@@ -149,7 +161,7 @@ static int check(struct launch *l, char **command, int64_t fewest, struct orr_er
 int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_error *err)
 {
 	struct orr_error why; /* mpirun may know more ways to write it */
-	int n, code;
+	int n, at, code;
 
 	*l = (struct launch){0};
 	if ((code = check(l, command, fewest, err)))
@@ -164,8 +176,9 @@ int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_err
 	memcpy(l->words, command, (size_t)n * sizeof(*command));
 	if (!l->hosts_at)
 		return 0;
-	memcpy(l->words + 1, exported, sizeof(exported));
-	memcpy(l->words + 1 + N_EXPORTED, command + 1, (size_t)(n - 1) * sizeof(*command));
+	at = (l->hosts_at < l->ranks_at ? l->hosts_at : l->ranks_at) - 1;
+	memcpy(l->words + at, exported, sizeof(exported));
+	memcpy(l->words + at + N_EXPORTED, command + at, (size_t)(n - at) * sizeof(*command));
 	l->ranks_at += N_EXPORTED;
 	l->hosts_at += N_EXPORTED;
 	if (!(code = read_hosts(l, fewest ? err : &why)) || fewest || code != ORR_E_INPUT)
