@@ -30,7 +30,8 @@
 struct peer {
 	int fd, rank;
 	pid_t pid;
-	int64_t until_ns; /* the next beat comes before */
+	int64_t step, heard_ns; /* the last beat */
+	int64_t until_ns;       /* the next beat comes before */
 };
 
 static struct {
@@ -46,7 +47,8 @@ static struct {
 	int64_t furthest;             /* of those */
 	int64_t n_same;               /* restarts from no later a step */
 	bool ever, spoke;             /* a rank has spoken: of any start, of this one */
-	bool over, killed;            /* it ends by itself; by this command */
+	bool over;                    /* it ends by itself */
+	int killed;                   /* by the signal that was passed on to it; 0: it was not */
 	int status;                   /* of the child, once it has ended */
 	char why[160];
 } job = {.begun = -1, .furthest = -1};
@@ -55,12 +57,12 @@ static volatile sig_atomic_t asked;
 
 static void ask(int number)
 {
-	asked = number;
+	asked = number == SIGHUP ? SIGTERM : number; /* which a training knows */
 }
 
 /* ---- all processes below this one ---- */
 
-static pid_t parent_of(pid_t pid)
+static pid_t parent_of(pid_t pid, char *state)
 {
 	char path[32], text[512], *end;
 	size_t n = 0;
@@ -74,13 +76,16 @@ static pid_t parent_of(pid_t pid)
 	}
 	text[n] = '\0';
 	/* behind the name, which may have brackets of its own */
-	return (end = strrchr(text, ')')) && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : -1;
+	end = strrchr(text, ')');
+	return end && sscanf(end + 1, " %c %d", state, &parent) == 2 ? parent : -1;
 }
 
 static bool is_below(pid_t pid)
 {
+	char state;
+
 	for (int depth = 0; pid > 1 && depth < 100; depth++)
-		if ((pid = parent_of(pid)) == getpid())
+		if ((pid = parent_of(pid, &state)) == getpid())
 			return true;
 	return false;
 }
@@ -182,7 +187,9 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 	peer->pid = (pid_t)beat->pid;
 	if (job.options.silence_ns && beat->kind == ORR_BEAT_STEP)
 		patience = job.options.silence_ns;
-	peer->until_ns = orr_beat_now_ns() + patience;
+	peer->step = beat->step;
+	peer->heard_ns = orr_beat_now_ns();
+	peer->until_ns = peer->heard_ns + patience;
 	if (beat->kind == ORR_BEAT_OVER)
 		job.over = true;
 	if (beat->kind != ORR_BEAT_BEGIN || beat->rank)
@@ -212,6 +219,26 @@ static void accept_peers(void)
 		job.peers[job.n_peers++] = (struct peer){.fd = fd, .rank = -1};
 }
 
+/* Of ranks that wait for each other: one that is stopped, or else the last. */
+static int find_hanging(void)
+{
+	struct peer *last = NULL;
+
+	for (int i = 0; i < job.n_peers; i++) {
+		struct peer *peer = &job.peers[i];
+		char state = 0;
+
+		if (peer->rank < 0)
+			continue;
+		if (parent_of(peer->pid, &state) > 0 && state == 'T')
+			return peer->rank;
+		if (!last || peer->step < last->step ||
+		    (peer->step == last->step && peer->heard_ns < last->heard_ns))
+			last = peer;
+	}
+	return last ? last->rank : -1;
+}
+
 /* Has a rank died, or said nothing for too long? job.why says which. */
 static bool look(void)
 {
@@ -232,8 +259,7 @@ static bool look(void)
 	now = orr_beat_now_ns();
 	for (int i = 0; i < job.n_peers && !*job.why; i++)
 		if (now > job.peers[i].until_ns && job.peers[i].rank >= 0) /* no stranger */
-			(void)snprintf(job.why, sizeof(job.why), "rank %d hangs",
-				       job.peers[i].rank);
+			(void)snprintf(job.why, sizeof(job.why), "rank %d hangs", find_hanging());
 	if (job.ever && !job.spoke && now - job.started_ns > WORD_NS &&
 	    now - job.started_ns > 10 * job.first_ns && !*job.why)
 		(void)snprintf(job.why, sizeof(job.why), "no rank has said a word");
@@ -280,7 +306,8 @@ static void pass_on(void)
 	for (int i = 0; i < job.n_peers; i++)
 		if (!job.peers[i].rank)
 			to = job.peers[i].pid;
-	job.killed = job.over = true;
+	job.killed = asked;
+	job.over = true;
 	if (to > 0)
 		kill(to, asked);
 	asked = 0;
@@ -317,8 +344,10 @@ static int start(struct orr_error *err)
 /* Is this end one of a training that ended by itself? */
 static bool is_end(void)
 {
-	return (!*job.why && (!job.status || job.status == 2)) || job.over || !job.ever ||
-	       job.killed || asked;
+	if (job.over || job.killed || asked)
+		return true;
+	/* before a rank has spoken, what fails by itself may fail for any reason */
+	return !*job.why && (job.ever ? !job.status || job.status == 2 : job.status <= 128);
 }
 
 static void explain(void)
@@ -364,7 +393,16 @@ static int choose_ranks(struct orr_error *err)
 	int code = 0;
 
 	if (job.n_same > job.options.restarts) {
-		if (!launch_drop(&job.launch))
+		bool drops = launch_drop(&job.launch);
+
+		if (!drops && job.launch.tries_all)
+			return orr_fail(err, ORR_E_RUNTIME,
+					"host %s is gone and leaves room for %s, fewer than %s %d: "
+					"the training is not started again",
+					launch_gone(&job.launch),
+					orr_count_text(job.launch.n_left, "rank"),
+					job.options.fewer ? "--fewer" : "-n", job.launch.n_fewest);
+		if (!drops)
 			return orr_fail(err, ORR_E_RUNTIME,
 					"%s, %s without progress: a bug rather than a fault; the "
 					"training is not started again (--restarts)",
@@ -399,7 +437,7 @@ int cmd_supervise(int argc, char **argv)
 {
 	struct sigaction mine = {.sa_handler = ask};
 	struct orr_error err;
-	int n = 1, code;
+	int n = 1, code, number;
 
 	while (n < argc && strcmp(argv[n], "--"))
 		n++;
@@ -421,6 +459,8 @@ int cmd_supervise(int argc, char **argv)
 		goto out;
 	sigaction(SIGINT, &mine, NULL);
 	sigaction(SIGTERM, &mine, NULL);
+	if (signal(SIGHUP, ask) == SIG_IGN) /* nohup */
+		signal(SIGHUP, SIG_IGN);
 	/* processes whose parents die become this one's */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	code = supervise(&err);
@@ -429,5 +469,6 @@ out:
 		close(job.listener);
 	orr_keep_remove(job.folder, job.lock);
 	launch_fini(&job.launch);
-	return code ? command_end(code, &err) : job.status;
+	number = asked ? asked : job.killed;
+	return code ? command_end(code, &err) : number && job.status ? 128 + number : job.status;
 }

@@ -29,7 +29,7 @@ static int find(char **words, const char *names)
 	for (int i = 1; i < n && words[i + 1]; i++) {
 		const char *found = *words[i] == '-' ? strstr(names, words[i]) : NULL;
 
-		/* two words beside each other of which none is an option: --mca a b, or a program */
+		/* two words in a row that are no options: --mca a b, or a program */
 		if (at && i > at && *words[i] != '-' && *words[i - 1] != '-' &&
 		    !strstr(words[i - 2], "mca"))
 			break;
@@ -104,6 +104,7 @@ int launch_settle(struct launch *l, struct orr_error *err)
 	if (!l->ranks_at)
 		return 0;
 	l->tries_all = all;
+	l->n_left = n;
 	l->n_ranks = all ? l->n_most : n;
 	(void)snprintf(l->count, sizeof(l->count), "%d", l->n_ranks);
 	l->words[l->ranks_at] = l->count;
@@ -199,25 +200,33 @@ void launch_fini(struct launch *l)
 
 bool launch_drop(struct launch *l)
 {
-	if (l->n_ranks <= l->n_fewest)
+	if (l->tries_all || l->n_ranks <= l->n_fewest)
 		return false;
 	l->n_most = l->n_ranks - 1;
 	return true;
 }
 
+const char *launch_gone(struct launch *l)
+{
+	size_t n = 0, room = sizeof(l->gone);
+
+	l->gone[0] = '\0';
+	for (int k = 0; k < l->n_hosts && n < room; k++)
+		if (l->hosts[k].gone)
+			n += (size_t)snprintf(l->gone + n, room - n, "%s%.60s", n ? ", " : "",
+					      l->hosts[k].name);
+	return l->gone;
+}
+
 const char *launch_text(struct launch *l)
 {
 	size_t n = 0, room = sizeof(l->text);
-	const char *word = l->tries_all ? ", though nothing starts on host" : ", without host";
 
 	l->text[0] = '\0';
 	if (l->n_ranks < l->n_first)
 		n = (size_t)snprintf(l->text, room, " on %d of %d ranks", l->n_ranks, l->n_first);
-	for (int k = 0; k < l->n_hosts && n < room; k++)
-		if (l->hosts[k].gone) {
-			n += (size_t)snprintf(l->text + n, room - n, "%s %.60s", word,
-					      l->hosts[k].name);
-			word = ",";
-		}
+	if (*launch_gone(l))
+		(void)snprintf(l->text + n, room - n, "%s host %s",
+			       l->tries_all ? ", though nothing starts on" : ", without", l->gone);
 	return l->text;
 }

@@ -16,11 +16,12 @@ struct launch {
 	int ranks_at, hosts_at;    /* in words; 0: there is none, or several */
 	int n_first, n_ranks;      /* as the command was given, and now; 0: not known */
 	int n_most, n_fewest;      /* ranks: n_most falls where some are lost in vain */
+	int n_left;                /* ranks for which the hosts that are not gone have room */
 	struct launch_host *hosts; /* NULL: not given, or one */
 	int n_hosts;
 	bool tries_all;     /* of the hosts, also those that are gone */
 	char *names, *list; /* what hosts and words point into */
-	char count[16], text[160];
+	char count[16], gone[128], text[192];
 };
 
 /* command is borrowed. fewest: ranks; 0: as many as the command says. */
@@ -32,7 +33,9 @@ void launch_fini(struct launch *l);
 void launch_probe(struct launch *l, int k);
 /* The words for the hosts that are not gone; for all of them where these are too few. */
 int launch_settle(struct launch *l, struct orr_error *err);
-/* One rank fewer; false: there are to be no fewer. */
+/* One rank fewer; false: there are to be no fewer, or hosts are missing rather than a rank. */
 bool launch_drop(struct launch *l);
+/* "b, c": hosts that are gone. Stays until the next call. */
+const char *launch_gone(struct launch *l);
 /* " on 3 of 4 ranks, without host b"; "" where nothing is missing. Stays until the next call. */
 const char *launch_text(struct launch *l);

@@ -116,8 +116,11 @@ int session_max(struct session *s, int64_t *number)
 
 int session_check(struct session *s, int code)
 {
-	if (code && code != ORR_E_INPUT && code != ORR_E_DIVERGED)
-		orr_ranks_fail(command_status(code), s->err.msg);
+	if (!code || code == ORR_E_INPUT || code == ORR_E_DIVERGED)
+		return code;
+	if (code != ORR_E_RUNTIME) /* another start comes to the same */
+		session_beat(s, ORR_BEAT_OVER, 0);
+	orr_ranks_fail(command_status(code), s->err.msg);
 	return code;
 }
 
