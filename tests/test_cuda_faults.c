@@ -149,7 +149,7 @@ static void use_freed(bool planted)
 }
 
 /* The kernel of a sum; its argument 1 is what is done with each item, with all pointers. */
-#define SUM "orr_each <I = long int; F = orr_item<orr_map<true, plus, float, float, float> >>"
+#define SUM "orr_each <I = long int; F = orr_item<4, orr_map<true, plus, float, float, float> >>"
 
 static const struct {
 	void (*f)(bool planted);
@@ -158,7 +158,7 @@ static const struct {
 	{add_from_host, SUM ", argument 1: neither the device's memory nor pinned\n"},
 	{multiply_by_host, "cublasLtMatmul, argument 0: neither the device's memory nor pinned\n"},
 	{step_by_host,
-	 "orr_each <I = long int; F = orr_item<update<sgd> >>, argument 1: neither the device's "
+	 "orr_each <I = long int; F = orr_item<4, update<sgd> >>, argument 1: neither the device's "
 	 "memory nor pinned\n"},
 	{copy_from_host, "cudaMemcpyAsync, argument 1: neither the device's memory nor pinned\n"},
 	{copy_too_much, "cudaMemcpyAsync, argument 0: neither the device's memory nor pinned\n"},

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/element.h"
 #include "base/input_file.h"
@@ -134,6 +135,8 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 			sink.code = write_tensor(&sink, folder->path, tensors, i, err);
 		code = orr_sink_end(&sink, n_bytes, checksum);
 	}
+	if (code == ORR_E_DIVERGED)
+		(void)unlinkat(folder->fd, name, 0);
 	free(text);
 	return code;
 }
