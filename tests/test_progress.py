@@ -9,6 +9,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
+# a script's background jobs ignore it, and so would what they start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 orrery, source, *cc = sys.argv[1:]
 orrery, source = os.path.realpath(orrery), os.path.realpath(source)
 # check() of 8 microbatches on a chain of 8 stages, and of more than 8, goes on for ever
