@@ -660,6 +660,11 @@ START_TEST(strips_have_every_row_once_and_are_few)
 		ck_assert(strips >= 1 && strips <= ORR_MOST_STRIPS);
 		ck_assert(strips * rows >= n && (strips - 1) * rows < n);
 	}
+	/* 4096 rows have more than 4097 */
+	for (int64_t n = 1, most = 0; n < 70000; n++) {
+		most = orr_strips(n) > most ? orr_strips(n) : most;
+		ck_assert_int_eq(orr_most_strips(n), most);
+	}
 	ck_assert_int_eq(orr_rounded_columns(1), 8);
 	ck_assert_int_eq(orr_rounded_columns(8), 8);
 	ck_assert_int_eq(orr_rounded_columns(9), 16);

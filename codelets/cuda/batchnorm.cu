@@ -13,7 +13,7 @@ struct sums {
 static size_t bytes(int64_t n, const struct orr_norm_groups *g)
 {
 	return ORR_BLAS_BYTES +
-	       2 * orr_cuda_aligned(n * orr_strips(g->rows) * g->width, sizeof(double));
+	       2 * orr_cuda_aligned(n * orr_most_strips(g->rows) * g->width, sizeof(double));
 }
 
 /* What a thread adds up of its rows, and what that is in double. Of x and its square: of what they

@@ -41,3 +41,12 @@ ORR_ELEMENT int64_t orr_strips(int64_t n)
 {
 	return orr_ceil(n, orr_strip_rows(n));
 }
+
+/* No number of rows up to n has more: fewer rows can have more strips, 4096 256 and 4097 241. What
+ * is given for the largest microbatch has to do for all. */
+ORR_ELEMENT int64_t orr_most_strips(int64_t n)
+{
+	int64_t strips = orr_ceil(n, 16);
+
+	return strips < ORR_MOST_STRIPS ? strips : ORR_MOST_STRIPS;
+}

@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 size_t orr_cuda_sums_bytes(int64_t n, int64_t width)
 {
-	return 2 * orr_cuda_aligned(orr_strips(n) * width, sizeof(float));
+	return 2 * orr_cuda_aligned(orr_most_strips(n) * width, sizeof(float));
 }
 
 template <class A>

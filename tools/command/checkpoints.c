@@ -435,15 +435,16 @@ static void end_copy(struct orr_training_copies *all, struct orr_run *run, const
 }
 
 static void copy(const struct checkpoints_options *o, struct orr_run *run,
-		 struct progress *progress, struct orr_training_copies *all,
-		 const struct session *s)
+		 struct progress *progress, struct orr_training_copies *all, struct session *s)
 {
 	const char *memory = checkpoints_memory(o);
 	int64_t step = orr_run_step(run), start;
 	struct orr_error why;
 
-	if (!memory || step % o->copy_every || orr_run_skipped_last(run))
+	if (!memory || step % o->copy_every || orr_run_skipped_last(run) || orr_run_stopped(run))
 		return;
+	if (!all->n) /* how long one takes, which updates wait for, is not known yet */
+		session_beat(s, ORR_BEAT_LONG, step);
 	progress_settle(progress); /* before there is a copy that goes on behind its rows */
 	end_copy(all, run, s);
 	start = orr_beat_now_ns();
@@ -476,10 +477,10 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 		if (!code)
 			code = save(r, o, run, end, progress, s);
 	}
+	/* the last copy, weights, the test rows and the report follow */
+	session_beat(s, ORR_BEAT_LONG, orr_run_step(run));
 	if (!code)
 		end_copy(&r->copies, run, s);
-	/* weights, the test rows and the report follow */
-	session_beat(s, ORR_BEAT_LONG, orr_run_step(run));
 	number = asked;
 	if (code == ORR_E_DIVERGED)
 		explain_divergence(o, run, r->saved, &s->err);

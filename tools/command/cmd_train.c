@@ -299,11 +299,14 @@ static int resume(struct training *t, struct orr_error *err)
 	double *rate = o->train.has_lr || !t->steps ? &t->old_rate : NULL;
 	char text[512] = "";
 
-	if (!t->session.n_starts && /* those of the start before lie there now */
-	    (code = checkpoints_check_copies(&o->keep,
-					     orr_run_n_parameters(t->run) *
-						     (1 + orr_optimizer_floats(o->run.optimizer)),
-					     err)))
+	/* those of the start before lie there now */
+	code = checkpoints_check_copies(
+		&o->keep,
+		t->session.n_starts ? 0
+				    : orr_run_n_parameters(t->run) *
+					      (1 + orr_optimizer_floats(o->run.optimizer)),
+		err);
+	if ((code = session_agree(&t->session, code)))
 		return code;
 	if (!t->session.rank)
 		hardware_tell(&o->run);

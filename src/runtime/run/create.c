@@ -264,13 +264,13 @@ void orr_run_destroy(struct orr_run *run)
 {
 	if (!run)
 		return;
+	orr_saving_join(run); /* it waits for no job */
 	/* A job that never ends still uses all of this, and StarPU would wait for it: leave both to
 	 * the end of the process. */
 	if (run->trained.failed && !run->trained.drained) {
 		left_behind = run;
 		return;
 	}
-	orr_saving_join(run);
 	orr_saving_destroy(run->saving);
 	orr_gather_fini(&run->gather);
 	orr_device_groups_fini(&run->slots);

@@ -139,10 +139,10 @@ static void finish(struct orr_saving *x)
 {
 	if (x->plan)
 		write_shard(x);
-	if (x->rank)
-		(void)orr_ranks_send(0, TAG, &x->outcomes[x->rank], sizeof(*x->outcomes), NULL);
-	else
+	if (!x->rank)
 		commit(x);
+	else if (orr_ranks_send(0, TAG, &x->outcomes[x->rank], sizeof(*x->outcomes), NULL))
+		orr_ranks_fail(1, "checkpoint: rank 0 cannot be told of it"); /* and waits */
 	x->end_ns = orr_ns_now(CLOCK_MONOTONIC);
 }
 
