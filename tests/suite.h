@@ -9,7 +9,7 @@
 
 /* What holds is not said: Check would write a file and a line for each assertion, millions of them.
  * After a crash it names the test. */
-#define _mark_point(file, line) ((void)0)
+#define _mark_point(file, line) ((void)0) /* NOLINT(bugprone-reserved-identifier) */
 
 #define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
