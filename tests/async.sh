@@ -25,9 +25,11 @@ digraph {
 }
 END
 
+steps=240
+
 # options WAY: 12 updates from one checkpoint to the next are no whole rounds
 options() {
-	printf '%s' '--batch 48 -m 8 --steps 240 --every 12 --keep 2 '
+	printf '%s' "--batch 48 -m 8 --steps $steps --every 12 --keep 2 "
 	case $1 in
 	stashing) echo --stages 3 -w 3 --schedule pipedream ;;
 	vertical) echo --stages 3 -w 3 --schedule pipedream --sync vertical ;;
