@@ -139,7 +139,7 @@ def in_one_piece(folder: Path) -> tuple[list[float], Any, Any]:
 
 
 def test_training_goes_on_under_another_plan_and_in_one_piece(tmp_path: Path) -> None:
-    for n, words in {4: "-w 4 -s zb-h1 --stages 4", 2: "-w 2 -s v-half --stages 4"}.items():
+    for n, words in {4: "-w 4 -s chimera --stages 4 --shard-optimizer", 2: "-w 2 -s v-half --stages 4"}.items():
         planned(tmp_path, Net(), tokens(SAMPLES), M, words, f"plan{n}")
     first, second = on_processes(writer, 4, tmp_path), on_processes(reader, 2, tmp_path)
     losses, saved, ended = first[0][0], together(first, 1), together(first, 2)

@@ -117,7 +117,6 @@ def plan_of_mlp(folder: Path, words: str) -> dict[str, Any]:
         ("-s fsdp", "fsdp has job 1F0@1: only F, B and W on the worker that owns"),
         ("-s fslpp:R=1,G=2", "fslpp has job 1F.@1: only F, B and W on the worker that owns"),
         ("-s pipedream", "pipedream never flushes: only schedules with a flush"),
-        ("-s ddp --shard-optimizer", "replicas divide the optimizer's state.*without --shard-optimizer"),
     ],
 )
 def test_what_a_runner_does_not_do_is_refused(tmp_path: Path, words: str, why: str) -> None:

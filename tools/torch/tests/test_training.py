@@ -27,12 +27,12 @@ class Case(NamedTuple):
 CASES: dict[int, list[Case]] = {
     2: [
         Case(None, 0, 2.0, "-s zb-h1 --stages 2", 1e-5),
-        Case(torch.bfloat16, 0, 2.0, "-s ddp --stages 2", 2**-8),
+        Case(torch.bfloat16, 0, 2.0, "-s ddp --stages 2 --shard-optimizer", 2**-8),
         Case(torch.float16, 2.0**24, 2.0, "-s 1f1b --stages 2", 2**-10),
     ],
     4: [
         Case(torch.bfloat16, 0, float("inf"), "-s v-half --stages 8", 2**-8),
-        Case(torch.float16, 2.0**24, 3.0, "-s chimera --stages 4", 2**-10),
+        Case(torch.float16, 2.0**24, 3.0, "-s chimera --stages 4 --shard-optimizer", 2**-10),
     ],
 }
 

@@ -48,6 +48,7 @@ class Plan:
     stages: list[Stage]
     orders: list[list[Job]]  # of each worker
     microbatches: int
+    divides: bool = False  # replicas of a stage each update a part of its parameters
     where: dict[Job, int] = field(default_factory=dict)
     maker: dict[fx.Node, Stage] = field(default_factory=dict)
     readers: dict[fx.Node, list[Stage]] = field(default_factory=dict)
@@ -148,11 +149,6 @@ def check_way(told: Mapping[str, Any]) -> None:
             f"plan: operators are split among workers ({told['split']}), which a Runner does not do: "
             "plan without --split"
         )
-    if told.get("shard_optimizer"):
-        raise ValueError(
-            "plan: replicas divide the optimizer's state, and a Runner's optimizer has all that of "
-            "its stages: plan without --shard-optimizer"
-        )
 
 
 def read_job(text: str, schedule: str) -> Job:
@@ -189,7 +185,7 @@ def read_plan(plan: Path | str | Mapping[str, Any], trace: Trace, parts: list[Pa
     ]
     schedule = str(told.get("schedule", "its schedule"))
     orders = [[read_job(str(job), schedule) for job in w["order"]] for w in told["worker"]]
-    result = Plan(stages, orders, int(told["microbatches"]))
+    result = Plan(stages, orders, int(told["microbatches"]), bool(told.get("shard_optimizer")))
     result.connect(trace)
     result.check()
     return result

@@ -98,6 +98,7 @@ class Runner:
             raise ValueError("forward() has to give a loss, a number that a gradient comes from")
         self.training.post.open()
         self.sums = Sums(self.plan, model, self.device, limit)
+        self.newer = False  # whether others may have updated what is here, too
         held = [part for stage in self.plan.stages for part in stage.parts]
         self.own = Own(model, self.training.parts, held, self.device)
         self.inputs = self.training.inputs
@@ -112,12 +113,13 @@ class Runner:
         return self.training.timeline
 
     def parameters(self) -> list[nn.Parameter]:
-        """Those of this process's stages: what its optimizer has to train."""
-        return self.own.parameters()
+        """Those of this process's stages, or its share of them if replicas divide the optimizer's
+        state: what its optimizer has to train."""
+        return [p for p in self.own.parameters() if id(p) not in self.sums.elsewhere]
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """The same with their names in the model, a shared one by the first of them."""
-        return ((self.own.names[id(p)][0], p) for p in self.own.parameters())
+        return ((self.own.names[id(p)][0], p) for p in self.parameters())
 
     def materialise(
         self,
@@ -151,6 +153,7 @@ class Runner:
             rest = self.own.rest if self.me == 0 else {}
             return place(Path(path), self.me), {**contents(self.own, rest, optimizer), **more}
 
+        self._renew()
         part, state = self._agreed(ready)
         self._agreed(lambda: write(state, part))
         self._agreed(lambda: part.rename(path) if self.me == 0 else None)
@@ -192,6 +195,7 @@ class Runner:
         """Parameters and buffers of all stages, as the processes that train them have them."""
         if self.own.partial:
             raise ValueError("collect(): the model was made on the meta device, for want of memory")
+        self._renew()
         self._agreed(lambda: self.own.check("collect()"))
         for stage in self.plan.stages:
             owner = self.plan.where[Job(stage.number, "F", 0)]
@@ -211,6 +215,7 @@ class Runner:
 
         scaler: gradients are those of the loss times its scale; if one of any process is infinite,
         all processes skip their next scaler.step()."""
+        self._renew()
         rounds, scale = self.rounds.agreed(batch, self._check), 1.0
         if scaler is not None:
             scale = scaler.scale(torch.ones((), device=self.device)).item()
@@ -224,7 +229,8 @@ class Runner:
             dist.all_reduce(loss, group=self.sums.all)
             if scaler is not None:
                 self.sums.spread([p.grad for p in self.parameters() if p.grad is not None])
-        self.own.old.update(self.own.others)
+        self.own.old.update(self.own.others, self._shared())
+        self.newer = self.plan.divides
         return loss.item()
 
     def evaluate(
@@ -236,7 +242,11 @@ class Runner:
 
         metric(outputs, inputs): a number, for what forward() returns of a microbatch; it is called
         where that is made, and the sum is everywhere. Outputs are then not kept."""
-        return self.evaluator.run(batch, metric, self.own, self.sums, self._close)
+        self._renew()
+        found = self.evaluator.run(batch, metric, self.own, self.sums, self._close)
+        if self.newer:
+            self.own.old.update(self._shared())
+        return found
 
     @torch.no_grad()
     def clip_grad_norm_(
@@ -251,6 +261,19 @@ class Runner:
             raise RuntimeError(f"the total norm of order {norm_type} of the gradients is {norm}")
         torch.nn.utils.clip_grads_with_norm_(self.parameters(), max_norm, norm)
         return norm
+
+    def _shared(self) -> set[str]:
+        """Names of what this process has, and another updates."""
+        return {name for key in self.sums.elsewhere for name in self.own.names[key]}
+
+    @torch.no_grad()
+    def _renew(self) -> None:
+        """What another process has updated since the last step, if replicas divide that."""
+        if self.newer:
+            with self.alarm.watch(self._close):
+                self.alarm.enter("gives others what it has updated")
+                self.sums.renew()
+            self.own.old.difference_update(self._shared())
 
     def _check(self) -> None:
         """Before a step."""

@@ -23,27 +23,44 @@ class Sums:
         held = sorted(holders(plan).items(), key=lambda h: order[h[0]])
         sets = sorted({workers for _, (_, workers) in held if len(workers) > 1})
         groups = {workers: dist.new_group(list(workers), limit) for workers in sets}
+        updaters = divided([each for _, each in held]) if plan.divides else {}
         mine = [(t, w) for _, (t, w) in held if me in w]
-        self.common = [(t, groups[w]) for t, w in mine if len(w) > 1]
-        self.counted = [t for t, w in mine if w[0] == me]  # here: each in one process
+        # of several processes; and who alone updates it, if they divide that
+        self.common = [(t, groups[w], updaters.get(id(t))) for t, w in mine if len(w) > 1]
+        self.counted = [t for t, w in mine if updaters.get(id(t), w[0]) == me]  # each in one process
+        self.elsewhere = {id(t) for t, _, updater in self.common if updater not in (None, me)}
 
     def close(self) -> None:
-        for group in dict.fromkeys([self.all, *(group for _, group in self.common)]):
+        for group in dict.fromkeys([self.all, *(group for _, group, _ in self.common)]):
             give_up(group, self.device)
         self.all, self.common = None, []
 
     def begin(self) -> None:
         """Puts aside gradients that are there already: others have them, too."""
-        self.before = [p.grad for p, _ in self.common]
-        for p, _ in self.common:
+        self.before = [p.grad for p, _, _ in self.common]
+        for p, _, _ in self.common:
             p.grad = None
 
     def end(self) -> None:
-        for (p, group), there in zip(self.common, self.before):
+        for (p, group, updater), there in zip(self.common, self.before):
             g = torch.zeros_like(p) if p.grad is None else p.grad
             g = g.contiguous()
-            dist.all_reduce(g, group=group)
-            p.grad = g if there is None else there.add_(g)
+            if updater is None:
+                dist.all_reduce(g, group=group)
+            else:
+                dist.reduce(g, updater, group=group)
+            if id(p) in self.elsewhere:
+                p.grad = None
+            else:
+                p.grad = g if there is None else there.add_(g)
+
+    def renew(self) -> None:
+        """What one process has updated, for all that have it."""
+        for p, group, updater in self.common:
+            if updater is not None:
+                whole = p.data.contiguous()
+                dist.broadcast(whole, updater, group=group)
+                p.data.copy_(whole)
 
     def spread(self, gradients: list[Tensor]) -> None:
         """If a gradient of any process is infinite or no number, all are: every GradScaler then
@@ -76,3 +93,13 @@ def holders(plan: Plan) -> dict[int, tuple[Tensor, tuple[int, ...]]]:
         for t in (t for part in stage.parts for t in part.trained):
             found.setdefault(id(t), (t, set()))[1].update(workers)
     return {key: (t, tuple(sorted(w))) for key, (t, w) in found.items()}
+
+
+def divided(held: list[tuple[Tensor, tuple[int, ...]]]) -> dict[int, int]:
+    """Which of its workers updates each parameter: the one that has the least to update so far."""
+    load: dict[int, int] = {}
+    found = {}
+    for t, workers in sorted(held, key=lambda h: -h[0].nbytes):
+        found[id(t)] = least = min(workers, key=lambda w: (load.get(w, 0), w))
+        load[least] = load.get(least, 0) + t.nbytes
+    return found
