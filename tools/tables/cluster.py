@@ -10,7 +10,10 @@ fit`), and the others are met with it. A FLOP of the head, one product that is n
 how much less, one pair of rows says. Links have 4 x 100 Gbit/s a node, shared by its GPUs; the optimizer's time is left out.
 
 primus_speeds.csv: six schedules of one model on the 8 GPUs of a node, of which only ratios to 1F1B are looked at. That row gives
-the speed of a GPU, v-half the bandwidth of its links; the zero-bubble row, of the page's own search, is held against zb-1p.
+the speed of a GPU, v-half the lag of its links, and v-min how much more a FLOP of attention takes than one of a product: its
+stages wait for each other in every microbatch unless F, B and W are as long, and attention has a B, of 2.5 forwards since it
+computes its scores again, and no W. How many stashes the zero-bubble row of the page's own search had is not said: it is held
+against zb-1p and zb-2p.
 The model of 235 billion parameters is left out: its number of microbatches is not said, nor what its experts exchange.
 
 megatron_bridge.csv: Llama 3 of 70 and 405 billion parameters. An operator's time is that of its FLOP at the vendor's peak, or
@@ -37,11 +40,12 @@ CLOSE_MS = 0.001
 LINKS = {"H100": 450e9, "B200": 900e9, "GB200": 900e9, "GB300": 900e9}  # bytes/s to the others of a node or a rack
 LLAMA2 = {"layers": 16, "hidden": 4096, "mlp": 11008, "groups": 32, "heads": 32, "words": 32000, "tokens": 4096, "causal": 1}
 MOST_MS = 5
+MOST_TIMES = 8
 SHAPE = ("model", "gpu", "precision", "sequence_tokens", "micro_batch_samples", "tensor", "pipeline", "context", "virtual",
          "microbatches_per_replica")
 # of the primus page, and here
-SCHEDULES = {"1f1b": "1f1b", "1f1b-interleaved": "interleaved", "zbb": "zb-1p", "zbv": "v-zb", "v-half": "v-half",
-             "v-min": "v-min"}
+SCHEDULES = [("1f1b", "1f1b"), ("1f1b-interleaved", "interleaved"), ("zbb", "zb-1p"), ("zbb", "zb-2p"), ("zbv", "v-zb"),
+             ("v-half", "v-half"), ("v-min", "v-min")]
 LLAMA3 = {
     "LLAMA3_70B": {"layers": 80, "hidden": 8192, "mlp": 28672, "groups": 8, "heads": 64, "words": 128256, "causal": 0.5},
     "LLAMA3.1_405B": {"layers": 126, "hidden": 16384, "mlp": 53248, "groups": 8, "heads": 128, "words": 128256, "causal": 0.5},
@@ -209,13 +213,13 @@ def write_chain(path, stages, bytes_of_edge):
 
 # ---- schedules ----
 
-def primus_step(orrery, room, schedule, virtual, link_ms):
-    """A layer's forward takes the unit, 1 ms for its FLOP at 1 PFLOP/s; link_ms: what a transfer takes."""
+def primus_step(orrery, room, schedule, virtual, link_ms, dear):
+    """A FLOP of a product takes 1 fs, and one of attention so many times as long; link_ms: what a transfer takes."""
     products, attention = (flops * LLAMA2["tokens"] / 1e15 for flops in layer_flops(LLAMA2))
     head = 2 * LLAMA2["hidden"] * LLAMA2["words"] * LLAMA2["tokens"] / 1e15
     n = 8 * virtual
     each = LLAMA2["layers"] // n
-    stages = [[each * (products + attention), each * (products + 2 * attention), each * products] for _ in range(n)]
+    stages = [[each * (products + dear * attention), each * (products + 2.5 * dear * attention), each * products]] * n
     stages[-1] = [seconds + head for seconds in stages[-1]]
     path = os.path.join(room, "primus.dot")
     write_chain(path, stages, 1)
@@ -224,26 +228,31 @@ def primus_step(orrery, room, schedule, virtual, link_ms):
 
 
 def meet_primus(orrery, folder, room):
-    rows = [row for row in rows_of(folder, "primus_speeds.csv") if row["model"] == "llama2-7b"]
-    speed = {row["schedule"]: float(row["tokens_per_s_per_gpu"]) for row in rows}
+    rows = {row["schedule"]: row for row in rows_of(folder, "primus_speeds.csv") if row["model"] == "llama2-7b"}
+    measured = {name: float(row["tokens_per_s_per_gpu"]) / float(rows["1f1b"]["tokens_per_s_per_gpu"]) for name, row in rows.items()}
 
-    def ratio(name, link_ms):
-        virtual = next(int(row["virtual"]) for row in rows if row["schedule"] == name)
-        schedule = SCHEDULES[name]
-        return (primus_step(orrery, room, "1f1b", 1, link_ms) /
-                primus_step(orrery, room, schedule, 1 if schedule == "zb-1p" else virtual, link_ms))
+    def ratio(name, schedule, link_ms, dear):
+        virtual = 1 if name == "zbb" else int(rows[name]["virtual"])
+        return (primus_step(orrery, room, "1f1b", 1, link_ms, dear) /
+                primus_step(orrery, room, schedule, virtual, link_ms, dear))
 
-    low, _ = bisected(MOST_MS, 0.01, lambda link_ms: ratio("v-half", link_ms) <= speed["v-half"] / speed["1f1b"])
-    products, attention = layer_flops(LLAMA2)
-    share = 100 * low / ((products + attention) * LLAMA2["tokens"] / 1e12)
-    print(f"A transfer takes {share:.0f}% of a layer's forward, from v-half\n")
-    print("| schedule | speed, 1f1b = 1 | simulated | off | with free links |\n|---|---:|---:|---:|---:|")
+    def lag(dear):
+        return bisected(MOST_MS, 0.01, lambda ms: ratio("v-half", "v-half", ms, dear) <= measured["v-half"])[0]
+
+    dear, _ = bisected(MOST_TIMES, 0.05, lambda dear: ratio("v-min", "v-min", lag(dear), dear) <= measured["v-min"])
+    link_ms, (products, attention) = lag(dear), layer_flops(LLAMA2)
+    share = 100 * link_ms / ((products + dear * attention) * LLAMA2["tokens"] / 1e12)
+    print(f"A FLOP of attention takes {dear:.1f} times one of a product, from v-min; "
+          f"a transfer {share:.0f}% of a layer's forward, from v-half\n")
+    print("| schedule | simulated as | speed, 1f1b = 1 | simulated | off | a FLOP is a FLOP, free links |\n"
+          "|---|---|---:|---:|---:|---:|")
     every = []
-    for name in SCHEDULES:
-        measured, here, free = speed[name] / speed["1f1b"], ratio(name, low), ratio(name, 0)
-        print(f"| {name} | {measured:.3f} | {here:.3f} | {100 * (here / measured - 1):+.1f}% | {free:.3f} |")
-        if name not in ("1f1b", "v-half"):
-            every.append(100 * (here / measured - 1))
+    for name, schedule in SCHEDULES:
+        here, plain = ratio(name, schedule, link_ms, dear), ratio(name, schedule, 0, 1)
+        off = 100 * (here / measured[name] - 1)
+        print(f"| {name} | {schedule} | {measured[name]:.3f} | {here:.3f} | {off:+.1f}% | {plain:.3f} |")
+        if name not in ("1f1b", "v-half", "v-min"):
+            every.append(off)
     summary("rows", {"ratios of schedules, rows that were not fitted to": every})
 
 
