@@ -1,5 +1,6 @@
 # Steps that others measured on clusters are met: replayed 1F1B with the lag of a transfer, A100s under other cuts and replicas
-# with the speed of a GPU, ratios of schedules with the lag of a transfer and the time of attention, published models with the share of peaks of another.
+# with the speed of a GPU, ratios of schedules with the lag of a transfer and the time of attention, published models with the
+# share of peaks of another.
 measured=$source/../shared/data/clusters
 [ -r "$measured/primus_1f1b.csv" ] || { echo "$measured/primus_1f1b.csv is not there" && exit 77; }
 "$source/tools/table" cluster "$orrery" "$measured" | tee cluster.md
