@@ -7,7 +7,6 @@
 #include "orrery/graph.h"
 #include "plan/hierarchy.h"
 #include "plan/ideals.h"
-#include "plan/crossing.h"
 #include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
@@ -30,20 +29,15 @@ static struct orr_ideals *make_ideals(const struct orr_graph *g, int most)
 }
 
 /* NULL: nothing fits. */
-static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_ideals *x,
-				    const char *workers, const char *links,
-				    struct orr_hierarchy_options o)
+static struct orr_hierarchy *search(const struct orr_ideals *x, const char *workers,
+				    const char *links, struct orr_hierarchy_options o)
 {
-	struct orr_tensors *tensors = NULL;
 	struct orr_hierarchy *h = NULL;
 	struct orr_error err = {""};
 
 	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) == 0, "%s",
 		      err.msg);
-	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err) &&
-			      !orr_hierarchy_create(&h, tensors, &o, &err),
-		      "%s", err.msg);
-	orr_tensors_destroy(tensors);
+	ck_assert_msg(!orr_hierarchy_create(&h, x, &o, &err), "%s", err.msg);
 	return h;
 }
 
@@ -92,7 +86,7 @@ START_TEST(every_term_of_the_cost_counts)
 	struct orr_hierarchy_options o = {.activations = cases[_i].activations,
 					  .n_microbatches = cases[_i].m,
 					  .least_in_flight = 1};
-	struct orr_hierarchy *h = search(g, x, cases[_i].workers, cases[_i].links, o);
+	struct orr_hierarchy *h = search(x, cases[_i].workers, cases[_i].links, o);
 
 	ck_assert_double_eq_tol(h->slowest_s, cases[_i].slowest_s, 1e-9);
 	ck_assert_int_eq(h->n_stages, cases[_i].n_stages);
@@ -123,7 +117,7 @@ START_TEST(a_machine_says_whether_directions_take_turns)
 
 			ck_assert(!orr_cluster_parse(&cluster, "m.dot", machines[half], NULL));
 			machine = orr_machine_of(cluster, 0);
-			h = search(g, x, outer ? "1x2" : "2", outer ? "1GB/s,1GB/s" : "1GB/s", o);
+			h = search(x, outer ? "1x2" : "2", outer ? "1GB/s,1GB/s" : "1GB/s", o);
 			ck_assert_double_eq_tol(h->slowest_s, half ? 4 : 3, 1e-9);
 			orr_hierarchy_destroy(h);
 			orr_cluster_destroy(cluster);
@@ -193,12 +187,12 @@ START_TEST(memory_forbids_stages)
 	struct orr_hierarchy_options o = {.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
 					  .least_in_flight = 1,
 					  .memory_bytes = INT64_C(12000000000)};
-	struct orr_hierarchy *h = search(g, x, "2", NULL, o);
+	struct orr_hierarchy *h = search(x, "2", NULL, o);
 
 	ck_assert_int_eq(h->n_stages, 2); /* 15 GB for both do not fit, 12 GB and 3 GB do */
 	orr_hierarchy_destroy(h);
 	o.memory_bytes--;
-	ck_assert_ptr_null(search(g, x, "2", NULL, o));
+	ck_assert_ptr_null(search(x, "2", NULL, o));
 	orr_ideals_destroy(x);
 	orr_graph_destroy(g);
 }

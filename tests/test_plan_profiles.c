@@ -12,7 +12,6 @@
 #include "orrery/plan.h"
 #include "plan/hierarchy.h"
 #include "plan/ideals.h"
-#include "plan/crossing.h"
 #include "suite.h"
 
 static const char *folder;
@@ -39,21 +38,18 @@ static const char *path_of(const char *profile)
 	return path;
 }
 
-static struct orr_hierarchy *search(const struct orr_graph *g, const struct orr_ideals *x, int i)
+static struct orr_hierarchy *search(const struct orr_ideals *x, int i)
 {
 	struct orr_hierarchy_options o = {.activations = published[i].activations,
 					  .least_in_flight = 1};
-	struct orr_tensors *tensors = NULL;
 	struct orr_hierarchy *h = NULL;
 	struct orr_error err = {""};
 
 	ck_assert_msg(!orr_levels_parse(&o.levels, published[i].workers, published[i].links, NULL,
 					NULL, &err),
 		      "%s", err.msg);
-	ck_assert_msg(!orr_tensors_create(&tensors, x, g, 1, &err), "%s", err.msg);
-	ck_assert_msg(!orr_hierarchy_create(&h, tensors, &o, &err), "%s", err.msg);
+	ck_assert_msg(!orr_hierarchy_create(&h, x, &o, &err), "%s", err.msg);
 	ck_assert_ptr_nonnull(h);
-	orr_tensors_destroy(tensors);
 	return h;
 }
 
@@ -67,12 +63,12 @@ START_TEST(profiles_are_cut_no_worse_than_published)
 
 	ck_assert_msg(!orr_graph_read(&g, path_of(published[_i].profile), &err), "%s", err.msg);
 	ck_assert_msg(!orr_ideals_create(&x, g, &machine, 1, 1, 600, NULL, &err), "%s", err.msg);
-	h = search(g, x, _i);
+	h = search(x, _i);
 	ck_assert_msg(h->slowest_s <= published[_i].slowest_s + 5e-10, "%s on %s: %.9f",
 		      published[_i].profile, published[_i].workers, h->slowest_s);
 	ck_assert_double_eq_tol((double)x->compute_ns[x->n - 1] * 1e-9, published[_i].one_worker_s,
 				1e-6);
-	again = search(g, x, _i);
+	again = search(x, _i);
 	ck_assert_int_eq(again->n_stages, h->n_stages);
 	for (int i = 0; i < h->n_stages;
 	     i++) { /* field by field: the bytes between fields are undefined */

@@ -162,7 +162,7 @@ static int search_related(const struct orr_searched *x, int64_t *n, const struct
 	struct orr_error why = {""};
 	int *worker = malloc((size_t)p->n_stages * sizeof(*worker)); /* those given */
 	int code = worker ? orr_search(worker, n, NULL, p, options, &why)
-			  : orr_fail(&why, ORR_E_NOMEM, "search: no memory");
+			  : orr_no_memory(&why, "search");
 
 	free(worker);
 	*found = !code;

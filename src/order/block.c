@@ -14,7 +14,7 @@ int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool 
 	int n_passes = split ? 3 : 2, n = p->n_stages * n_microbatches, code;
 
 	if (!block)
-		return orr_fail(err, ORR_E_NOMEM, "block: no memory");
+		return orr_no_memory(err, "block");
 	orr_arrays_make(&block->all, block->worker, n);
 	orr_arrays_make(&block->all, block->start, (size_t)n * (size_t)n_passes);
 	orr_arrays_make(&block->all, block->length, (size_t)p->n_stages * (size_t)n_passes);

@@ -431,7 +431,7 @@ static int find_all(struct finder *f, struct orr_bounds *out)
 	int code = 0;
 
 	for (int j = 0; j < f->n_jobs; j++)
-		f->duration[j] = f->timed->duration[j] -
+		f->duration[j] = f->timed->jobs.duration_ns[j] -
 				 (j % ORR_N_PASSES == ORR_PASS_W && orr_jobs_has(&f->timed->jobs, j)
 					  ? f->p->overhead_ns
 					  : 0);

@@ -68,7 +68,7 @@ static int add(struct finder *f, struct orr_cap cap)
 	if (cap.apart >= f->p->n_microbatches)
 		return 0;
 	if (!orr_grow(&caps->list, caps->n, &caps->room, sizeof(*caps->list)))
-		return orr_fail(f->err, ORR_E_NOMEM, "bounds: no memory for %d caps", caps->n + 1);
+		return orr_no_memory(f->err, "bounds");
 	cap.next_started = caps->started[cap.started];
 	cap.next_ended = caps->ended[cap.ended];
 	caps->started[cap.started] = caps->ended[cap.ended] = caps->n;

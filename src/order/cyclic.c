@@ -58,7 +58,7 @@ static int64_t period_of(const struct orr_timed *timed, int k, int middle)
 /* Twice the start of job j: what has no length goes before what starts with it. */
 static int64_t start_of(const struct orr_timed *timed, int j)
 {
-	return 2 * timed->start[j] + (timed->duration[j] > 0);
+	return 2 * timed->start[j] + (timed->jobs.duration_ns[j] > 0);
 }
 
 static void number_places(struct orr_cyclic *c)
@@ -79,7 +79,7 @@ static int fill(struct orr_cyclic *c, const struct orr_timed *timed, struct orr_
 	struct orr_keyed *keyed = calloc((size_t)n, sizeof(*keyed));
 
 	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", n);
+		return orr_no_memory(err, "search");
 	for (int i = 0; i < n; i++) {
 		int64_t at = start_of(timed, middle + i);
 
@@ -128,8 +128,7 @@ static int open_few(struct orr_cyclic *c, const struct orr_timed *timed, struct 
 	int *worker = calloc((size_t)c->p->n_stages, sizeof(*worker));
 
 	if (!worker)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages",
-				c->p->n_stages);
+		return orr_no_memory(err, "search");
 	for (int s = 0; s < c->p->n_stages; s++)
 		worker[s] = timed->jobs.compute[s * ORR_N_PASSES];
 
@@ -155,7 +154,7 @@ int orr_cyclic_create(struct orr_cyclic **out, const struct orr_timed *timed, in
 	int code;
 
 	if (!c)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory");
+		return orr_no_memory(err, "search");
 	c->p = timed->jobs.pipeline;
 	c->k = k;
 	orr_arrays_make(&c->all, c->first, (size_t)c->p->n_workers + 1);

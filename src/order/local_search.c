@@ -59,7 +59,7 @@ static int64_t cost_of(const struct mover *m)
 
 static int64_t end_of(const struct orr_timed *t, int j)
 {
-	return t->start[j] + t->duration[j];
+	return t->start[j] + t->jobs.duration_ns[j];
 }
 
 /* Number i of what j waits for: what comes before it on its workers, then its predecessors. -1:
@@ -386,7 +386,8 @@ static void run(struct mover *m)
 		stop = before + search->stop;
 
 	for (int j = 0; j < t->jobs.n_jobs; j++)
-		mean += t->duration[j]; /* all of them together can be counted, see functions.c */
+		mean += t->jobs.duration_ns[j]; /* all of them together can be counted, see
+						   functions.c */
 	mean = mean / t->jobs.n_jobs + 1;
 	if (search->cyclic) /* a move is made in every repetition */
 		mean = mean * search->cyclic->p->n_microbatches / search->cyclic->k;

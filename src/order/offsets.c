@@ -266,7 +266,7 @@ int orr_offsets_search(const struct orr_pipeline *p, int64_t stashes, int64_t *n
 	int code, pairs = 0;
 
 	if (!search)
-		return orr_fail(err, ORR_E_NOMEM, "adaptive: no memory");
+		return orr_no_memory(err, "adaptive");
 	search->p = p;
 	search->err = err;
 	search->stashes = stashes;

@@ -48,19 +48,20 @@ static bool measure(struct packer *x)
 	x->cell_ns = 0;
 	for (int k = 0; k < x->n_kinds; k++)
 		if (is_packed(x, k))
-			x->cell_ns = common_divisor(x->timed->duration[k], x->cell_ns);
+			x->cell_ns = common_divisor(x->timed->jobs.duration_ns[k], x->cell_ns);
 	for (int w = 0; w < x->p->n_workers && x->cell_ns; w++) {
 		int64_t busy = 0;
 
 		for (int k = 0; k < x->n_kinds; k++)
 			if (is_packed(x, k) && orr_jobs_number_at(jobs, k, w) >= 0)
-				busy += x->timed->duration[k] / x->cell_ns;
+				busy += x->timed->jobs.duration_ns[k] / x->cell_ns;
 		if (busy > MOST_CELLS)
 			return false;
 		most = larger(most, busy);
 	}
 	for (int k = 0; k < x->n_kinds && x->cell_ns; k++)
-		x->length[k] = is_packed(x, k) ? (int)(x->timed->duration[k] / x->cell_ns) : 0;
+		x->length[k] =
+			is_packed(x, k) ? (int)(x->timed->jobs.duration_ns[k] / x->cell_ns) : 0;
 	x->period = (int)most;
 	return most > 0;
 }

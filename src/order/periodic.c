@@ -101,7 +101,7 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 				orr_duration_text(period_ns, p->units),
 				orr_duration_text(least, p->units));
 	if (!(x = calloc(1, sizeof(*x))))
-		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory");
+		return orr_no_memory(err, "periodic");
 	orr_arrays_make(&x->all, x->in_flight, n);
 	orr_arrays_make(&x->all, x->forward_ns, n);
 	orr_arrays_make(&x->all, x->backward_ns, n);
@@ -138,7 +138,7 @@ int orr_star_points(struct orr_star_point **points, int *n, const struct orr_pip
 	if (!list || !before) {
 		free(list);
 		free(before);
-		return orr_fail(err, ORR_E_NOMEM, "periodic: no memory for %d stages", p->n_stages);
+		return orr_no_memory(err, "periodic");
 	}
 	for (int from = 0; from < p->n_stages; from++) {
 		int64_t work = 0;

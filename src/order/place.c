@@ -14,7 +14,7 @@ int orr_place_evenly(int *worker, const struct orr_pipeline *p, int64_t most_ste
 	int code;
 
 	if (!work)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
+		return orr_no_memory(err, "search");
 	for (int s = 0; s < p->n_stages; s++)
 		work[s] =
 			p->stages[s].forward_ns + p->stages[s].backward_ns + p->stages[s].weight_ns;
@@ -92,7 +92,7 @@ int orr_place_rename(int *alike, const int *worker, const struct orr_pipeline *p
 	bool named = orr_pipeline_has_gangs(p); /* by the model: then they differ */
 
 	if (!name)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d workers", p->n_workers);
+		return orr_no_memory(err, "search");
 	for (int s = 0; s < p->n_stages; s++) {
 		int w = worker[s];
 

@@ -44,7 +44,7 @@ static int start(struct filler *f, int w, int j, int before)
 	f->running[w] = j;
 	f->n_ready[w]--;
 	orr_load_add(&f->held[w], &peak, timed->up[j], timed->down[j]);
-	return orr_heap_push(&f->ends, f->now + timed->duration[j], 0, w, f->err);
+	return orr_heap_push(&f->ends, f->now + timed->jobs.duration_ns[j], 0, w, f->err);
 }
 
 /* May a job that adds `up` and leaves without `down` go before others whose peak is `peak`? */
@@ -77,7 +77,7 @@ static int fill_gap(struct filler *f, int w)
 					     not either */
 			*met = f->n_scans;
 			n_kinds--;
-			if (!timed->waits[j] && timed->duration[j] <= gap &&
+			if (!timed->waits[j] && timed->jobs.duration_ns[j] <= gap &&
 			    fits(f, w, peak, up, down))
 				return start(f, w, j, before);
 		}
@@ -128,8 +128,8 @@ static void begin(struct filler *f)
 		for (int i = jobs->first[w + 1] - 1; i >= jobs->first[w]; i--) {
 			int j = jobs->by_worker[i];
 
-			if (f->shortest[w] > timed->duration[j])
-				f->shortest[w] = timed->duration[j];
+			if (f->shortest[w] > timed->jobs.duration_ns[j])
+				f->shortest[w] = timed->jobs.duration_ns[j];
 			if (f->left[j % f->n_alike]++ == 0)
 				f->n_kinds[w]++;
 			f->next[j] = f->head[w];

@@ -58,7 +58,7 @@ static void measure(struct rigid *x, bool even)
 	int64_t longest[ORR_N_PASSES] = {0};
 
 	for (int k = 0; k < x->n_kinds; k++) {
-		x->length[k] = x->timed->duration[k];
+		x->length[k] = x->timed->jobs.duration_ns[k];
 		longest[k % ORR_N_PASSES] = larger(longest[k % ORR_N_PASSES], x->length[k]);
 	}
 	for (int k = 0; k < x->n_kinds && even; k++)

@@ -59,7 +59,7 @@ static int number(int64_t *n, const struct orr_jobs *jobs, const struct orr_time
 	int n_keyed = 0, code;
 
 	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "search: no memory for %d jobs", jobs->n_jobs);
+		return orr_no_memory(err, "search");
 	for (int64_t i = 0; i < n_split; i++)
 		n[i] = -1;
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)
@@ -319,8 +319,7 @@ static int try_even(struct orr_searcher *o)
 	if (is_even(&even) || even.machine.cluster)
 		return 0;
 	if (!(even.stages = calloc((size_t)even.n_stages, sizeof(*even.stages))))
-		return orr_fail(o->err, ORR_E_NOMEM, "search: no memory for %d stages",
-				even.n_stages);
+		return orr_no_memory(o->err, "search");
 	for (int s = 0; s < even.n_stages; s++) {
 		even.stages[s] = o->p->stages[s];
 		even.stages[s].forward_ns = even.stages[s].backward_ns = ORR_UNIT_NS;

@@ -334,7 +334,7 @@ int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 	if ((code = orr_arrays_check(&all, "search", err)))
 		return code;
 	if (!(out->n = calloc(n_kinds, sizeof(*out->n)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "search: no memory for %d stages", p->n_stages);
+		code = orr_no_memory(err, "search");
 		goto out;
 	}
 	find_largest(&f);

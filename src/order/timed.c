@@ -33,7 +33,7 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 	orr_arrays_make(all, t->jobs.by_worker, n * most_at);
 	orr_arrays_make(all, t->jobs.position, n * most_at);
 	orr_arrays_make(all, t->jobs.first, n_workers + 1);
-	orr_arrays_make(all, t->duration, n);
+	orr_arrays_make(all, t->jobs.duration_ns, n);
 	orr_arrays_make(all, t->up, n);
 	orr_arrays_make(all, t->down, n);
 	orr_arrays_make(all, t->most, n_workers);
@@ -52,21 +52,11 @@ static int allocate(struct orr_timed *t, int *around, struct orr_error *err)
 /* Job j, after those below it. */
 static void add_job(struct orr_timed *t, int j, int *around)
 {
-	struct orr_jobs *jobs = &t->jobs;
-	struct orr_job job = orr_jobs_at(jobs, j);
-	int n = orr_jobs_predecessors(jobs, j, around);
+	int n = orr_jobs_predecessors(&t->jobs, j, around);
 
-	for (int i = 0; i < orr_jobs_n_at(jobs, j); i++) {
-		int v = orr_jobs_worker(jobs, j, i);
-
-		jobs->first[v + 1]++;
-		t->duration[j] =
-			larger(t->duration[j], orr_pipeline_job_ns(jobs->pipeline, job.s, job.b,
-								   job.d, v, jobs->n_passes == 3));
-	}
 	memcpy(t->before + t->first_before[j], around, (size_t)n * sizeof(*around));
 	t->first_before[j + 1] = t->first_before[j] + n;
-	n = orr_jobs_successors(jobs, j, t->after + t->first_after[j]);
+	n = orr_jobs_successors(&t->jobs, j, t->after + t->first_after[j]);
 	t->first_after[j + 1] = t->first_after[j] + n;
 }
 
@@ -98,6 +88,7 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 	for (int j = 0; j < n_jobs; j++)
 		t->jobs.compute[j] = worker[j / n_passes % (n_microbatches * p->n_stages)];
 	orr_jobs_settle(&t->jobs, t->jobs.compute);
+	orr_jobs_renew(&t->jobs);
 	for (int j = 0; j < n_jobs; j++)
 		add_job(t, j, around);
 	for (int s = 0; exact && s < p->n_stages; s++)
@@ -108,10 +99,9 @@ int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const
 			t->delay[k] = orr_timed_delay(t, j, t->after[k]);
 			delays_ns += (double)t->delay[k];
 		}
-	if ((code = orr_network_check_clock(delays_ns, p, false, err)))
+	if ((code = orr_network_check_clock(delays_ns, p, false, err)) ||
+	    (code = orr_timed_order(t, t->start, err)))
 		goto out;
-	for (int w = 0; w < p->n_workers; w++)
-		t->jobs.first[w + 1] += t->jobs.first[w];
 	*out = t;
 	t = NULL;
 out:
@@ -129,17 +119,7 @@ void orr_timed_destroy(struct orr_timed *t)
 
 int orr_timed_order(struct orr_timed *t, const int64_t *n, struct orr_error *err)
 {
-	int n_jobs = t->jobs.n_jobs, code;
-	struct orr_keyed *keyed = malloc((size_t)n_jobs * sizeof(*keyed));
-
-	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "no memory to order %d jobs", n_jobs);
-	for (int j = 0; j < n_jobs; j++)
-		keyed[j] = (struct orr_keyed){n[j], j};
-	if (!(code = orr_sort(keyed, n_jobs, err)))
-		orr_jobs_deal(&t->jobs, keyed, n_jobs);
-	free(keyed);
-	return code;
+	return orr_jobs_sort(&t->jobs, n, true, err);
 }
 
 void orr_timed_put(struct orr_timed *t, int w, int place, int j)
@@ -237,7 +217,8 @@ static bool run_all(struct orr_timed *t)
 
 	for (int i = 0; i < n_ready; i++)
 		for (int j = t->queue[i], follows; j >= 0; j = follows, n_run++) {
-			int64_t end = t->start[j] + t->duration[j], free = end_on_worker(t, j, end);
+			int64_t end = t->start[j] + t->jobs.duration_ns[j],
+				free = end_on_worker(t, j, end);
 
 			follows = -1;
 			for (int k = t->first_after[j]; k < t->first_after[j + 1]; k++)
@@ -279,7 +260,7 @@ void orr_timed_measure(struct orr_timed *t)
 			continue;
 		first = jobs->by_worker[jobs->first[w]];
 		last = jobs->by_worker[jobs->first[w + 1] - 1];
-		end = t->start[last] + t->duration[last];
+		end = t->start[last] + t->jobs.duration_ns[last];
 		if (t->exact &&
 		    jobs->compute[last] == w) /* the last weight gradient of its stage */
 			end += orr_pipeline_update_ns(jobs->pipeline, orr_jobs_at(jobs, last).s, w);

@@ -11,13 +11,12 @@
 #include "schedule/load.h"
 
 struct orr_timed {
-	struct orr_jobs jobs; /* pipeline, n_passes, n_jobs, compute, recompute, first; the order is
-				 by_worker, and rank follows it by orr_timed_renumber(); no more
-				 than these */
+	struct orr_jobs jobs; /* pipeline, n_passes, n_jobs, compute, recompute, duration_ns, first;
+				 the order is by_worker, and rank follows it by
+				 orr_timed_renumber(); no more than these */
 	bool exact;   /* transfers and updates take their time, as they do in the simulator where no
 			 transfer waits for another one on its link; else jobs alone do */
 	bool updates; /* any that takes time */
-	int64_t *duration; /* [n_jobs] */
 	/* [n_jobs] what a job adds to its worker's load as it starts, and takes away as it ends */
 	struct orr_load *up, *down;
 	struct orr_load *most; /* [n_workers] the limit of each */
@@ -35,8 +34,8 @@ struct orr_timed {
 	struct orr_arrays all;
 };
 
-/* Jobs of p on worker[b % n_microbatches * n_stages + s], which is copied; no order and no limits
- * yet. Exact orders have one worker a stage. Borrows p. */
+/* Jobs of p on worker[b % n_microbatches * n_stages + s], which is copied; in the order of their
+ * numbers, and without limits. Exact orders have one worker a stage. Borrows p. */
 int orr_timed_create(struct orr_timed **out, const struct orr_pipeline *p, const int *worker,
 		     int n_microbatches, int n_passes, bool exact, struct orr_error *err);
 void orr_timed_destroy(struct orr_timed *t); /* NULL is fine */

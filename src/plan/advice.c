@@ -1,7 +1,5 @@
 #include "advice.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "order/allocate.h"
@@ -26,17 +24,8 @@ struct advising {
 	void *user;
 };
 
-__attribute__((format(printf, 2, 3))) static void say(const struct advising *a, const char *format,
-						      ...)
-{
-	char line[300];
-	va_list values;
-
-	va_start(values, format);
-	(void)vsnprintf(line, sizeof(line), format, values);
-	va_end(values);
-	a->visit(a->user, line);
-}
+/* A line of them, in the manner of printf. */
+#define say(a, ...) (a)->visit((a)->user, orr_text(__VA_ARGS__))
 
 /* Filling and draining takes depth - 1 microbatches' time, under 1F1B: an order that was searched
  * for says itself how far it is from the best. */

@@ -13,7 +13,6 @@
 #include "base/max.h"
 #include "ideals.h"
 #include "pipeline/charge.h"
-#include "crossing.h"
 
 #define MOST_STEPS 20000000 /* a second or so */
 #define FEW_LIVE 64         /* pairs of tensors over a cut that are looked at in a step */
@@ -93,7 +92,7 @@ static double busy_bytes(const struct search *s, double there, double back)
 /* Where all that is sent over a cut is less than the bound, no link of it is ever the slowest. */
 static void find_what_counts(struct search *s)
 {
-	const struct orr_tensors *t = s->problem->tensors;
+	const struct orr_tensors *t = &s->x->tensors;
 
 	for (int a = 0; a < s->x->n; a++) {
 		double bytes = 0, back = 0;
@@ -117,7 +116,7 @@ static int least_common_multiple(int a, int b)
 /* The slowest link into the stage from the label's ideal to j, on r workers. */
 static double link_s(struct search *s, const struct label *label, int j, int r)
 {
-	const struct orr_tensors *t = s->problem->tensors;
+	const struct orr_tensors *t = &s->x->tensors;
 	const int *makers = s->makers + label->makers;
 	int64_t n_live = t->first_live[label->ideal + 1] - t->first_live[label->ideal];
 	double slowest = 0;
@@ -137,7 +136,7 @@ static double link_s(struct search *s, const struct label *label, int j, int r)
 			if (!s->counts[t->live[m]])
 				continue;
 			if (makers[e++] != maker ||
-			    !orr_tensors_read(t, t->live[m], label->ideal, j))
+			    !orr_tensors_read(s->x, t->live[m], label->ideal, j))
 				continue;
 			bytes += (double)t->sent[t->live[m]].bytes;
 			back += (double)t->sent[t->live[m]].gradient_bytes;
@@ -165,7 +164,7 @@ static bool shares_less(const struct search *s, const struct label *a, const str
 
 static int count_live(const struct search *s, int ideal)
 {
-	const struct orr_tensors *t = s->problem->tensors;
+	const struct orr_tensors *t = &s->x->tensors;
 	int n = 0;
 
 	for (int l = t->first_live[ideal]; l < t->first_live[ideal + 1]; l++)
@@ -176,7 +175,7 @@ static int count_live(const struct search *s, int ideal)
 /* The maker of each tensor that is live at the new label's ideal: its stage, or the one before. */
 static void note_makers(struct search *s, int label)
 {
-	const struct orr_tensors *t = s->problem->tensors;
+	const struct orr_tensors *t = &s->x->tensors;
 	const struct label *now = &s->labels[label],
 			   *before = now->before < 0 ? NULL : &s->labels[now->before];
 	int l = before ? t->first_live[before->ideal] : 0, k = 0, n = 0;
@@ -206,7 +205,7 @@ static int add(struct search *s, struct label label)
 	while (grown && s->n_makers + n > s->makers_room)
 		grown = orr_grow(&s->makers, s->makers_room, &s->makers_room, sizeof(*s->makers));
 	if (!grown)
-		return orr_fail(s->err, ORR_E_NOMEM, "plan: no memory for %d cuts", at + 1);
+		return orr_no_memory(s->err, "plan");
 	label.makers = s->n_makers;
 	label.next = -1;
 	s->labels[at] = label;
@@ -284,7 +283,7 @@ static int write_stages(const struct search *s, struct orr_direct_stage **stages
 	for (int at = s->best; at >= 0; at = s->labels[at].before)
 		++*n;
 	if (*n && !(*stages = calloc((size_t)*n, sizeof(**stages))))
-		return orr_fail(s->err, ORR_E_NOMEM, "plan: no memory for %d stages", *n);
+		return orr_no_memory(s->err, "plan");
 	for (int at = s->best, k = *n; at >= 0; at = s->labels[at].before) {
 		(*stages)[--k] = (struct orr_direct_stage){s->labels[at].ideal, to, r};
 		to = s->labels[at].ideal;
@@ -296,7 +295,7 @@ static int write_stages(const struct search *s, struct orr_direct_stage **stages
 int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage **stages, int *n,
 		      double *slowest_s, bool *proven, struct orr_error *err)
 {
-	const struct orr_ideals *x = problem->tensors->ideals;
+	const struct orr_ideals *x = problem->ideals;
 	struct search s = {
 		.problem = problem, .x = x, .slowest_s = *slowest_s, .best = -1, .err = err};
 	struct orr_arrays all = {0};
@@ -307,7 +306,7 @@ int orr_direct_search(const struct orr_direct *problem, struct orr_direct_stage 
 	if (*proven)
 		return 0;
 	orr_arrays_make(&all, s.beyond_s, (size_t)x->n * (size_t)(problem->n_workers + 1));
-	orr_arrays_make(&all, s.counts, (size_t)problem->tensors->n + 1);
+	orr_arrays_make(&all, s.counts, (size_t)x->tensors.n + 1);
 	orr_arrays_make(&all, s.of_ideal, x->n);
 	if ((code = orr_arrays_check(&all, "plan", err)))
 		return code;

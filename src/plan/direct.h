@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include "orrery/orrery.h"
 
-struct orr_tensors;
+struct orr_ideals;
 
 struct orr_direct {
-	const struct orr_tensors *tensors; /* and their ideals */
+	const struct orr_ideals *ideals;
 	int n_workers;
 	double bytes_per_s; /* of every link, each way; 0: free */
 	bool in_turn;       /* what goes back waits for what goes there */

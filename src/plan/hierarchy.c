@@ -41,7 +41,6 @@
 #include "pipeline/charge.h"
 #include "pipeline/parameter_cost.h"
 #include "shares.h"
-#include "crossing.h"
 
 /* The best pipeline between two ideals with at most this number of components: its last stage
  * begins at `cut` (-1: there is one stage) on r components, and what comes before has `before`. */
@@ -58,8 +57,7 @@ struct table {
 };
 
 struct search {
-	const struct orr_tensors *tensors;
-	const struct orr_ideals *x; /* theirs */
+	const struct orr_ideals *x;
 	const struct orr_hierarchy_options *options;
 	struct table level[ORR_MOST_LEVELS];
 	bool *allowed; /* [n * n] the second lies inside the first, and what lies between may be a
@@ -135,7 +133,7 @@ static bool in_turn(const struct orr_hierarchy_options *o)
 /* What keeps a link busy: the direction that carries more, or both. */
 static double busy_bytes(const struct search *s, int base, int i, int j)
 {
-	struct orr_sent sent = orr_tensors_sent(s->tensors, base, i, j);
+	struct orr_sent sent = orr_tensors_sent(s->x, base, i, j);
 
 	if (in_turn(s->options))
 		return (double)sent.bytes + (double)sent.gradient_bytes;
@@ -380,7 +378,7 @@ static int emit(struct orr_hierarchy *h, int i, int j, const struct frame *frame
 				   *stage;
 
 	if (!grown)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d stages", h->n_stages + 1);
+		return orr_no_memory(err, "plan");
 	h->stages = grown;
 	stage = &grown[h->n_stages++];
 	*stage = (struct orr_hierarchy_stage){.from = i, .to = j, .workers = 1};
@@ -426,7 +424,7 @@ static int go_directly(struct orr_hierarchy *h, const struct search *s, struct o
 {
 	const struct orr_hierarchy_options *o = s->options;
 	struct orr_direct problem = {
-		.tensors = s->tensors,
+		.ideals = s->x,
 		.n_workers = o->levels.workers[0],
 		.bytes_per_s = o->activations && !o->added ? o->levels.bytes_per_s[0] : 0,
 		.in_turn = in_turn(o),
@@ -487,13 +485,13 @@ static int find_pairs(struct search *s, struct orr_error *err)
 static int find_sent(struct search *s, struct orr_error *err)
 {
 	const struct orr_ideals *x = s->x;
-	const struct orr_tensors *t = s->tensors;
+	const struct orr_tensors *t = &x->tensors;
 	size_t n = (size_t)x->n;
 
 	if (!s->options->added || !s->options->activations)
 		return 0;
 	if (!(s->sent = orr_arrays_add(&s->all, n * n, sizeof(*s->sent))))
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory for %d cuts", x->n);
+		return orr_no_memory(err, "plan");
 	for (int j = 0; j < x->n; j++)
 		for (int i = 0; i < j; i++) {
 			int64_t *sent = &s->sent[(size_t)j * n + (size_t)i];
@@ -501,7 +499,7 @@ static int find_sent(struct search *s, struct orr_error *err)
 
 			if (!s->inside[(size_t)j * n + (size_t)i])
 				continue;
-			read = orr_tensors_sent(t, 0, i, j);
+			read = orr_tensors_sent(x, 0, i, j);
 			*sent = read.bytes + read.gradient_bytes;
 			for (int l = t->first_live[j]; l < t->first_live[j + 1]; l++)
 				if (!orr_ideals_has(x, i, t->makers[t->live[l]]))
@@ -526,17 +524,16 @@ static int find_gangs(struct search *s, struct orr_error *err)
 	return 0;
 }
 
-int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
+int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
 			 const struct orr_hierarchy_options *options, struct orr_error *err)
 {
-	const struct orr_ideals *x = tensors->ideals;
-	struct search s = {.tensors = tensors, .x = x, .options = options};
+	struct search s = {.x = x, .options = options};
 	struct orr_hierarchy *h = calloc(1, sizeof(*h));
 	int last = options->levels.n - 1, n_used, code = 0;
 
 	*out = NULL;
 	if (!h)
-		return orr_fail(err, ORR_E_NOMEM, "plan: no memory");
+		return orr_no_memory(err, "plan");
 	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
 	if (options->order && (code = find_gangs(&s, err)))

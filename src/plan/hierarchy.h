@@ -7,7 +7,7 @@
 #include "orrery/orrery.h"
 #include "orrery/machine.h"
 
-struct orr_tensors;
+struct orr_ideals;
 
 struct orr_hierarchy_options {
 	struct orr_levels levels;
@@ -44,7 +44,7 @@ struct orr_hierarchy {
 
 /* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of
  * the ideals. */
-int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_tensors *tensors,
+int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *ideals,
 			 const struct orr_hierarchy_options *options, struct orr_error *err);
 /* The worker of replica i. Successive ones are in different groups of the outermost level, so that
  * a microbatch stays in one group where the stages inside a group have replicas together. */

@@ -3,11 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/max.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
+#include "crossing.h"
+#include "pipeline/charge.h"
 #include "units.h"
 
 #define MANY 4000 /* units, which joining one pair after the other takes too long for */
@@ -84,19 +87,14 @@ static void list_prefixes(struct orr_ideals *x, const struct orr_units *u)
 static void note_needs(struct listing *l)
 {
 	const struct orr_units *u = l->u;
+	int from, to;
 
-	for (int i = 0; i < u->g->n_operators; i++) {
-		int to = orr_units_leader(u, i);
-
-		for (int k = 0; to >= 0 && k < u->g->operators[i].n_inputs; k++) {
-			int from = orr_units_leader(u, u->g->operators[i].inputs[k]);
-
-			if (from >= 0 && from != to)
+	for (int i = 0; i < u->g->n_operators; i++)
+		for (int k = 0; k < u->g->operators[i].n_inputs; k++)
+			if (orr_units_edge(u, i, k, &from, &to))
 				orr_bits_add(l->needs +
 						     (size_t)u->number[to] * (size_t)l->x->n_words,
 					     u->number[from]);
-		}
-	}
 }
 
 /* List the ideals of the units as they are. *fits false: there are more than most. */
@@ -205,40 +203,18 @@ bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *ro
 
 struct refining {
 	struct orr_units *units;
-	int n, n_words;   /* operators */
+	int n;            /* operators */
 	const int *stage; /* borrowed */
-	int *distance;   /* of an operator, or of the nearest of a unit: edges to the nearest cut */
-	uint64_t *after; /* [n * n_words] of every leader, the leaders that have to wait for it */
-	uint64_t *before;      /* the same the other way round */
+	int *distance; /* of an operator, or of the nearest of a unit: edges to the nearest cut */
+	bool *reached; /* [n] leaders */
 	struct orr_arrays all; /* these */
 };
-
-static uint64_t *row_of(const struct refining *r, uint64_t *matrix, int i)
-{
-	return matrix + (size_t)i * (size_t)r->n_words;
-}
-
-static void take_out(uint64_t *row, int i)
-{
-	row[i / 64] &= ~(UINT64_C(1) << (i % 64));
-}
-
-static void unite(const struct refining *r, uint64_t *row, const uint64_t *with)
-{
-	for (int w = 0; w < r->n_words; w++)
-		row[w] |= with[w];
-}
-
-/* Edges between operators that are not free, as units have them. */
-static bool has_edge(const struct refining *r, int from, int to)
-{
-	return orr_units_leader(r->units, from) >= 0 && orr_units_leader(r->units, to) >= 0;
-}
 
 /* How far every operator is from the nearest edge that is cut: 0 beside it. */
 static void measure(struct refining *r)
 {
 	const struct orr_graph *g = r->units->g;
+	const int *leader = r->units->leader;
 
 	for (int i = 0; i < r->n; i++)
 		r->distance[i] = r->n;
@@ -246,7 +222,7 @@ static void measure(struct refining *r)
 		for (int k = 0; k < g->operators[i].n_inputs; k++) {
 			int from = g->operators[i].inputs[k];
 
-			if (has_edge(r, from, i) && r->stage[i] != r->stage[from])
+			if (leader[from] >= 0 && leader[i] >= 0 && r->stage[i] != r->stage[from])
 				r->distance[i] = r->distance[from] = 0;
 		}
 	for (bool changed = true; changed;) {
@@ -263,64 +239,30 @@ static void measure(struct refining *r)
 	}
 }
 
-/* Which leaders wait for which. Operators are in topological order, units of several are sinks. */
-static void close_over(struct refining *r)
-{
-	const struct orr_graph *g = r->units->g;
-
-	for (int i = 0; i < r->n; i++)
-		for (int k = 0; k < g->operators[i].n_inputs; k++) {
-			int from = orr_units_leader(r->units, g->operators[i].inputs[k]),
-			    to = orr_units_leader(r->units, i);
-
-			if (from < 0 || to < 0 || from == to)
-				continue;
-			orr_bits_add(row_of(r, r->before, to), from);
-			unite(r, row_of(r, r->before, to), row_of(r, r->before, from));
-		}
-	for (int to = 0; to < r->n; to++)
-		for (int from = 0; from < r->n; from++)
-			if (orr_bits_has(row_of(r, r->before, to), from))
-				orr_bits_add(row_of(r, r->after, from), to);
-}
-
-/* No unit has to come between the two. */
+/* No unit has to come between the two, which an edge joins: no other way leads from one to the
+ * other. Ways do not leave a stage and come back. Units of several operators are in no order, so
+ * edges are looked at until nothing changes, first those from there on. */
 static bool may_join(const struct refining *r, int from, int to)
 {
-	const uint64_t *after = row_of(r, r->after, from), *before = row_of(r, r->before, to);
+	const struct orr_graph *g = r->units->g;
+	bool changed = true;
+	int a, b;
 
-	for (int w = 0; w < r->n_words; w++)
-		if (after[w] & before[w])
-			return false;
+	memset(r->reached, 0, (size_t)r->n * sizeof(*r->reached));
+	for (int first = from; changed || first; first = 0) {
+		changed = first > 0;
+		for (int i = first; i < r->n; i++)
+			for (int k = 0; k < g->operators[i].n_inputs && r->stage[i] == r->stage[to];
+			     k++) {
+				if (!orr_units_edge(r->units, i, k, &a, &b) || r->reached[b] ||
+				    (!r->reached[a] && (a != from || b == to)))
+					continue;
+				if (b == to)
+					return false;
+				r->reached[b] = changed = true;
+			}
+	}
 	return true;
-}
-
-static void join(struct refining *r, int from, int to)
-{
-	struct orr_units *u = r->units;
-	uint64_t *after = row_of(r, r->after, from), *before = row_of(r, r->before, from);
-
-	u->leader[to] = from;
-	u->work_ns[from] += u->work_ns[to];
-	r->distance[from] = (int)smaller(r->distance[from], r->distance[to]);
-	unite(r, after, row_of(r, r->after, to));
-	unite(r, before, row_of(r, r->before, to));
-	for (int i = 0; i < r->n; i++) {
-		take_out(row_of(r, r->after, i), to);
-		take_out(row_of(r, r->before, i), to);
-	}
-	take_out(after, from);
-	take_out(before, from);
-	for (int i = 0; i < r->n; i++) {
-		if (orr_bits_has(before, i)) {
-			unite(r, row_of(r, r->after, i), after);
-			orr_bits_add(row_of(r, r->after, i), from);
-		}
-		if (orr_bits_has(after, i)) {
-			unite(r, row_of(r, r->before, i), before);
-			orr_bits_add(row_of(r, r->before, i), from);
-		}
-	}
 }
 
 /* Is the edge from unit `from` to `to` to be joined before that of a and b? b -1: there is none. */
@@ -336,22 +278,21 @@ static bool comes_first(const struct refining *r, int from, int to, int a, int b
 static bool join_one(struct refining *r)
 {
 	const struct orr_graph *g = r->units->g;
-	int best_from = -1, best_to = -1;
+	int best_from = -1, best_to = -1, from, to;
 
 	for (int i = 0; i < r->n; i++)
-		for (int k = 0; k < g->operators[i].n_inputs; k++) {
-			int from = orr_units_leader(r->units, g->operators[i].inputs[k]),
-			    to = orr_units_leader(r->units, i);
-
-			if (from >= 0 && to >= 0 && from != to && r->stage[from] == r->stage[to] &&
+		for (int k = 0; k < g->operators[i].n_inputs; k++)
+			if (orr_units_edge(r->units, i, k, &from, &to) &&
+			    r->stage[from] == r->stage[to] &&
 			    comes_first(r, from, to, best_from, best_to) && may_join(r, from, to)) {
 				best_from = from;
 				best_to = to;
 			}
-		}
 	if (best_from < 0)
 		return false;
-	join(r, best_from, best_to);
+	r->units->leader[best_to] = best_from;
+	r->units->work_ns[best_from] += r->units->work_ns[best_to];
+	r->distance[best_from] = (int)smaller(r->distance[best_from], r->distance[best_to]);
 	return true;
 }
 
@@ -372,18 +313,14 @@ static int refining_join(struct refining *r, int n)
 static int refining_init(struct refining *r, struct orr_units *u, const int *stage_of,
 			 struct orr_error *err)
 {
-	size_t n = (size_t)u->g->n_operators, row = n / 64 + 1;
 	int code;
 
-	*r = (struct refining){.units = u, .n = (int)n, .n_words = (int)row, .stage = stage_of};
-	orr_arrays_make(&r->all, r->distance, n);
-	orr_arrays_make(&r->all, r->after, n * row);
-	orr_arrays_make(&r->all, r->before, n * row);
-	if ((code = orr_arrays_check(&r->all, "plan", err)))
-		return code;
-	measure(r);
-	close_over(r);
-	return 0;
+	*r = (struct refining){.units = u, .n = u->g->n_operators, .stage = stage_of};
+	orr_arrays_make(&r->all, r->distance, r->n);
+	orr_arrays_make(&r->all, r->reached, r->n);
+	if (!(code = orr_arrays_check(&r->all, "plan", err)))
+		measure(r);
+	return code;
 }
 
 /* ---- few enough ideals ---- */
@@ -445,6 +382,146 @@ static int reduce_inside(struct orr_ideals *x, struct orr_units *u, int most, co
 	return code;
 }
 
+/* ---- what is sent over cuts ---- */
+
+/* What is read of each operator, and where: of its own unit, nothing is sent. */
+struct readers {
+	const int *unit_of;
+	int n_words; /* of a set of units */
+	struct orr_sent_list list;
+};
+
+static int64_t bytes_of(const struct readers *r, int i, int k, bool gradient)
+{
+	if (r->unit_of[r->list.readers[k]] == r->unit_of[i])
+		return 0;
+	return gradient ? r->list.sent[k].gradient_bytes : r->list.sent[k].bytes;
+}
+
+/* The least that a reader of operator i reads beyond `above`; INT64_MAX: nothing. */
+static int64_t next_size(const struct readers *r, int i, bool gradient, int64_t above)
+{
+	int64_t least = INT64_MAX;
+
+	for (int k = r->list.first[i]; k < r->list.first[i + 1]; k++)
+		if (bytes_of(r, i, k, gradient) > above)
+			least = smaller(least, bytes_of(r, i, k, gradient));
+	return least;
+}
+
+/* The output of operator of, or its gradient. A stage reads the most that one of its operators
+ * does: a tensor for each size that one reads, of what it is more than the size before. */
+static void add_tensors(struct orr_tensors *t, const struct readers *r, int of)
+{
+	size_t row = (size_t)r->n_words;
+	int first = t->n;
+
+	for (int gradient = 0; gradient < 2; gradient++) {
+		int64_t size, before = 0;
+
+		for (; (size = next_size(r, of, gradient, before)) < INT64_MAX; before = size) {
+			uint64_t *readers = t->readers + (size_t)t->n * row;
+			int i = first;
+
+			memset(readers, 0, row * sizeof(*readers));
+			for (int k = r->list.first[of]; k < r->list.first[of + 1]; k++) {
+				int unit = r->unit_of[r->list.readers[k]];
+
+				if (bytes_of(r, of, k, gradient) >= size)
+					orr_bits_add(readers, unit);
+			}
+			while (i < t->n && memcmp(t->readers + (size_t)i * row, readers,
+						  row * sizeof(*readers)) != 0)
+				i++;
+			t->makers[i] = r->unit_of[of];
+			if (i == t->n)
+				t->sent[t->n++] = (struct orr_sent){0};
+			*(gradient ? &t->sent[i].gradient_bytes : &t->sent[i].bytes) +=
+				size - before;
+		}
+	}
+}
+
+static bool is_there(const struct orr_ideals *x, int i, int a)
+{
+	return orr_ideals_has(x, a, x->tensors.makers[i]);
+}
+
+bool orr_tensors_read(const struct orr_ideals *x, int i, int a, int b)
+{
+	const uint64_t *before = x->bits + (size_t)a * (size_t)x->n_words,
+		       *after = x->bits + (size_t)b * (size_t)x->n_words;
+	const uint64_t *readers = x->tensors.readers + (size_t)i * (size_t)x->n_words;
+
+	for (int w = 0; w < x->n_words; w++)
+		if (after[w] & ~before[w] & readers[w])
+			return true;
+	return false;
+}
+
+struct orr_sent orr_tensors_sent(const struct orr_ideals *x, int base, int a, int b)
+{
+	const struct orr_tensors *t = &x->tensors;
+	struct orr_sent sum = {0};
+
+	for (int l = t->first_live[a]; l < t->first_live[a + 1]; l++)
+		if (orr_tensors_read(x, t->live[l], a, b) &&
+		    !(base && is_there(x, t->live[l], base))) {
+			sum.bytes += t->sent[t->live[l]].bytes;
+			sum.gradient_bytes += t->sent[t->live[l]].gradient_bytes;
+		}
+	return sum;
+}
+
+static int list_live(struct orr_ideals *x, struct orr_error *err)
+{
+	struct orr_tensors *t = &x->tensors;
+	int n = 0, room = 0;
+
+	for (int a = 0; a < x->n; a++) {
+		t->first_live[a] = n;
+		for (int i = 0; i < t->n; i++) {
+			if (!is_there(x, i, a) || !orr_tensors_read(x, i, a, x->n - 1))
+				continue;
+			if (!orr_grow(&t->live, n, &room, sizeof(*t->live)))
+				return orr_no_memory(err, "plan");
+			t->live[n++] = i;
+		}
+	}
+	t->first_live[x->n] = n;
+	return 0;
+}
+
+static int list_tensors(struct orr_ideals *x, const struct orr_graph *g, int64_t samples,
+			struct orr_error *err)
+{
+	struct orr_tensors *t = &x->tensors;
+	struct readers r = {.unit_of = x->unit_of, .n_words = x->n_words};
+	int *number = orr_arrays_add(&x->all, (size_t)g->n_operators + 1, sizeof(*number)), code;
+	size_t most;
+
+	if ((code = orr_arrays_check(&x->all, "plan", err)))
+		return code;
+	for (int i = 0; i < g->n_operators; i++) /* data is sent by none */
+		number[i] = x->unit_of[i] < 0 ? -1 : i;
+	if ((code = orr_sent_list_init(&r.list, g, number, g->n_operators, samples, err)))
+		return code;
+	most = 2 * (size_t)r.list.first[g->n_operators] + 1;
+	orr_arrays_make(&x->all, t->sent, most);
+	orr_arrays_make(&x->all, t->makers, most);
+	orr_arrays_make(&x->all, t->readers, most * (size_t)x->n_words);
+	orr_arrays_make(&x->all, t->first_live, x->n + 1);
+	if (!(code = orr_arrays_check(&x->all, "plan", err))) {
+		for (int i = 0; i < g->n_operators; i++)
+			add_tensors(t, &r, i);
+		code = list_live(x, err);
+	}
+	orr_arrays_free(&r.list.all);
+	return code;
+}
+
+/* ---- all of it ---- */
+
 int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 		      const struct orr_machine *machine, int64_t samples, int n_microbatches,
 		      int most, const int *stage_of, struct orr_error *err)
@@ -481,6 +558,8 @@ int orr_ideals_create(struct orr_ideals **out, const struct orr_graph *g,
 	if ((code = weigh_ideals(x, &u, err)))
 		goto out;
 	note_neighbours(x, &u);
+	if ((code = list_tensors(x, g, samples, err)))
+		goto out;
 	*out = x;
 	x = NULL;
 out:
@@ -494,6 +573,7 @@ void orr_ideals_destroy(struct orr_ideals *x)
 	if (!x)
 		return;
 	free(x->bits);
+	free(x->tensors.live);
 	orr_arrays_free(&x->all);
 	free(x);
 }

@@ -12,6 +12,19 @@
 
 struct orr_graph;
 struct orr_machine;
+struct orr_sent; /* pipeline/charge.h: there, and back; per microbatch */
+
+/* What is sent over cuts: a tensor is there once the operator that makes it is before the cut, and
+ * crosses to each stage that reads it, directly and once. Its gradient, if it has one, comes back
+ * the same way. Data crosses no cut. */
+struct orr_tensors {
+	int n;
+	struct orr_sent *sent;  /* [n] above 0, there or back */
+	int *makers;            /* [n] the unit that makes it */
+	uint64_t *readers;      /* [n * n_words of the ideals] units that read it */
+	int *live, *first_live; /* ideal a: tensors live[first_live[a]] on are there and read
+				   outside, ascending */
+};
 
 struct orr_ideals {
 	int n;        /* ideals, by size: 0 is empty, n - 1 is everything */
@@ -30,7 +43,8 @@ struct orr_ideals {
 	int64_t overhead_ns; /* of each job */
 	int64_t largest_ns;  /* the operator that computes longest */
 	int64_t *compute_ns, *update_ns, *parameter_bytes, *trained_bytes, *stash_bytes;
-	struct orr_arrays all; /* but bits */
+	struct orr_tensors tensors;
+	struct orr_arrays all; /* but bits, and the list of live tensors */
 };
 
 /* most: how many ideals the caller can work with. samples: of a microbatch, see orr_partition.
@@ -44,6 +58,11 @@ void orr_ideals_destroy(struct orr_ideals *x); /* NULL is fine */
 
 /* Are the units between a and b, a inside b, connected? room: 2 * n_words. */
 bool orr_ideals_connected(const struct orr_ideals *x, int a, int b, uint64_t *room);
+
+/* Does a unit between the ideals a and b, a inside b, read tensor i? */
+bool orr_tensors_read(const struct orr_ideals *x, int i, int a, int b);
+/* What the stage between a and b reads from stages between base and a, and its gradients. */
+struct orr_sent orr_tensors_sent(const struct orr_ideals *x, int base, int a, int b);
 
 /* Is ideal a inside b? (a == b: yes) */
 static inline bool orr_ideals_inside(const struct orr_ideals *x, int a, int b)

@@ -16,7 +16,6 @@
 #include "base/quantity.h"
 #include "orrery/schedule.h"
 #include "orrery/timeline.h"
-#include "crossing.h"
 #include "pipeline/charge.h"
 #include "pipeline/numbering.h"
 
@@ -35,8 +34,7 @@ struct choosing {
 	const struct orr_graph *g;
 	const struct orr_plan_options *o;
 	struct orr_machine machine; /* theirs */
-	const struct orr_ideals *x;
-	const struct orr_tensors *tensors;
+	struct orr_ideals *x;
 	struct orr_plan_orders orders;       /* of workers that differ; n 0: they are alike */
 	struct orr_plan *best[ORR_N_WORLDS]; /* the best of each world that fits */
 	double pieces_bound_s;               /* no allocation in pieces has a less busy worker */
@@ -94,8 +92,8 @@ static bool is_enough(const struct choosing *c)
 /* Simulate the draft in the worlds that it has; *fits is set where it fits in any. */
 static void realise(struct choosing *c, const struct orr_plan_draft *d, bool *fits)
 {
-	int first = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_CHAIN,
-	    last = d->worker ? ORR_WORLD_PIECES : ORR_WORLD_DAG;
+	int first = d->pieces ? ORR_WORLD_PIECES : ORR_WORLD_CHAIN,
+	    last = d->pieces ? ORR_WORLD_PIECES : ORR_WORLD_DAG;
 
 	for (int world = first; world <= last; world++) {
 		struct orr_plan *plan = NULL, **best = &c->best[world];
@@ -179,7 +177,7 @@ static void consider_cut(struct choosing *c, bool connected, int64_t memory_byte
 			options.order = c->orders.list + (size_t)i * (size_t)c->machine.n_workers;
 			all = all && c->orders.all;
 		}
-		if ((c->code = orr_hierarchy_create(&h, c->tensors, &options, c->err)) || !h)
+		if ((c->code = orr_hierarchy_create(&h, c->x, &options, c->err)) || !h)
 			continue;
 		c->found = true;
 		all = all && h->proven;
@@ -300,7 +298,7 @@ static void consider_pieces(struct choosing *c)
 /* In the stages where the file says to cut. */
 static void consider_pins(struct choosing *c, struct orr_plan_draft *d)
 {
-	if (!d->worker)
+	if (!d->pieces)
 		c->code = orr_plan_draft_spread(d, c->g, &c->machine, c->o->samples, c->err);
 	if (!c->code)
 		consider(c, d);
@@ -366,15 +364,14 @@ static struct orr_plan *best_cut(const struct choosing *c)
 
 /* Where neighbours were joined before they were cut: cut again, joining them anew inside the stages
  * found and far from their cuts, as long as that is better. */
-static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors **tensors)
+static int refine(struct choosing *c)
 {
 	for (int i = 0, failed = 0;
-	     i < MOST_REFINEMENTS && failed < 2 && (*x)->coarse && !c->pinned && !is_enough(c);
+	     i < MOST_REFINEMENTS && failed < 2 && c->x->coarse && !c->pinned && !is_enough(c);
 	     i++) {
 		const struct orr_plan *best = best_cut(c);
 		int most = most_ideals(c->o) << i % 2; /* another view where one shows nothing */
 		struct orr_ideals *finer = NULL;
-		struct orr_tensors *t = NULL;
 
 		if (!best ||
 		    (c->code = orr_ideals_create(&finer, c->g, &c->machine, c->o->samples,
@@ -382,14 +379,8 @@ static int refine(struct choosing *c, struct orr_ideals **x, struct orr_tensors 
 						 best->pipeline->stage_of, c->err)) ||
 		    !finer)
 			break;
-		if ((c->code = orr_tensors_create(&t, finer, c->g, c->o->samples, c->err))) {
-			orr_ideals_destroy(finer);
-			break;
-		}
-		orr_tensors_destroy(*tensors);
-		orr_ideals_destroy(*x);
-		c->x = *x = finer;
-		c->tensors = *tensors = t;
+		orr_ideals_destroy(c->x);
+		c->x = finer;
 		consider_cuts(c, false);
 		failed = best_cut(c) == best ? failed + 1 : 0;
 	}
@@ -485,27 +476,21 @@ static int search(struct orr_plan **out, struct orr_plan **least, const struct o
 			     .least_replicas = 1,
 			     .straight = o->straight,
 			     .err = err};
-	struct orr_tensors *tensors = NULL;
-	struct orr_ideals *x = NULL;
 	int code = orr_plan_check_costs(g, err);
 
 	if (!code && o->cluster && !levels)
 		code = orr_plan_orders_find(&c.orders, &machine, err);
 	if (!code && !(code = orr_charge_check(g, &machine, o->samples, err)))
-		code = orr_ideals_create(&x, g, &machine, o->samples, o->n_microbatches,
+		code = orr_ideals_create(&c.x, g, &machine, o->samples, o->n_microbatches,
 					 most_ideals(c.o), NULL, err);
-	if (!code)
-		code = orr_tensors_create(&tensors, x, g, o->samples, err);
-	c.x = x;
-	c.tensors = tensors;
-	if (!code && x->compute_ns[x->n - 1] == 0)
+	if (!code && c.x->compute_ns[c.x->n - 1] == 0)
 		code = orr_fail(err, ORR_E_INPUT,
 				"%s: no operator takes any time: give costs, or measure them "
 				"(`orrery profile`)",
 				g->name);
 	if (!code)
-		code = check_sizes(g, x, o, err);
-	if (code || (code = consider_both(&c, least != NULL)) || (code = refine(&c, &x, &tensors)))
+		code = check_sizes(g, c.x, o, err);
+	if (code || (code = consider_both(&c, least != NULL)) || (code = refine(&c)))
 		goto out;
 	code = choose(out, &c);
 	if (least) {
@@ -517,8 +502,7 @@ out:
 		orr_plan_destroy(c.best[i]);
 	orr_plan_destroy(c.least);
 	orr_arrays_free(&c.orders.arrays);
-	orr_tensors_destroy(tensors);
-	orr_ideals_destroy(x);
+	orr_ideals_destroy(c.x);
 	return code;
 }
 

@@ -24,42 +24,38 @@ uint64_t orr_plan_draft_hash(const struct orr_plan_draft *d, int n_operators, bo
 	size_t n_workers = 0;
 
 	for (int s = 0; s < d->n_stages; s++) {
-		const int stage[] = {tight, d->replicas[s], d->worker ? d->worker[s] : -1};
+		const int stage[] = {tight, d->replicas[s], d->pieces};
 
 		hash = orr_hash(hash, stage, sizeof(stage));
 		n_workers += (size_t)d->replicas[s];
 	}
-	return d->workers ? orr_hash(hash, d->workers, n_workers * sizeof(int)) : hash;
+	return orr_hash(hash, d->workers, n_workers * sizeof(int));
 }
 
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
-			struct orr_error *err)
+			int n_workers, struct orr_error *err)
 {
 	int code;
 
 	*d = (struct orr_plan_draft){.n_stages = n_stages};
-	if ((code = orr_plan_draft_add(d, &d->stage_of, g->n_operators + 1, err)) ||
-	    (code = orr_plan_draft_add(d, &d->replicas, n_stages, err)))
+	orr_arrays_make(&d->all, d->stage_of, g->n_operators + 1);
+	orr_arrays_make(&d->all, d->replicas, n_stages);
+	orr_arrays_make(&d->all, d->workers, n_workers);
+	if ((code = orr_arrays_check(&d->all, "plan", err)))
 		return code;
 	for (int s = 0; s < n_stages; s++)
 		d->replicas[s] = 1;
+	for (int i = 0; i < n_workers; i++)
+		d->workers[i] = i;
 	return 0;
-}
-
-int orr_plan_draft_add(struct orr_plan_draft *d, int **array, int n, struct orr_error *err)
-{
-	*array = orr_arrays_add(&d->all, (size_t)n, sizeof(**array));
-	return orr_arrays_check(&d->all, "plan", err);
 }
 
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 			const struct orr_ideals *x, const struct orr_hierarchy *h,
 			const struct orr_levels *levels, const int *order, struct orr_error *err)
 {
-	int code = orr_plan_draft_init(d, g, h->n_stages, err), k = 0;
+	int code = orr_plan_draft_init(d, g, h->n_stages, h->n_workers, err), k = 0;
 
-	if (!code)
-		code = orr_plan_draft_add(d, &d->workers, h->n_workers, err);
 	for (int s = 0; !code && s < h->n_stages; s++) {
 		d->replicas[s] = h->stages[s].workers;
 		for (int i = 0; i < h->stages[s].workers; i++) {
@@ -97,7 +93,7 @@ int orr_plan_draft_cut(struct orr_plan_draft *d, const struct orr_graph *g,
 		       const struct orr_machine *machine, int64_t samples, int n_stages,
 		       struct orr_error *err)
 {
-	int n_chosen = n_stages, code = orr_plan_draft_init(d, g, n_stages, err);
+	int n_chosen = n_stages, code = orr_plan_draft_init(d, g, n_stages, n_stages, err);
 
 	return code ? code : orr_cut(g, machine, samples, n_stages, d->stage_of, &n_chosen, err);
 }
@@ -114,9 +110,8 @@ int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
 	orr_arrays_make(&all, stages, d->n_stages);
 	orr_arrays_make(&all, workers, n_workers);
 	orr_arrays_make(&all, of_rank, n_workers);
-	if ((code = orr_arrays_check(&all, "plan", err)) ||
-	    (code = orr_plan_draft_add(d, &d->workers, d->n_stages, err)))
-		goto out;
+	if ((code = orr_arrays_check(&all, "plan", err)))
+		return code;
 	for (int w = 0; w < n_workers; w++)
 		workers[w] = -llround(orr_machine_speed(machine, w) * 1e9);
 	for (int i = 0; i < g->n_operators; i++) {

@@ -20,9 +20,8 @@ struct orr_plan_draft {
 	int n_stages;
 	int *stage_of; /* [n_operators] -1: an input */
 	int *replicas;
-	int *worker;  /* [n_stages] of stages in pieces; NULL: each has its own */
-	int *workers; /* of every stage's replicas, stage after stage; NULL: numbered along the
-			 stages */
+	int *workers;          /* of every stage's replicas, stage after stage */
+	bool pieces;           /* a worker may have several stages; else each has its own */
 	struct orr_arrays all; /* these */
 };
 
@@ -62,11 +61,9 @@ int orr_places_search(int *worker, int64_t *n, struct orr_places_found *found,
 int orr_plan_check_costs(const struct orr_graph *g, struct orr_error *err);
 int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);
 
-/* With one worker a stage. */
+/* With one worker a stage, numbered along the stages, and room for so many in all. */
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
-			struct orr_error *err);
-/* One of its arrays, of n zeros. */
-int orr_plan_draft_add(struct orr_plan_draft *d, int **array, int n, struct orr_error *err);
+			int n_workers, struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
 /* Of all that it says, and of tight. */
 uint64_t orr_plan_draft_hash(const struct orr_plan_draft *d, int n_operators, bool tight);

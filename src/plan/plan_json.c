@@ -249,7 +249,7 @@ static int check_stages(const struct orr_plan_file *file, struct orr_error *err)
 	    code = 0; /* + 1 */
 
 	if (!stage_of)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", file->path);
+		return orr_no_memory(err, file->path);
 	for (int s = 0; s < file->n_stages && !code; s++)
 		code = check_stage(file, s, stage_of, err);
 	free(stage_of);
@@ -439,7 +439,7 @@ int orr_plan_file_read(struct orr_plan_file **out, const char *path, struct orr_
 	int code;
 
 	if (!file || !(file->path = strdup(path))) {
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+		code = orr_no_memory(err, path);
 		goto out;
 	}
 	if ((code = orr_input_read(&text, &length, path, "a plan", err)))
@@ -530,7 +530,7 @@ int orr_plan_file_homes(int **out, const struct orr_plan_file *file, int n_micro
 	int *home = calloc((size_t)file->n_stages * (size_t)n_microbatches, sizeof(*home));
 
 	if (!home)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its stages", file->path);
+		return orr_no_memory(err, file->path);
 	for (int s = 0; s < file->n_stages; s++) {
 		const json_t *workers =
 			json_object_get(json_array_get(file->stages, (size_t)s), "workers");

@@ -187,15 +187,14 @@ int orr_plan_draft_pins(struct orr_plan_draft *d, const struct orr_graph *g,
 		return 0;
 	if ((code = orr_partition(&p, g, machine, 0, o->samples, err)))
 		return code;
-	if ((code = orr_plan_draft_init(d, g, p->n_stages, err)))
+	if ((code = orr_plan_draft_init(d, g, p->n_stages, p->n_stages, err)))
 		goto out;
 	for (int i = 0; i < g->n_operators; i++)
 		d->stage_of[i] = p->stage_of[i];
 	p->n_workers = machine->n_workers;
-	if (p->n_stages <= p->n_workers) /* no pieces: as a chain and side by side, in order */
-		goto out;
-	if (!(code = orr_plan_draft_add(d, &d->worker, p->n_stages, err)))
-		code = orr_place_evenly(d->worker, p, MOST_STEPS, err);
+	d->pieces = p->n_stages > p->n_workers; /* else as a chain and side by side, in order */
+	if (d->pieces)
+		code = orr_place_evenly(d->workers, p, MOST_STEPS, err);
 out:
 	if (code)
 		orr_plan_draft_fini(d);
@@ -565,10 +564,10 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 	    (code = in_flight ? find_busy(&x, bound_s, &found, err) : find_small(&x, err)) ||
 	    !found)
 		goto out;
-	if ((code = orr_plan_draft_init(d, g, x.n_layers, err)) ||
-	    (code = orr_plan_draft_add(d, &d->worker, x.n_layers + 1, err)))
+	if ((code = orr_plan_draft_init(d, g, x.n_layers, x.n_layers, err)))
 		goto out;
-	d->n_stages = cut_runs(&x, d->stage_of, d->worker);
+	d->n_stages = cut_runs(&x, d->stage_of, d->workers);
+	d->pieces = true;
 out:
 	if (code)
 		orr_plan_draft_fini(d);

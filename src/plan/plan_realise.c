@@ -400,22 +400,6 @@ out:
 
 /* ---- a plan ---- */
 
-/* Where the draft does not say otherwise, workers are numbered along the stages: neighbours share
- * the inner links. */
-static void number_workers(struct orr_plan *plan, const struct orr_plan_draft *d)
-{
-	int next = 0;
-
-	for (int s = 0; s < d->n_stages; s++) {
-		plan->first[s] = next;
-		for (int i = 0; i < d->replicas[s]; i++, next++)
-			plan->workers[next] = d->worker    ? d->worker[s]
-					      : d->workers ? d->workers[next]
-							   : next;
-		plan->replicas[s] = d->replicas[s];
-	}
-}
-
 /* A plan of the draft, its costs and jobs still to come. */
 static int lay(struct orr_plan **out, const struct orr_graph *g, const struct orr_plan_options *o,
 	       const struct orr_plan_draft *d, struct orr_error *err)
@@ -435,7 +419,10 @@ static int lay(struct orr_plan **out, const struct orr_graph *g, const struct or
 	}
 	plan->graph = g;
 	plan->options = *o;
-	number_workers(plan, d);
+	memcpy(plan->replicas, d->replicas, n * sizeof(int));
+	memcpy(plan->workers, d->workers, n_replicas * sizeof(int));
+	for (size_t s = 1; s < n; s++)
+		plan->first[s] = plan->first[s - 1] + plan->replicas[s - 1];
 	if ((code = orr_plan_pipeline(&plan->pipeline, g, d->stage_of, d->n_stages, o, err))) {
 		orr_plan_destroy(plan);
 		return code;
@@ -491,7 +478,7 @@ static int renumber(struct orr_plan_draft *d, int *old, const struct orr_plan *p
 		    struct orr_error *err)
 {
 	const struct orr_graph *g = plan->graph;
-	int code, n_replicas = 0, next = 0;
+	int code, next = 0;
 
 	for (int i = 0; i < g->n_operators; i++)
 		d->stage_of[i] =
@@ -501,10 +488,6 @@ static int renumber(struct orr_plan_draft *d, int *old, const struct orr_plan *p
 	for (int i = 0; i < g->n_operators; i++)
 		if (d->stage_of[i] >= 0)
 			old[d->stage_of[i]] = plan->pipeline->stage_of[i];
-	for (int s = 0; s < d->n_stages; s++)
-		n_replicas += plan->replicas[s];
-	if ((code = orr_plan_draft_add(d, &d->workers, n_replicas, err)))
-		return code;
 	for (int s = 0; s < d->n_stages; s++) {
 		d->replicas[s] = plan->replicas[old[s]];
 		for (int i = 0; i < d->replicas[s]; i++)
@@ -543,13 +526,16 @@ static void swap(struct orr_plan *plan, struct orr_plan *now)
 
 int orr_plan_number(struct orr_plan *plan, struct orr_error *err)
 {
-	int n_stages = plan->pipeline->n_stages, *old, code;
+	int n_stages = plan->pipeline->n_stages, *old, code,
+	    n_workers = plan->first[n_stages - 1] + plan->replicas[n_stages - 1];
 	struct orr_plan_draft d;
 	struct orr_plan *now = NULL;
 	bool moved = false;
 
-	if ((code = orr_plan_draft_init(&d, plan->graph, n_stages, err)) ||
-	    (code = orr_plan_draft_add(&d, &old, n_stages, err)) ||
+	if ((code = orr_plan_draft_init(&d, plan->graph, n_stages, n_workers, err)))
+		return code;
+	orr_arrays_make(&d.all, old, n_stages);
+	if ((code = orr_arrays_check(&d.all, "plan", err)) ||
 	    (orr_graph_has_pins(plan->graph) && !plan->options.unpin) ||
 	    (code = renumber(&d, old, plan, err)))
 		goto out;

@@ -162,7 +162,7 @@ static int list_stages(struct orr_plan_draft *d, const struct orr_plan *plan, in
 					  MOST_STAGES_A_WORKER * machine.n_workers, err);
 		goto out;
 	}
-	if ((code = orr_plan_draft_init(d, g, n, err)))
+	if ((code = orr_plan_draft_init(d, g, n, n, err)))
 		return code;
 	n = 0;
 	for (int i = 0; i < g->n_operators; i++)
@@ -258,8 +258,8 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 	if ((code = list_stages(&d, plan, &n_stages, err)))
 		goto out;
 	orr_plan_draft_place_free(&d, plan->graph);
-	if ((code = orr_plan_draft_add(&d, &d.worker, n_stages, err)) ||
-	    (code = orr_plan_draft_add(&d, &from, n_stages, err)) ||
+	orr_arrays_make(&d.all, from, n_stages);
+	if ((code = orr_arrays_check(&d.all, "plan", err)) ||
 	    (code = orr_plan_pipeline(&p, plan->graph, d.stage_of, n_stages, &plan->options, err)))
 		goto out;
 	places.p = p;
@@ -268,14 +268,14 @@ static int search_places(struct orr_plan *plan, int64_t seed, struct orr_error *
 		places.from = from;
 	}
 	if ((code = table_for(&table, p, err)) ||
-	    (code = orr_places_search(d.worker, table->priority, &found, &places, err)) ||
+	    (code = orr_places_search(d.workers, table->priority, &found, &places, err)) ||
 	    (seed == 1 &&
 	     (found.makespan_ns ? found.makespan_ns : places.known_ns) > found.bound_ns &&
-	     (code = search_as_auto(d.worker, table->priority, &found, &places,
+	     (code = search_as_auto(d.workers, table->priority, &found, &places,
 				    plan->options.observer, err))))
 		goto out;
 	if (found.makespan_ns) {
-		fill_table(table, p, d.worker);
+		fill_table(table, p, d.workers);
 		code = take_placed(plan, &d, &table, err);
 	}
 	/* stages of other operators may be shorter, and so may jobs that take time to start */

@@ -83,10 +83,18 @@ int orr_units_leader(const struct orr_units *u, int i)
 	return u->leader[i];
 }
 
-/* Count neighbours between units. Two edges between the same two count twice, which only keeps
- * those from being joined. */
+bool orr_units_edge(const struct orr_units *u, int i, int k, int *from, int *to)
+{
+	*from = orr_units_leader(u, u->g->operators[i].inputs[k]);
+	*to = orr_units_leader(u, i);
+	return *from >= 0 && *to >= 0 && *from != *to;
+}
+
+/* Two edges between the same two count twice, which only keeps those from being joined. */
 void orr_units_count(struct orr_units *u)
 {
+	int from, to;
+
 	u->n = 0;
 	for (int i = 0; i < u->g->n_operators; i++) {
 		u->readers[i] = u->inputs[i] = 0;
@@ -95,20 +103,15 @@ void orr_units_count(struct orr_units *u)
 		u->operators[u->n] = i;
 		u->number[i] = u->n++;
 	}
-	for (int i = 0; i < u->g->n_operators; i++) {
-		int to = orr_units_leader(u, i);
-
-		for (int k = 0; to >= 0 && k < u->g->operators[i].n_inputs; k++) {
-			int from = orr_units_leader(u, u->g->operators[i].inputs[k]);
-
-			if (from < 0 || from == to)
+	for (int i = 0; i < u->g->n_operators; i++)
+		for (int k = 0; k < u->g->operators[i].n_inputs; k++) {
+			if (!orr_units_edge(u, i, k, &from, &to))
 				continue;
 			u->readers[from]++;
 			u->reader[from] = to;
 			u->inputs[to]++;
 			u->input[to] = from;
 		}
-	}
 }
 
 /* Join u with v, which reads it. */

@@ -44,6 +44,8 @@ void orr_units_fini(struct orr_units *u); /* all zeros is fine */
 
 /* The operator that stands for operator i's unit; -1: it is free. */
 int orr_units_leader(const struct orr_units *u, int i);
+/* The units that an edge joins, input k of operator i; false: they are one, or one is free. */
+bool orr_units_edge(const struct orr_units *u, int i, int k, int *from, int *to);
 
 /* Count units and their neighbours again, where leaders have changed. */
 void orr_units_count(struct orr_units *u);

@@ -97,7 +97,7 @@ int orr_splits_choose(struct orr_split_choice *choices, const struct orr_graph *
 					"split: a control character in it: take it out");
 	if (splits) {
 		if (!(copy = strdup(splits)))
-			return orr_fail(err, ORR_E_NOMEM, "%s: no memory to split it", g->name);
+			return orr_no_memory(err, g->name);
 		next = copy;
 		while (!code && (one = strsep(&next, ",")))
 			code = take(choices, g, one, err);

@@ -61,8 +61,7 @@ static int check_dependencies(const struct orr_jobs *jobs, struct orr_error *err
 	int code = 0;
 
 	if (!around)
-		return orr_fail(err, ORR_E_NOMEM, "async: no memory for %d stages",
-				jobs->pipeline->n_stages);
+		return orr_no_memory(err, "async");
 	for (int j = 0; !code && j < jobs->n_jobs; j++) {
 		int n = orr_jobs_predecessors(jobs, j, around);
 
@@ -149,7 +148,7 @@ int orr_async_create(struct orr_async **out, const struct orr_jobs *jobs,
 				"strict order, and no weights() or place()",
 				schedule->name);
 	if (!(async = calloc(1, sizeof(*async))))
-		return orr_fail(err, ORR_E_NOMEM, "async: no memory");
+		return orr_no_memory(err, "async");
 	orr_arrays_make(&async->all, async->order, jobs->n_jobs);
 	orr_arrays_make(&async->all, async->lag, jobs->n_jobs);
 	async->period = schedule->priority(p, 0, p->n_microbatches, ORR_PASS_F, schedule->data) -

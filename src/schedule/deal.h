@@ -1,6 +1,10 @@
 #pragma once
-struct orr_jobs;
-struct orr_keyed;
+#include <stdbool.h>
+#include <stdint.h>
+#include "orrery/orrery.h"
 
-/* by_worker and position, where first is there, from an order of all jobs. */
-void orr_jobs_deal(struct orr_jobs *jobs, const struct orr_keyed *order, int n);
+struct orr_jobs;
+
+/* by_worker, first and position by n[n_jobs]; equal ones in the order of their numbers. all: also
+ * those that do not exist. */
+int orr_jobs_sort(struct orr_jobs *jobs, const int64_t *n, bool all, struct orr_error *err);

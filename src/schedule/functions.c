@@ -1,13 +1,11 @@
 /* A schedule's functions, evaluated once and checked. */
 #include "orrery/jobs.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
-#include "base/sort.h"
 #include "base/utf8.h"
 #include "deal.h"
 #include "functions.h"
@@ -122,7 +120,7 @@ static int take_homes(struct orr_jobs *jobs, const int *home, struct orr_error *
 	int *to = malloc(2 * (size_t)n_workers * sizeof(*to)), *from = to + n_workers;
 
 	if (!to)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d workers", n_workers);
+		return orr_no_memory(err, "jobs");
 	for (int w = 0; w < n_workers; w++)
 		to[w] = from[w] = -1;
 	for (int j = 0; j < jobs->n_jobs; j++) {
@@ -166,46 +164,30 @@ static int refuse_equal(const struct orr_jobs *jobs, const struct orr_schedule *
 			schedule->priority ? "priority()" : "n of place()");
 }
 
-/* Sort by n, ties by number, then deal out to the workers, which keeps the order. *equal: were
- * there ties on a worker? Without it they are refused. */
+/* *equal: are there ties on a worker? Without it the first of them is refused. */
 static int evaluate_order(struct orr_jobs *jobs, const struct orr_schedule *schedule, bool *equal,
 			  struct orr_error *err)
 {
-	const struct orr_pipeline *p = jobs->pipeline;
-	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
-	int n = 0, code;
+	int code = orr_jobs_sort(jobs, jobs->priority, false, err), tied = -1, before = -1, at = 0;
 
-	assert(jobs->n_jobs > 0);
-	if (!keyed)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
-	memset(jobs->first, 0, ((size_t)p->n_workers + 1) * sizeof(*jobs->first));
-	for (int j = 0; j < jobs->n_jobs; j++) {
-		if (!orr_jobs_has(jobs, j))
-			continue;
-		keyed[n++] = (struct orr_keyed){jobs->priority[j], j};
-		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
-			jobs->first[orr_jobs_worker(jobs, j, i) + 1]++;
-	}
-	if ((code = orr_sort(keyed, n, err)))
-		goto out;
-	for (int w = 0; w < p->n_workers; w++)
-		jobs->first[w + 1] += jobs->first[w];
-	orr_jobs_deal(jobs, keyed, n);
-	for (int i = 0; i < n && !code; i++)
-		for (int j = keyed[i].value, k = 0; k < orr_jobs_n_at(jobs, j) && !code; k++) {
-			int before = orr_jobs_beside(jobs, j, k, -1);
+	for (int w = 0; w < jobs->pipeline->n_workers && !code; w++)
+		for (int i = jobs->first[w] + 1; i < jobs->first[w + 1]; i++) {
+			int j = jobs->by_worker[i], k = jobs->by_worker[i - 1];
+			int64_t n = jobs->priority[j], least = tied < 0 ? n : jobs->priority[tied];
 
-			if (before < 0 || jobs->priority[before] != jobs->priority[j])
+			if (n != jobs->priority[k] || n > least ||
+			    (n == least && j > tied && tied >= 0))
 				continue;
-			if (equal)
-				*equal = true;
-			else
-				code = refuse_equal(jobs, schedule, orr_jobs_worker(jobs, j, k),
-						    before, j, err);
+			tied = j;
+			before = k;
+			at = w;
 		}
-out:
-	free(keyed);
-	return code;
+	if (tied < 0)
+		return code;
+	if (!equal)
+		return refuse_equal(jobs, schedule, at, before, tied, err);
+	*equal = true;
+	return 0;
 }
 
 static int evaluate_caps(struct orr_jobs *jobs, const struct orr_schedule *schedule,
@@ -247,7 +229,7 @@ static int take_gangs(struct orr_jobs *jobs, const struct orr_schedule *schedule
 	int code;
 
 	if (!n)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
+		return orr_no_memory(err, "jobs");
 	if ((code = orr_gangs_order(n, jobs, err)) || (code = orr_gangs_settle(jobs, err)) ||
 	    (code = evaluate_order(jobs, schedule, &equal, err)) || !strict ||
 	    (!equal && !orr_jobs_sequence(jobs, NULL, NULL)))
@@ -280,7 +262,7 @@ static int add_owner(struct owners *x, int set, int w, struct orr_error *err)
 		return 0;
 	x->seen[w] = set + 1;
 	if (!orr_grow(&x->jobs->owners, x->n, &x->room, sizeof(int)))
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for the owners");
+		return orr_no_memory(err, "jobs");
 	x->jobs->owners[x->n++] = w;
 	return 0;
 }
@@ -294,7 +276,7 @@ static int find_rings(struct orr_jobs *jobs, int n_owners, struct orr_error *err
 	if (alike < 2)
 		return 0;
 	if (!(jobs->ring = calloc((size_t)n_owners * (size_t)alike, sizeof(*jobs->ring))))
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for the owners");
+		return orr_no_memory(err, "jobs");
 	for (int i = 0; i < n_owners * alike; i++)
 		jobs->ring[i] = jobs->owners[i / alike] + i % alike * jobs->pipeline->n_workers;
 	return 0;
@@ -308,7 +290,7 @@ static int find_owners(struct orr_jobs *jobs, struct orr_error *err)
 	int code = 0;
 
 	if (!x.seen)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d workers", p->n_workers);
+		return orr_no_memory(err, "jobs");
 	for (int s = 0; s < p->n_stages; s++) {
 		jobs->first_owner[s] = x.n;
 		for (int i = 0; i < p->n_microbatches * jobs->n_passes && !code; i++) {
@@ -486,7 +468,7 @@ int orr_jobs_evaluate(struct orr_jobs **out, const struct orr_pipeline *p,
 	if (schedule->check && (code = schedule->check(p, schedule->data, &own)))
 		return refuse_for(schedule, code, &own, err);
 	if (!(jobs = calloc(1, sizeof(*jobs))))
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
+		return orr_no_memory(err, "jobs");
 	jobs->pipeline = p;
 	jobs->schedule = schedule->name;
 	jobs->order = schedule->order == ORR_ORDER_GREEDY ? ORR_ORDER_GREEDY : ORR_ORDER_STRICT;

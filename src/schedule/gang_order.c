@@ -65,7 +65,7 @@ int orr_gangs_settle(struct orr_jobs *jobs, struct orr_error *err)
 	jobs->by_worker = calloc(n_listed, sizeof(*jobs->by_worker));
 	jobs->position = calloc(n * (size_t)jobs->most_at, sizeof(*jobs->position));
 	if (!jobs->by_worker || !jobs->position)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %zu jobs", n_listed);
+		return orr_no_memory(err, "jobs");
 	orr_jobs_settle(jobs, jobs->compute);
 	if (jobs->weights != jobs->compute)
 		orr_jobs_settle(jobs, jobs->weights);
@@ -106,7 +106,7 @@ int orr_gathers_check(const struct orr_jobs *jobs, const struct orr_schedule *sc
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	bool *marked = calloc((size_t)p->n_stages, sizeof(*marked));
-	int code = marked ? 0 : orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
+	int code = marked ? 0 : orr_no_memory(err, "jobs");
 
 	for (int s = 0; s < p->n_stages && !code; s++) {
 		if (!p->stages[s].gather)

@@ -1,5 +1,9 @@
 #include "orrery/jobs.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arrays.h"
 #include "base/max.h"
 #include "base/sort.h"
 #include "deal.h"
@@ -187,8 +191,17 @@ int orr_jobs_pass_before(const struct orr_jobs *jobs, int j)
 	return pass_beside(jobs, j, -1);
 }
 
-void orr_jobs_deal(struct orr_jobs *jobs, const struct orr_keyed *order, int n)
+/* by_worker, first and position from an order of n jobs. */
+static void deal(struct orr_jobs *jobs, const struct orr_keyed *order, int n)
 {
+	int n_workers = jobs->pipeline->n_workers;
+
+	memset(jobs->first, 0, ((size_t)n_workers + 1) * sizeof(*jobs->first));
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < orr_jobs_n_at(jobs, order[i].value); k++)
+			jobs->first[orr_jobs_worker(jobs, order[i].value, k) + 1]++;
+	for (int w = 0; w < n_workers; w++)
+		jobs->first[w + 1] += jobs->first[w];
 	for (int i = 0; i < n; i++) {
 		int j = order[i].value;
 
@@ -200,13 +213,29 @@ void orr_jobs_deal(struct orr_jobs *jobs, const struct orr_keyed *order, int n)
 		}
 	}
 	/* every beginning has become the next one's */
-	for (int w = jobs->pipeline->n_workers; w > 0; w--)
+	for (int w = n_workers; w > 0; w--)
 		jobs->first[w] = jobs->first[w - 1];
 	jobs->first[0] = 0;
 	for (int i = 0; i < n; i++)
 		for (int k = 0; k < orr_jobs_n_at(jobs, order[i].value); k++)
 			jobs->position[order[i].value * jobs->most_at + k] -=
 				jobs->first[orr_jobs_worker(jobs, order[i].value, k)];
+}
+
+int orr_jobs_sort(struct orr_jobs *jobs, const int64_t *n, bool all, struct orr_error *err)
+{
+	struct orr_keyed *order = malloc((size_t)jobs->n_jobs * sizeof(*order));
+	int n_sorted = 0, code;
+
+	if (!order)
+		return orr_no_memory(err, "order of jobs");
+	for (int j = 0; j < jobs->n_jobs; j++)
+		if (all || orr_jobs_has(jobs, j))
+			order[n_sorted++] = (struct orr_keyed){n[j], j};
+	if (!(code = orr_sort(order, n_sorted, err)))
+		deal(jobs, order, n_sorted);
+	free(order);
+	return code;
 }
 
 /* Jobs of pass d of stage s: that of microbatch b, or with all those of every one. */

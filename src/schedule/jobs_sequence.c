@@ -142,31 +142,21 @@ int orr_jobs_sequence(const struct orr_jobs *jobs, int *order, struct orr_error 
 
 int orr_jobs_fix(struct orr_jobs *jobs, const int64_t *start_ns, struct orr_error *err)
 {
-	struct orr_keyed *keyed = malloc((size_t)jobs->n_jobs * sizeof(*keyed));
-	int *order = malloc((size_t)jobs->n_jobs * sizeof(*order)), n = 0, code;
+	int *order = malloc((size_t)jobs->n_jobs * sizeof(*order)), code;
 
-	if (!keyed || !order) {
-		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory to order %d jobs", jobs->n_jobs);
-		goto out;
-	}
+	if (!order)
+		return orr_no_memory(err, "order of jobs");
 	/* jobs of no length that start together stay in an order of their dependencies */
 	if ((code = orr_jobs_sequence(jobs, order, err)))
 		goto out;
-	for (int i = 0; i < jobs->n_jobs; i++)
-		keyed[i] = (struct orr_keyed){start_ns[order[i]], order[i]};
-	if ((code = orr_sort(keyed, jobs->n_jobs, err)))
+	memcpy(jobs->priority, start_ns, (size_t)jobs->n_jobs * sizeof(*start_ns));
+	if ((code = orr_rank(jobs->priority, order, jobs->n_jobs, err)) ||
+	    (code = orr_jobs_sort(jobs, jobs->priority, false, err)))
 		goto out;
-	for (int i = 0; i < jobs->n_jobs; i++) {
-		jobs->priority[keyed[i].value] = i;
-		if (orr_jobs_has(jobs, keyed[i].value))
-			keyed[n++] = keyed[i];
-	}
-	orr_jobs_deal(jobs, keyed, n);
 	orr_room_destroy(jobs->room);
 	jobs->room = NULL;
 	jobs->order = ORR_ORDER_STRICT;
 out:
-	free(keyed);
 	free(order);
 	return code;
 }

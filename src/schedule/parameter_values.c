@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/nearest.h"
 #include "base/quantity.h"
 
@@ -72,7 +73,7 @@ static int parse_list(struct orr_value *value, const struct orr_parameter *param
 	int code = 0;
 
 	if (!list)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory", place);
+		return orr_no_memory(err, place);
 	value->list = list;
 	while (!code && (number = strsep(&text, "-"))) {
 		if (value->n_list == ORR_MOST_LISTED)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "functions.h"
 #include "orrery/jobs.h"
 #include "orrery/schedule.h"
@@ -41,7 +42,7 @@ int orr_jobs_evaluate_park(struct orr_jobs *jobs, const struct orr_schedule *sch
 	int code = 0;
 
 	if (!(jobs->park = calloc(n, sizeof(*jobs->park))))
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %zu stashes", n);
+		return orr_no_memory(err, "jobs");
 	for (int j = 0; j < jobs->n_jobs && !code; j += jobs->n_passes) {
 		struct orr_job job = orr_jobs_at(jobs, j);
 		int *park = &jobs->park[j / jobs->n_passes];

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "orrery/jobs.h"
 
@@ -57,7 +58,7 @@ int orr_places_find(int *before, const struct orr_jobs *jobs, int n, enum orr_pl
 	int *of, *added, *last, *n_taken, *holder, code;
 
 	if (!sequence)
-		return orr_fail(err, ORR_E_NOMEM, "places: no memory for %d jobs", jobs->n_jobs);
+		return orr_no_memory(err, "places");
 	of = sequence + n_jobs;
 	added = of + n_jobs;
 	last = added + n_jobs;

@@ -145,7 +145,7 @@ static int create(struct orr_room **out, const struct orr_jobs *jobs, struct orr
 	    !(room->after = calloc(n, sizeof(int))) ||
 	    !(room->first_before = calloc(n_jobs + 1, sizeof(int))) ||
 	    !(room->first_after = calloc(n_jobs + 1, sizeof(int)))) {
-		code = orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d jobs", jobs->n_jobs);
+		code = orr_no_memory(err, "jobs");
 		goto out;
 	}
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)

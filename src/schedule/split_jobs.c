@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "functions.h"
 #include "orrery/jobs.h"
@@ -37,7 +38,7 @@ static int join_cluster(struct orr_cluster *c, const struct orr_machine *m, int 
 	c->groups = malloc(n * sizeof(*c->groups));
 	c->pairs = calloc((size_t)c->n_pairs + 1, sizeof(*c->pairs));
 	if (!c->workers || !c->groups || !c->pairs)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", n_groups);
+		return orr_no_memory(err, "jobs");
 	memcpy(c->groups, m->cluster->groups, n * sizeof(*c->groups));
 	for (int g = 0; g < n_groups; g++) {
 		struct orr_cluster_worker *group = &c->workers[g];
@@ -94,7 +95,7 @@ static int number_workers(struct orr_groups *x, const struct orr_split *split,
 {
 	x->first = calloc((size_t)x->n + 1, sizeof(*x->first));
 	if (!x->first)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory for %d groups", x->n);
+		return orr_no_memory(err, "jobs");
 	for (int j = 0; j < x->jobs->n_jobs; j++) {
 		int width = split->width[orr_jobs_at(x->jobs, j).s];
 
@@ -218,7 +219,7 @@ static int create(struct orr_jobs **out, const struct orr_pipeline *p,
 	int code;
 
 	if (!x)
-		return orr_fail(err, ORR_E_NOMEM, "jobs: no memory");
+		return orr_no_memory(err, "jobs");
 	if (!(code = check(schedule, err)) && !(code = find_groups(x, p, schedule, home, err)) &&
 	    !(code = orr_jobs_stand_in(out, p, schedule, &(struct orr_stand_in){x->jobs, x},
 				       err))) {

@@ -25,8 +25,7 @@ static int place_1f1b_v(const struct orr_pipeline *p, const void *data, struct o
 	int64_t P = p->n_workers, peak = 2 * (2 * P / 3 + 1), best_ns = INT64_MAX, makespan_ns;
 	int64_t *tried = malloc(size);
 	struct orr_block *block = NULL;
-	int code = tried ? orr_fold_create(&block, p, false, err)
-			 : orr_fail(err, ORR_E_NOMEM, "1f1b-v: no memory");
+	int code = tried ? orr_fold_create(&block, p, false, err) : orr_no_memory(err, "1f1b-v");
 
 	(void)data;
 	for (int way = 0; !code && way < 6; way++) {

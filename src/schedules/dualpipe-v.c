@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "base/max.h"
 #include "direct.h"
 
@@ -114,7 +115,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 
 	(void)data;
 	if (!waiting)
-		return orr_fail(err, ORR_E_NOMEM, "dualpipe-v: no memory for %d microbatches", m);
+		return orr_no_memory(err, "dualpipe-v");
 	for (int r = 0; r < p->n_workers; r++) {
 		struct writer o = {.p = p, .n = out->n, .r = r, .waiting = waiting};
 

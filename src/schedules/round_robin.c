@@ -108,7 +108,7 @@ static int place_low_memory(const struct orr_pipeline *p, const void *data, stru
 
 	(void)data;
 	if (!tried)
-		return orr_fail(err, ORR_E_NOMEM, "interleaved-low-memory: no memory");
+		return orr_no_memory(err, "interleaved-low-memory");
 	if (!(code = lay_out(p, p->n_workers, published_peak(p), out->n, &bound_ns, err)) &&
 	    !(code = find_least(p, (2 * p->n_workers + 2) / 3, bound_ns, tried, out->n, &found,
 				err)))
