@@ -9,10 +9,10 @@ int orr_cuda_devices(char *why, size_t size);
 /* CUDA's number of the i-th of them: an older device may come before it. */
 int orr_cuda_device(int i);
 
-/* What no other device anywhere has, of device CUDA's number; 0 if unknown. */
+/* What no other device anywhere has, of device CUDA's number. Not 0: unknown. */
 int orr_cuda_uuid(int device, unsigned char uuid[16]);
 
-/* Its PCI address, "0000:17:00.0", 13 bytes; 0 if unknown. */
+/* Its PCI address, "0000:17:00.0", 13 bytes. Not 0: unknown. */
 int orr_cuda_bus(int device, char *text, size_t size);
 
 /* CUDA's number `device` becomes the calling thread's, with a stream of its own there. Not 0: why,

@@ -1,6 +1,5 @@
 #include "alone.h"
 
-#ifdef ORR_CUDA
 #include "codelets/cuda/device.h"
 #include "codelets/cuda/stream.h"
 
@@ -14,24 +13,6 @@ static int take_device(struct orr_alone *alone, enum orr_precision precision, st
 				why);
 	return 0;
 }
-
-static void drop_device(struct orr_alone *alone)
-{
-	orr_cuda_stream_fini(&alone->device);
-	orr_cuda_give_back(alone->stream);
-}
-#else
-static int take_device(struct orr_alone *alone, enum orr_precision precision, struct orr_error *err)
-{
-	(void)alone, (void)precision;
-	return orr_fail(err, ORR_E_UNSUPPORTED, "this build has no CUDA devices");
-}
-
-static void drop_device(struct orr_alone *alone)
-{
-	(void)alone;
-}
-#endif
 
 int orr_alone_init(struct orr_alone *alone, enum orr_hardware hardware,
 		   enum orr_precision precision, struct orr_error *err)
@@ -51,5 +32,6 @@ int orr_alone_init(struct orr_alone *alone, enum orr_hardware hardware,
 
 void orr_alone_fini(struct orr_alone *alone)
 {
-	drop_device(alone);
+	orr_cuda_stream_fini(&alone->device);
+	orr_cuda_give_back(alone->stream);
 }

@@ -7,14 +7,11 @@
 #include <unistd.h>
 #include "base/max.h"
 #include "codelets/cuda/collective.h"
+#include "codelets/cuda/device.h"
 #include "codelets/matmul.h"
 #include "codelets/vector.h"
 #include "calibrate.h"
 #include "host.h"
-
-#ifdef ORR_CUDA
-#include "codelets/cuda/device.h"
-#endif
 
 /* That this process may use. */
 static int count_cores(void)
@@ -37,17 +34,11 @@ static bool is_bound(void)
 
 int orr_run_devices(char *why, size_t size)
 {
-#ifdef ORR_CUDA
-	return orr_cuda_devices(why, size);
-#elif defined(STARPU_SIMGRID) /* of them StarPU takes those that its platform file has */
+#ifdef STARPU_SIMGRID /* of them StarPU takes those that its platform file has */
 	(void)why, (void)size;
 	return STARPU_MAXCUDADEVS;
 #else
-	if (why)
-		snprintf(why, size,
-			 "this build has none; it takes nvcc and a StarPU with CUDA "
-			 "(tools/build-starpu)");
-	return -1;
+	return orr_cuda_devices(why, size);
 #endif
 }
 
@@ -60,26 +51,10 @@ bool orr_run_core(struct orr_core *core)
 	return true;
 }
 
-/* CUDA's number of the i-th device of orr_run_devices. */
-static int number_of(int i)
-{
-#ifdef ORR_CUDA
-	return orr_cuda_device(i);
-#else
-	return i;
-#endif
-}
-
 /* NULL: unknown. */
 static const char *bus_of(int device, char text[16])
 {
-#ifdef ORR_CUDA
 	return orr_cuda_bus(device, text, 16) ? NULL : text;
-#else
-	(void)device;
-	(void)text;
-	return NULL;
-#endif
 }
 
 /* Ranks that mpirun has started on this host, and which of them this is. */
@@ -140,16 +115,6 @@ void orr_hardware_started(void)
 	limit.set = false;
 }
 
-/* Pinned memory belongs to the device that is current where it is taken: this thread's. */
-static void use_device(unsigned device)
-{
-#ifdef ORR_CUDA
-	orr_cuda_use((int)device);
-#else
-	(void)device;
-#endif
-}
-
 /* This rank's devices, and where several ranks share a host, its cores. */
 static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_local, int n_workers,
 		      struct orr_error *err)
@@ -163,7 +128,7 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 	if (!topology)
 		return orr_fail(err, ORR_E_RUNTIME, "hwloc does not know this host");
 	for (int i = 0; i < n_devices; i++)
-		bus[i] = bus_of(number_of(i), text[i]);
+		bus[i] = bus_of(orr_cuda_device(i), text[i]);
 	code = orr_share_init(&share, topology, bus, n_devices, rank, n_local, err);
 	hwloc_topology_destroy(topology);
 	if (code)
@@ -173,7 +138,7 @@ static int take_share(struct starpu_conf *conf, int n_devices, int rank, int n_l
 		conf->ncuda = share.n_devices < conf->ncuda ? share.n_devices : conf->ncuda;
 		for (int i = 0; i < STARPU_NMAXWORKERS; i++)
 			conf->workers_cuda_gpuid[i] =
-				(unsigned)number_of(share.devices[i % share.n_devices]);
+				(unsigned)orr_cuda_device(share.devices[i % share.n_devices]);
 	}
 	if (n_local > 1 && !is_bound() && n_workers <= share.n_pus &&
 	    !getenv("STARPU_WORKERS_CPUID")) {
@@ -215,8 +180,9 @@ int orr_hardware_choose(enum orr_hardware wanted, int streams, int64_t memory_by
 	if (n_devices > 0 || n_local > 1)
 		code = take_share(conf, n_devices > 0 ? n_devices : 0, rank, n_local,
 				  n_devices > 0 ? conf->ncuda : conf->ncpus, err);
+	/* pinned memory belongs to the device that is current where it is taken: this thread's */
 	if (!code && n_devices > 0)
-		use_device(conf->workers_cuda_gpuid[0]);
+		orr_cuda_use((int)conf->workers_cuda_gpuid[0]);
 	return code;
 }
 
@@ -227,10 +193,8 @@ bool orr_hardware_identity(int id, int rank, bool cores, unsigned char identity[
 
 	if (is_device)
 		place[1] = starpu_worker_get_devid(id);
-#ifdef ORR_CUDA
 	if (is_device && !orr_cuda_uuid(place[1], identity))
 		return true;
-#endif
 	memcpy(identity, place, sizeof(place));
 	return is_device || cores;
 }
