@@ -79,7 +79,7 @@ static inline void orr_call_move_columns(const struct orr_call *c, int64_t n, in
 	c->kernels->sequence->move(c->device, &columns, x, y);
 }
 
-/* Floats and rows of input i, and rows of the output, in the block. */
+/* Floats and rows of input i in the block. */
 static inline int64_t orr_call_input_floats(const struct orr_call *c, int i)
 {
 	return c->n * orr_shape_floats(c->is->inputs[i]);
@@ -87,8 +87,4 @@ static inline int64_t orr_call_input_floats(const struct orr_call *c, int i)
 static inline int64_t orr_call_rows(const struct orr_call *c, int i)
 {
 	return c->n * c->is->inputs[i].rows;
-}
-static inline int64_t orr_call_output_rows(const struct orr_call *c)
-{
-	return c->n * c->is->output.rows;
 }

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "elements.h"
-#include "kernels.h"
+#include "device.h"
 #include "loops.h"
 #include "vector.h"
 

@@ -41,4 +41,3 @@ struct orr_contrastive_kernels {
 		      float *slope, struct orr_metrics *metrics);
 };
 #define ORR_CONTRASTIVE_KERNELS(X) X(normalise) X(slopes) X(count)
-extern const struct orr_contrastive_kernels orr_contrastive_cpu, orr_contrastive_cuda;

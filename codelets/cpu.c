@@ -23,24 +23,11 @@ static void put(struct orr_device *d, int64_t count, const float *from, float *t
 	orr_elements_cpu.copy(d, count, from, to);
 }
 
-const struct orr_kernels orr_kernels_cpu = {
-	.name = "cpu",
-	.halves = true,
-	.unfolded = 1 << 18, /* they stay in a cache */
-	.workspace_bytes = orr_linear_bytes,
-	.elements = &orr_elements_cpu,
-	.linear = &orr_linear_cpu,
-	.norms = &orr_norms_cpu,
-	.column_norms = &orr_column_norms_cpu,
-	.images = &orr_images_cpu,
-	.losses = &orr_losses_cpu,
-	.contrastive = &orr_contrastive_cpu,
-	.rows = &orr_rows_cpu,
-	.sequence = &orr_sequence_cpu,
-	.attention = &orr_attention_cpu,
-	.experts = &orr_experts_cpu,
-	.optimizer = &orr_optimizer_cpu,
-	.allocate = allocate,
-	.release = free,
-	.put = put,
-};
+#define ORR_TABLE(NAME, KIND) .NAME = &orr_##NAME##_cpu,
+const struct orr_kernels orr_kernels_cpu = {.halves = true,
+					    .unfolded = 1 << 18, /* they stay in a cache */
+					    .workspace_bytes = orr_linear_bytes,
+					    .allocate = allocate,
+					    .release = free,
+					    .put = put,
+					    ORR_KERNEL_TABLES(ORR_TABLE)};

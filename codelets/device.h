@@ -68,8 +68,26 @@ struct orr_rounding {
 	int64_t rows, columns;
 };
 
+/* The tables of a device: NAME, of struct orr_KIND_kernels; a core's are orr_NAME_cpu. */
+#define ORR_KERNEL_TABLES(X) \
+	X(elements, element) \
+	X(linear, linear) \
+	X(norms, norm) \
+	X(column_norms, column_norm) \
+	X(images, image) \
+	X(losses, loss) \
+	X(contrastive, contrastive) /* contrastive.h */ \
+	X(rows, row)                /* sequence.h, as the next two */ \
+	X(sequence, sequence) \
+	X(attention, attention) \
+	X(experts, expert) /* experts.h */ \
+	X(optimizer, optimizer)
+#define ORR_TABLE(NAME, KIND) \
+	extern const struct orr_##KIND##_kernels orr_##NAME##_cpu, orr_##NAME##_cuda;
+ORR_KERNEL_TABLES(ORR_TABLE)
+#undef ORR_TABLE
+
 struct orr_kernels {
-	const char *name;
 	/* It takes activations in bfloat16: x, y, dy and dx of linear, attention, map, layernorm,
 	 * copy and sum, whose rows are then multiples of 8. A loss's, of any rows, it always does.
 	 */
@@ -85,18 +103,9 @@ struct orr_kernels {
 	void (*replay)(struct orr_device *d, const struct orr_key *key,
 		       void (*start)(struct orr_device *d, void *task), void *task);
 
-	const struct orr_element_kernels *elements;
-	const struct orr_linear_kernels *linear;
-	const struct orr_norm_kernels *norms;
-	const struct orr_column_norm_kernels *column_norms;
-	const struct orr_image_kernels *images;
-	const struct orr_loss_kernels *losses;
-	const struct orr_contrastive_kernels *contrastive; /* contrastive.h */
-	const struct orr_row_kernels *rows;
-	const struct orr_sequence_kernels *sequence;
-	const struct orr_attention_kernels *attention;
-	const struct orr_expert_kernels *experts; /* experts.h */
-	const struct orr_optimizer_kernels *optimizer;
+#define ORR_TABLE(NAME, KIND) const struct orr_##KIND##_kernels *NAME;
+	ORR_KERNEL_TABLES(ORR_TABLE)
+#undef ORR_TABLE
 
 	/* For what runs apart from StarPU. Memory that the kernels reach, aligned to 256; NULL:
 	 * there is none. put: floats from main memory to it. */

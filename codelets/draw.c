@@ -82,16 +82,6 @@ static void draw_part(const struct share *share, const struct orr_parameter_tens
 	}
 }
 
-/* Where tensor i lies among those of its layer. */
-static int64_t first_of(const struct orr_instance *is, int i)
-{
-	int64_t first = 0;
-
-	while (i-- > 0)
-		first += orr_parameter_floats(&is->parameters[i]);
-	return first;
-}
-
 static void *draw_share(void *closure)
 {
 	const struct share *share = closure;
@@ -99,7 +89,6 @@ static void *draw_share(void *closure)
 
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
-		float *own = share->parameters + layer->first_parameter;
 		uint64_t state = share->seed;
 
 		/* mixed twice: seed 1 of operator 2 is not seed 2 of operator 1 */
@@ -107,11 +96,12 @@ static void *draw_share(void *closure)
 		state = draw(&state);
 		for (int j = 0; j < layer->n_drawn; j++) {
 			const struct orr_parameter_tensor *whole = &layer->drawn_tensors[j];
+			struct orr_parameter_place own;
 			int i = layer->part_of[j];
 
-			if (i >= 0)
+			if (i >= 0 && orr_program_parameter(p, layer->number, i, &own))
 				draw_part(share, whole, &layer->is.parameters[i], state,
-					  own + first_of(&layer->is, i));
+					  share->parameters + own.first);
 			state = skip(state, draws[whole->initial] * orr_parameter_floats(whole));
 		}
 	}

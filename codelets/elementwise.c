@@ -7,17 +7,6 @@
 #include "loops.h"
 #include "vector.h"
 
-/* A loop over elements, and the function of loops.h that runs it. */
-#define ORR_LOOP(NAME, DOES, PARAMETERS, ...) \
-	ORR_VECTOR static void each_##NAME PARAMETERS \
-	{ \
-		for (int64_t i = 0; i < count; i++) \
-			DOES; \
-	} \
-	void orr_##NAME PARAMETERS \
-	{ \
-		each_##NAME(count, __VA_ARGS__); \
-	}
 ORR_LOOP(scale, y[i] = factor * x[i], (int64_t count, float factor, const float *x, float *y),
 	 factor, x, y)
 ORR_LOOP(add, sum[i] += x[i], (int64_t count, const float *x, float *sum), x, sum)

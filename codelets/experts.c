@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "kernels.h"
+#include "device.h"
 #include "loops.h"
 #include "sequence.h"
 

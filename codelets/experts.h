@@ -28,4 +28,3 @@ struct orr_expert_kernels {
 };
 #define ORR_EXPERT_KERNELS(X) \
 	X(route) X(route_input) X(dispatch) X(dispatch_input) X(combine) X(combine_input)
-extern const struct orr_expert_kernels orr_experts_cpu, orr_experts_cuda;

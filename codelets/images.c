@@ -1,6 +1,6 @@
 /* Windows over images as rows of a matrix, so that a convolution is a product; the largest and the
  * mean of what a window sees, channel by channel. */
-#include "kernels.h"
+#include "device.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -55,7 +55,6 @@ struct orr_element_kernels {
 	X(sum) \
 	X(multiply) \
 	X(widen) X(narrow) X(sum_mixed) X(sum_relu) X(map) X(map_back) X(find_wild)
-extern const struct orr_element_kernels orr_elements_cpu, orr_elements_cuda;
 
 /* y = x w^T + bias; w is [out][in], row after row. */
 struct orr_linear_kernels {
@@ -75,7 +74,6 @@ struct orr_linear_kernels {
 	void (*weight)(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *x,
 		       const float *dy, float *apart, float *dw, float *dbias);
 };
-extern const struct orr_linear_kernels orr_linear_cpu, orr_linear_cuda;
 /* Rows of dw that a core computes at a time, so that they stay in the cache until they are added:
  * half a MiB; twice that where a product takes half the time, since each lays out x anew. */
 static inline int64_t orr_slice_rows(bool bf16, int64_t in, int64_t out)
@@ -96,7 +94,6 @@ struct orr_norm_kernels {
 				   const float *normal, const float *gain, const float *dy,
 				   float *apart, float *dx, float *dgain, float *dbias);
 };
-extern const struct orr_norm_kernels orr_norms_cpu, orr_norms_cuda;
 
 /* Groups of columns (shapes.h) of n samples, or of a batch, to mean 0 and variance 1 (plus
  * epsilon),
@@ -125,7 +122,6 @@ struct orr_column_norm_kernels {
 		      const float *sums, float *dx);
 };
 #define ORR_COLUMN_NORM_KERNELS(X) X(bytes) X(moments) X(normalise) X(slopes) X(join) X(input)
-extern const struct orr_column_norm_kernels orr_column_norms_cpu, orr_column_norms_cuda;
 
 /* Of n samples. */
 struct orr_image_kernels {
@@ -148,7 +144,6 @@ struct orr_image_kernels {
 			      const float *at, const float *dy, float *dx);
 };
 #define ORR_IMAGE_KERNELS(X) X(unfold) X(fold) X(turn) X(pool_forward) X(pool_backward)
-extern const struct orr_image_kernels orr_images_cpu, orr_images_cuda;
 
 /* What a loss saw of a block. */
 struct orr_metrics {
@@ -204,4 +199,3 @@ struct orr_loss_kernels {
 #define ORR_LOSS_KERNELS(X) \
 	X(softmax_cross_entropy) \
 	X(mse) X(bce) X(class_part) X(class_part_input) X(class_parts_entropy) X(balance)
-extern const struct orr_loss_kernels orr_losses_cpu, orr_losses_cuda;

@@ -86,7 +86,6 @@ struct orr_optimizer_kernels {
 	void (*squares)(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
 			bool summed, const struct orr_extent *tensors, int n_tensors, double *sums);
 };
-extern const struct orr_optimizer_kernels orr_optimizer_cpu, orr_optimizer_cuda;
 
 /* What all elements of a step share. */
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule);

@@ -30,16 +30,8 @@ float orr_row_largest(int64_t n, const float *x, float least)
 	return largest(n, x, least);
 }
 
-ORR_VECTOR static void row_exps(int64_t n, float factor, float most, const float *x, float *y)
-{
-	for (int64_t i = 0; i < n; i++)
-		y[i] = orr_exp_of(factor * x[i] - most);
-}
-
-void orr_row_exps(int64_t n, float factor, float most, const float *x, float *y)
-{
-	row_exps(n, factor, most, x, y);
-}
+ORR_LOOP(row_exps, y[i] = orr_exp_of(factor * x[i] - most),
+	 (int64_t count, float factor, float most, const float *x, float *y), factor, most, x, y)
 
 ORR_VECTOR static float exponentials(int64_t n, float most, float *x)
 {
@@ -73,27 +65,9 @@ float orr_row_dot(int64_t n, const float *x, const float *y)
 	return dot(n, x, y);
 }
 
-ORR_VECTOR static void row_add(int64_t n, float factor, const float *restrict x, float *restrict y)
-{
-	for (int64_t i = 0; i < n; i++)
-		y[i] += factor * x[i];
-}
-
-void orr_row_add(int64_t n, float factor, const float *x, float *y)
-{
-	row_add(n, factor, x, y);
-}
-
-ORR_VECTOR static void row_slopes(int64_t n, float sum, float along, float factor,
-				  float *restrict p, float *restrict x)
-{
-	for (int64_t i = 0; i < n; i++) {
-		p[i] = orr_exp_of(p[i] - sum);
-		x[i] = p[i] * (x[i] - along) * factor;
-	}
-}
-
-void orr_row_slopes(int64_t n, float sum, float along, float factor, float *p, float *x)
-{
-	row_slopes(n, sum, along, factor, p, x);
-}
+ORR_LOOP(row_add, y[i] += factor * x[i],
+	 (int64_t count, float factor, const float *restrict x, float *restrict y), factor, x, y)
+ORR_LOOP(row_slopes, (p[i] = orr_exp_of(p[i] - sum), x[i] = p[i] * (x[i] - along) * factor),
+	 (int64_t count, float sum, float along, float factor, float *restrict p,
+	  float *restrict x),
+	 sum, along, factor, p, x)

@@ -23,7 +23,6 @@ struct orr_row_kernels {
 };
 #define ORR_ROW_KERNELS(X) \
 	X(softmax_forward) X(softmax_input) X(normalise_forward) X(normalise_input)
-extern const struct orr_row_kernels orr_rows_cpu, orr_rows_cuda;
 
 struct orr_sequence_kernels {
 	void (*move)(struct orr_device *d, const struct orr_box *b, const float *x, float *y);
@@ -68,7 +67,6 @@ struct orr_sequence_kernels {
 	X(bag_bytes) \
 	X(bag_weight) \
 	X(rotary_bytes) X(rotary) X(interaction_forward) X(interaction_input) X(dropout)
-extern const struct orr_sequence_kernels orr_sequence_cpu, orr_sequence_cuda;
 
 /* lengths: of each sample's keys, those that count; NULL: all. sums, [n][heads][queries]: the
  * logarithm of the sum of a row's exponentials, which the backward reads. A query without keys
@@ -83,4 +81,3 @@ struct orr_attention_kernels {
 		      const float *k, const float *v, const float *lengths, const float *y,
 		      const float *sums, const float *dy, float *dq, float *dk, float *dv);
 };
-extern const struct orr_attention_kernels orr_attention_cpu, orr_attention_cuda;

@@ -10,6 +10,18 @@
 #define ORR_VECTOR
 #endif
 
+/* A loop over elements, and the function of loops.h that runs it. */
+#define ORR_LOOP(NAME, DOES, PARAMETERS, ...) \
+	ORR_VECTOR static void each_##NAME PARAMETERS \
+	{ \
+		for (int64_t i = 0; i < count; i++) \
+			DOES; \
+	} \
+	void orr_##NAME PARAMETERS \
+	{ \
+		each_##NAME(count, __VA_ARGS__); \
+	}
+
 /* A row of n elements in ORR_LANES sums, so that it becomes vectors: the rest for each i + k,
  * of lane k. */
 #define ORR_LANES 16

@@ -149,7 +149,9 @@ static void use_freed(bool planted)
 }
 
 /* The kernel of a sum; its argument 1 is what is done with each item, with all pointers. */
-#define SUM "orr_each <I = long int; F = orr_item<4, orr_map<true, plus, float, float, float> >>"
+#define SUM \
+	"orr_each <I = long int; F = orr_item<4, orr_map<true, sum(orr_device*, int64_t, const " \
+	"float*, const float*, float*)::<lambda(float, float)>, float, float, float> >>"
 
 static const struct {
 	void (*f)(bool planted);

@@ -30,12 +30,6 @@ bool orr_nccl_is_built(void)
 	return true;
 }
 
-static int refuse(char *why, size_t size, int n, ncclResult_t code)
-{
-	snprintf(why, size, "NCCL does not join %d devices: %s", n, ncclGetErrorString(code));
-	return -1;
-}
-
 int orr_nccl_name(struct orr_nccl_id *id, char *why, size_t size)
 {
 	ncclUniqueId unique;
@@ -84,7 +78,9 @@ int orr_nccl_create(struct orr_nccl **out, const struct orr_nccl_id *id, int n, 
 	if (code != ncclSuccess) {
 		free(group); /* not NCCL's part of it: destroying that may wait for a member forever
 			      */
-		return refuse(why, size, n, code);
+		snprintf(why, size, "NCCL does not join %d devices: %s", n,
+			 ncclGetErrorString(code));
+		return -1;
 	}
 	*out = group;
 	return 0;

@@ -1,38 +1,13 @@
 /* What goes element by element: each byte moves once, 16 at a time. */
 #include "halves.h"
 
-#define ORR_FUNCTORS(NAME, KEPT, FORWARD, BACKWARD) \
-	struct of_##NAME { \
-		__device__ float operator()(float x, float) const { return orr_##NAME##_of(x); } \
-	}; \
-	struct slope_##NAME { \
-		__device__ float operator()(float kept, float dy) const \
-		{ \
-			return orr_##NAME##_slope(kept, dy); \
-		} \
-	};
-ORR_ELEMENTWISE(ORR_FUNCTORS)
-struct times {
-	float factor;
-	__device__ float operator()(float x, float) const { return factor * x; }
-};
-struct plus {
-	__device__ float operator()(float a, float b) const { return a + b; }
-};
-struct plus_relu {
-	__device__ float operator()(float a, float b) const { return orr_relu_of(a + b); }
-};
-struct product {
-	__device__ float operator()(float a, float b) const { return a * b; }
-};
-
 /* Activations: as floats or as bfloat16. */
 template <bool B, class F>
-static void start(struct orr_device *d, const char *name, int64_t count, F f, const float *a,
-		  const float *b, float *y)
+static void start(struct orr_device *d, const char *name, int64_t count, const float *a,
+		  const float *b, float *y, F f)
 {
 	orr_typed(d->halves, [=](auto n) {
-		orr_each_value<B>(d, name, count, f, orr_as(n, a), orr_as(n, b), orr_as(n, y));
+		orr_each_value<B>(d, name, count, orr_as(n, a), orr_as(n, b), orr_as(n, y), f);
 	});
 }
 
@@ -53,28 +28,32 @@ static void zero(struct orr_device *d, int64_t count, float *y)
 
 static void scale(struct orr_device *d, int64_t count, float factor, const float *x, float *y)
 {
-	start<false>(d, "scale", count, times{factor}, x, x, y);
+	start<false>(d, "scale", count, x, x, y,
+		     [=] __device__(float v, float) { return factor * v; });
 }
 
 static void sum(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	start<true>(d, "sum", count, plus{}, a, b, y);
+	start<true>(d, "sum", count, a, b, y, [] __device__(float u, float v) { return u + v; });
 }
 
 static void sum_relu(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	start<true>(d, "sum, relu", count, plus_relu{}, a, b, y);
+	start<true>(d, "sum, relu", count, a, b, y,
+		    [] __device__(float u, float v) { return orr_relu_of(u + v); });
 }
 
 static void sum_mixed(struct orr_device *d, int64_t count, const float *a, const void *b, float *y)
 {
-	orr_each_value<true>(d, "sum of floats and halves", count, plus{}, a,
-			     static_cast<const uint16_t *>(b), y);
+	orr_each_value<true>(d, "sum of floats and halves", count, a,
+			     static_cast<const uint16_t *>(b), y,
+			     [] __device__(float u, float v) { return u + v; });
 }
 
 static void multiply(struct orr_device *d, int64_t count, const float *a, const float *b, float *y)
 {
-	orr_each_value<true>(d, "multiply", count, product{}, a, b, y);
+	orr_each_value<true>(d, "multiply", count, a, b, y,
+			     [] __device__(float u, float v) { return u * v; });
 }
 
 static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, const float *x,
@@ -83,7 +62,8 @@ static void map(struct orr_device *d, enum orr_elementwise f, int64_t count, con
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
 	case ORR_ELEMENTWISE_##NAME: \
-		start<false>(d, #NAME, count, of_##NAME{}, x, x, y); \
+		start<false>(d, #NAME, count, x, x, y, \
+			     [] __device__(float v, float) { return orr_##NAME##_of(v); }); \
 		break;
 		ORR_ELEMENTWISE(ORR_CASE)
 #undef ORR_CASE
@@ -96,7 +76,8 @@ static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count
 	switch (f) {
 #define ORR_CASE(NAME, KEPT, FORWARD, BACKWARD) \
 	case ORR_ELEMENTWISE_##NAME: \
-		start<true>(d, #NAME " backward", count, slope_##NAME{}, kept, dy, dx); \
+		start<true>(d, #NAME " backward", count, kept, dy, dx, \
+			    [] __device__(float u, float v) { return orr_##NAME##_slope(u, v); }); \
 		break;
 		ORR_ELEMENTWISE(ORR_CASE)
 #undef ORR_CASE
@@ -130,21 +111,12 @@ static void find_wild(struct orr_device *d, int64_t count, const float *x, int64
 
 /* ---- what is kept as bfloat16: to floats and back ---- */
 
-struct itself {
-	__device__ float operator()(float x, float) const { return x; }
-};
-struct rounded_plus {
-	__device__ float operator()(float x, float sum) const
-	{
-		return sum + orr_bf16_float(orr_bf16_of(x));
-	}
-};
-
 static void widen(struct orr_device *d, int64_t count, const void *x, float *y)
 {
 	const uint16_t *from = static_cast<const uint16_t *>(x);
 
-	orr_each_value<false>(d, "widen", count, itself{}, from, from, y);
+	orr_each_value<false>(d, "widen", count, from, from, y,
+			      [] __device__(float v, float) { return v; });
 }
 
 static void narrow(struct orr_device *d, int64_t count, int64_t end, const float *x, bool add,
@@ -153,9 +125,13 @@ static void narrow(struct orr_device *d, int64_t count, int64_t end, const float
 	uint16_t *to = static_cast<uint16_t *>(y);
 
 	if (add)
-		orr_each_value<true>(d, "narrow", count, rounded_plus{}, x, to, to);
+		orr_each_value<true>(d, "narrow", count, x, to, to,
+				     [] __device__(float v, float sum) {
+					     return sum + orr_bf16_float(orr_bf16_of(v));
+				     });
 	else
-		orr_each_value<false>(d, "narrow", count, itself{}, x, x, to);
+		orr_each_value<false>(d, "narrow", count, x, x, to,
+				      [] __device__(float v, float) { return v; });
 	if (end > count)
 		orr_cuda_ok(d,
 			    cudaMemsetAsync(to + count, 0, (size_t)(end - count) * sizeof(*to),

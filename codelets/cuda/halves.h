@@ -26,8 +26,8 @@ template <bool HAS_B, class F, class A, class B = A, class Y = A> struct orr_map
 };
 
 template <bool HAS_B, class F, class A, class B, class Y>
-static void orr_each_value(struct orr_device *d, const char *name, int64_t count, F f, const A *a,
-			   const B *b, Y *y)
+static void orr_each_value(struct orr_device *d, const char *name, int64_t count, const A *a,
+			   const B *b, Y *y, F f)
 {
 	constexpr int W = sizeof(A) + sizeof(B) + sizeof(Y) == 3 * sizeof(float) ? 4 : ORR_EIGHT;
 

@@ -63,11 +63,6 @@ static size_t hash_of(const struct orr_key *key)
 	return (size_t)hash;
 }
 
-static bool is_same(const struct orr_key *a, const struct orr_key *b)
-{
-	return a->n == b->n && memcmp(a->words, b->words, (size_t)a->n * sizeof(a->words[0])) == 0;
-}
-
 /* The key's entry, or one in place of that which was not used for longest. NULL: none is made any
  * more. */
 static struct entry *look_up(struct orr_device *d, const struct orr_key *key)
@@ -79,7 +74,8 @@ static struct entry *look_up(struct orr_device *d, const struct orr_key *key)
 	for (size_t i = 0; i < WINDOW; i++) {
 		struct entry *e = &graphs->entries[(first + i) % ORR_GRAPHS];
 
-		if (e->used && is_same(&e->key, key))
+		if (e->used && e->key.n == key->n &&
+		    !memcmp(e->key.words, key->words, (size_t)key->n * sizeof(*key->words)))
 			return e;
 		if (!oldest || e->used < oldest->used)
 			oldest = e;

@@ -153,16 +153,11 @@ static struct matrix operand(struct orr_device *d, const float *x, const void *k
 	return m;
 }
 
-/* Activations as products read them: in BF16, unless they are bfloat16, a copy at *space, which
- * moves on. */
+/* Activations: bfloat16 comes in rows as long as those that are rounded. */
 static struct matrix activations(struct orr_device *d, const float *x, int64_t rows,
 				 int64_t columns, bool transposed, char **space)
 {
-	struct matrix m = {x, rows, columns, columns, transposed};
-
-	if (d->halves)
-		return m;
-	return operand(d, x, NULL, rows, columns, transposed, space);
+	return operand(d, x, d->halves ? x : NULL, rows, columns, transposed, space);
 }
 
 /* What y's columns are added, in numbers like its own: rounded behind the weights that are kept. */

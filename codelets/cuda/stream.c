@@ -57,30 +57,17 @@ static size_t workspace_bytes(enum orr_precision precision, int64_t n, int64_t i
 	return ORR_BLAS_BYTES + larger(bytes, orr_cuda_rows_bytes(n));
 }
 
-const struct orr_kernels orr_kernels_cuda = {
-	.name = "cuda",
-	.halves = true,
-	.unfolded = 1 << 24,
-	.workspace_bytes = workspace_bytes,
-	.begin = orr_cuda_begin,
-	.replay = orr_cuda_replay,
-	.elements = &orr_elements_cuda,
-	.linear = &orr_linear_cuda,
-	.norms = &orr_norms_cuda,
-	.column_norms = &orr_column_norms_cuda,
-	.images = &orr_images_cuda,
-	.losses = &orr_losses_cuda,
-	.contrastive = &orr_contrastive_cuda,
-	.rows = &orr_rows_cuda,
-	.sequence = &orr_sequence_cuda,
-	.attention = &orr_attention_cuda,
-	.experts = &orr_experts_cuda,
-	.optimizer = &orr_optimizer_cuda,
-	.allocate = allocate,
-	.release = release,
-	.put = put,
-	.wait = wait,
-};
+#define ORR_TABLE(NAME, KIND) .NAME = &orr_##NAME##_cuda,
+const struct orr_kernels orr_kernels_cuda = {.halves = true,
+					     .unfolded = 1 << 24,
+					     .workspace_bytes = workspace_bytes,
+					     .begin = orr_cuda_begin,
+					     .replay = orr_cuda_replay,
+					     .allocate = allocate,
+					     .release = release,
+					     .put = put,
+					     .wait = wait,
+					     ORR_KERNEL_TABLES(ORR_TABLE)};
 
 int orr_cuda_stream_init(struct orr_device *device, enum orr_precision precision, void *stream,
 			 char *why, size_t size)

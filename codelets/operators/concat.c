@@ -40,7 +40,7 @@ struct part {
 static struct part part_of(const struct orr_call *c, int i)
 {
 	bool rows = c->is->values[AXIS] > 0;
-	struct part p = {.n = rows ? c->n : orr_call_output_rows(c),
+	struct part p = {.n = rows ? c->n : c->n * c->is->output.rows,
 			 .total = rows ? orr_shape_floats(c->is->output) : c->is->output.columns};
 
 	for (int k = 0; k <= i; k++) {

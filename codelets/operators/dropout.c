@@ -29,15 +29,7 @@ static void drop(const struct orr_call *c, const float *x, float *y)
 		c->kernels->sequence->dropout(c->device, &d, c->n, floats, x, y);
 }
 
-static void forward(const struct orr_call *c)
-{
-	drop(c, orr_call_input(c, 0), orr_call_output(c));
-}
-
-static void backward(const struct orr_call *c)
-{
-	drop(c, orr_call_gradient(c), orr_call_input_gradient(c, 0));
-}
+ORR_BOTH_WAYS(drop)
 
 const struct orr_op orr_op_dropout = {
 	.name = "dropout",

@@ -54,6 +54,17 @@ ORR_ELEMENTWISE(ORR_DECLARE_ELEMENTWISE)
 #undef ORR_DECLARE
 #undef ORR_DECLARE_ELEMENTWISE
 
+/* Both passes of one that does this to its input and to gradients: f(call, x, y). */
+#define ORR_BOTH_WAYS(f) \
+	static void forward(const struct orr_call *c) \
+	{ \
+		f(c, orr_call_input(c, 0), orr_call_output(c)); \
+	} \
+	static void backward(const struct orr_call *c) \
+	{ \
+		f(c, orr_call_gradient(c), orr_call_input_gradient(c, 0)); \
+	}
+
 /* (linear.c) Weights [out][in] and perhaps a bias, rounded: how many bfloat16, and a round(), which
  * does nothing where is->rounded is 0. */
 int64_t orr_linear_rounded(int64_t in, int64_t out, bool bias);

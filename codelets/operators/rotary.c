@@ -33,22 +33,14 @@ static bool infer(struct orr_instance *is, struct orr_refusal *why)
 			  2 * (long long)heads);
 }
 
-static void turn(const struct orr_call *c, bool back, const float *x, float *y)
+static void turn(const struct orr_call *c, const float *x, float *y)
 {
-	struct orr_rotary t = sizes(c->is, c->n, back);
+	struct orr_rotary t = sizes(c->is, c->n, !c->forward);
 
 	c->kernels->sequence->rotary(c->device, &t, x, y);
 }
 
-static void forward(const struct orr_call *c)
-{
-	turn(c, false, orr_call_input(c, 0), orr_call_output(c));
-}
-
-static void backward(const struct orr_call *c)
-{
-	turn(c, true, orr_call_gradient(c), orr_call_input_gradient(c, 0));
-}
+ORR_BOTH_WAYS(turn)
 
 static size_t workspace(const struct orr_instance *is, const struct orr_device *d, int64_t n)
 {

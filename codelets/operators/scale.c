@@ -13,15 +13,7 @@ static void times(const struct orr_call *c, const float *x, float *y)
 				    (float)c->is->values[FACTOR], x, y);
 }
 
-static void forward(const struct orr_call *c)
-{
-	times(c, orr_call_input(c, 0), orr_call_output(c));
-}
-
-static void backward(const struct orr_call *c)
-{
-	times(c, orr_call_gradient(c), orr_call_input_gradient(c, 0));
-}
+ORR_BOTH_WAYS(times)
 
 const struct orr_op orr_op_scale = {
 	.name = "scale",
