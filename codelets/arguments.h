@@ -40,7 +40,6 @@ struct orr_codelet_common {
 	 * process. In the worker's thread, once. */
 	void (*lost)(const char *failure);
 	struct orr_workspace workspaces[STARPU_NMAXWORKERS];
-	struct orr_rule rule;
 	uint64_t seed; /* of what is drawn in a pass */
 	int delay_us;  /* (tests) sleep so long at most, drawn from seed, step and job */
 	uint64_t delay_seed;
@@ -86,16 +85,11 @@ struct orr_codelet_arg {
 			    gradient the sum of its part does */
 	int64_t to;      /* of add: the same in the sum */
 	int n_gradients; /* or the chunks that have floats */
-	/* of reduce: of its part alone; of update, where an owner has the optimizer's state of a
-	 * part alone: that part, with the sum of its gradient if there are chunks */
-	bool sharded;
-	struct orr_extent shard;
-	int n_averaged; /* of update: see orr_rule */
-	int n_chunks;   /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
-	double rate;    /* of update: the step's learning rate, */
-	double scale;   /* the factor of its gradient; 0: 1, */
-	const struct orr_exempt *spared; /* and what does not decay */
-	int n_spared;
+	int n_chunks;    /* of a sum that is there, chunk by chunk; 0: a gradient per owner */
+	bool sharded;    /* of reduce: of its part alone */
+	/* of update; its part, where an owner has the optimizer's state of that alone, has the sum
+	 * of its gradient if there are chunks */
+	struct orr_rule rule;
 	/* norm: the tensors in the gradient, and where the sums of their squares go, in memory that
 	 * every device can write */
 	const struct orr_extent *tensors;

@@ -235,7 +235,7 @@ static void add(void *buffers[], void *cl_arg)
 /* Of several gradients each is checked by its own owner. */
 static void find_wild(const struct orr_codelet_arg *arg, struct orr_workspace *own)
 {
-	bool own_chunk = arg->sharded && arg->n_chunks;
+	bool own_chunk = arg->rule.part && arg->n_chunks;
 	int first = !own_chunk && (arg->n_gradients == 1 || arg->n_chunks) ? 0 : arg->own;
 	int end = own_chunk       ? first + arg->n_gradients
 		  : arg->n_chunks ? arg->n_gradients
@@ -267,22 +267,15 @@ static void update(void *buffers[], void *cl_arg)
 {
 	const struct orr_codelet_arg *arg = cl_arg;
 	struct orr_workspace *own = own_of(arg);
-	struct orr_rule rule = arg->common->rule;
 
 	if (!begin(arg))
 		return;
-	rule.n_averaged = arg->n_averaged;
-	rule.learning_rate = arg->rate;
-	rule.scale = arg->scale;
-	rule.spared = arg->spared;
-	rule.n_spared = arg->n_spared;
-	rule.part = arg->sharded ? &arg->shard : NULL;
 	for (int i = 0; i < arg->n_gradients; i++)
-		own->in[arg->sharded && arg->n_chunks ? arg->own : i] =
+		own->in[arg->rule.part && arg->n_chunks ? arg->own : i] =
 			floats(buffers[2 + i]) + arg->offset;
 	if (arg->wild)
 		find_wild(arg, own);
-	own->device.kernels->optimizer->step(&own->device, &rule, arg->step + 1, arg->n_floats,
+	own->device.kernels->optimizer->step(&own->device, &arg->rule, arg->step + 1, arg->n_floats,
 					     floats(buffers[0]), floats(buffers[1]), own->in,
 					     arg->n_chunks ? arg->n_chunks : arg->n_gradients,
 					     arg->n_chunks);

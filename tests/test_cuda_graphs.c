@@ -173,8 +173,6 @@ static void start(struct worker *w, const struct way *way)
 		ck_assert_msg(!orr_program_create(&w->programs[s], w->pipeline, s, &err), "%s",
 			      err.msg);
 	ck_assert_ptr_nonnull(w->common = calloc(1, sizeof(*w->common)));
-	w->common->rule = (struct orr_rule){
-		.optimizer = ORR_OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 	w->common->seed = 11;
 	own = &w->common->workspaces[0];
 	ck_assert_msg(!orr_workspace_init(
@@ -302,7 +300,11 @@ static struct emulated_counts step(struct worker *w)
 
 		arg.n_floats = w->programs[s]->n_trained;
 		arg.n_gradients = 1;
-		arg.rate = 0.01;
+		arg.rule = (struct orr_rule){.optimizer = ORR_OPTIMIZER_ADAM,
+					     .learning_rate = 0.01,
+					     .beta1 = 0.9,
+					     .beta2 = 0.999,
+					     .epsilon = 1e-8};
 		call(ORR_CODELET_UPDATE, &arg, tensors);
 	}
 	w->step++;

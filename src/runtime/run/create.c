@@ -6,6 +6,7 @@
 #include "checkpoint/checksum.h"
 #include "orrery/graph.h"
 #include "orrery/pipeline.h"
+#include "options.h"
 #include "parts.h"
 #include "runtime/devices/calibrate.h"
 #include "runtime/devices/compile.h"
@@ -195,6 +196,7 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 		.submitter = &run->submitter,
 		.watch = &run->watch,
 		.dataset = run->dataset,
+		.rule = orr_run_rule(options),
 		.seed = options->seed,
 		.timeout_s = options->timeout_s,
 		.skips = options->on_nan == ORR_ON_NAN_SKIP,

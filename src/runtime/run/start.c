@@ -5,7 +5,6 @@
 #include "base/max.h"
 #include "base/spin.h"
 #include "codelets/workspace.h"
-#include "options.h"
 #include "orrery/run.h"
 #include "runtime/devices/calibrate.h"
 #include "runtime/devices/hardware.h"
@@ -201,7 +200,6 @@ int orr_session_start(struct orr_session *session, const struct orr_work *work,
 {
 	int code;
 
-	session->common.rule = orr_run_rule(options);
 	session->common.seed = options->seed;
 	session->common.lost = options->lost;
 	session->common.delay_us = hooks->delay_us;

@@ -239,9 +239,9 @@ static void submit_update(struct orr_run *run, struct orr_slot *slot, int i, int
 	orr_task_add(&run->submitter, o->parameters, STARPU_RW);
 	orr_task_add(&run->submitter, o->state, STARPU_RW);
 	orr_sum_read(&run->sum, i, o->sharded, &t->arg);
-	t->arg.rate = rate_of(run, slot, i, q);
-	t->arg.scale = slot->scale;
-	t->arg.spared = orr_spared_of(&run->spared, o->s, &t->arg.n_spared);
+	t->arg.rule.learning_rate = rate_of(run, slot, i, q);
+	t->arg.rule.scale = slot->scale;
+	t->arg.rule.spared = orr_spared_of(&run->spared, o->s, &t->arg.rule.n_spared);
 	orr_task_submit(&run->submitter, t, ORR_CODELET_UPDATE);
 	orr_sum_drop(&run->sum, i);
 }

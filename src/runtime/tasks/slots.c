@@ -77,11 +77,11 @@ static void lay_out_update(const struct orr_slots *slots, struct orr_slot *slot,
 
 	orr_task_init(t, slots->submitter, &slot->flight, o->w);
 	t->arg.n_floats = orr_work_n_trained(work, o->s);
-	t->arg.sharded = o->partial;
-	t->arg.shard = o->part;
+	t->arg.rule = slots->rule;
+	t->arg.rule.part = o->partial ? &o->part : NULL;
 	t->arg.own = owned - work->jobs->first_owner[o->s];
 	/* without a flush each replica has brought a minibatch of its own */
-	t->arg.n_averaged = work->jobs->async ? orr_work_replicas(work, o->s) : 1;
+	t->arg.rule.n_averaged = work->jobs->async ? orr_work_replicas(work, o->s) : 1;
 	t->n_updated = &o->version;
 	if (!slots->skips) /* else a task of its own looks before */
 		t->arg.wild = &slot->wild[i];

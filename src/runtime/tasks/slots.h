@@ -40,6 +40,7 @@ struct orr_slots {
 	struct orr_submitter *submitter;
 	struct orr_watch *watch;
 	const struct orr_dataset *dataset;
+	struct orr_rule rule; /* what is the same in all updates */
 	uint64_t seed;
 	double timeout_s;
 	bool skips; /* steps may be left out */
