@@ -13,11 +13,13 @@
 #include "orrery/graph.h"
 #include "base/input_file.h"
 #include "base/quantity.h"
-#include "safetensors.h"
 
 #define NAME 512     /* room for a tensor's name */
 #define PIECE 16384  /* numbers that are read at once */
 #define MOST_NAMES 3 /* of those that a message lists */
+
+/* Behind the name of a parameter: of itself, and of what an optimizer keeps of it, two or one. */
+static const char *const ends[] = {"", ".first_moment", ".second_moment", ".momentum"};
 
 /* ---- the file ---- */
 
@@ -132,7 +134,6 @@ static int check_model(const struct orr_tensor_file *w, const struct orr_graph *
 /* Is it a parameter's name, perhaps with what an optimizer keeps of it behind? */
 static bool is_known(const struct orr_graph *g, const char *name)
 {
-	static const char *const ends[] = {"", ".momentum", ".first_moment", ".second_moment"};
 	const char *parameter;
 	const int64_t *dims;
 	int n_dims;
@@ -265,56 +266,52 @@ int orr_weights_read(const struct orr_tensor_file *w, const struct orr_graph *g,
 
 /* ---- writing ---- */
 
-static int count_tensors(const struct orr_graph *g)
+void orr_tensors_drop_names(struct orr_named_tensor *tensors, int n)
 {
-	const int64_t *dims;
-	int n = 0, n_dims;
-
-	for (int k = 0; k < g->n_operators; k++)
-		for (int i = 0; orr_operator_parameter(&g->operators[k], i, &n_dims, &dims); i++)
-			n++;
-	return n;
+	for (int i = 0; i < n; i++)
+		free((char *)(uintptr_t)tensors[i].name);
 }
 
-/* With names that are the caller's to free; false: no memory. */
-static bool name_tensors(struct orr_named_tensor *tensors, const struct orr_graph *g,
-			 const float *parameters)
+int orr_tensors_name(struct orr_named_tensor tensors[ORR_MOST_KEPT], const struct orr_graph *whole,
+		     int o, int j, enum orr_optimizer optimizer)
 {
-	const char *parameter;
-	const int64_t *dims;
-	int n_dims;
+	const struct orr_operator *operator= & whole->operators[o];
+	const struct orr_parameter_tensor *tensor = &operator->instance->parameters[j];
+	int n_state = operator->frozen ? 0 : orr_optimizer_floats(optimizer);
 
-	for (int k = 0; k < g->n_operators; k++)
-		for (int i = 0;
-		     (parameter = orr_operator_parameter(&g->operators[k], i, &n_dims, &dims));
-		     i++, tensors++) {
-			char *name;
+	for (int i = 0; i <= n_state; i++) {
+		char *name;
 
-			if (asprintf(&name, "%s.%s", g->operators[k].name, parameter) < 0)
-				return false;
-			*tensors =
-				(struct orr_named_tensor){.name = name,
-							  .n_dims = n_dims,
-							  .values = (float *)(uintptr_t)parameters};
-			memcpy(tensors->shape, dims, (size_t)n_dims * sizeof(*dims));
-			parameters += orr_named_tensor_floats(tensors);
+		if (asprintf(&name, "%s.%s%s", operator->name, tensor->name,
+			     ends[n_state == 1 && i ? 3 : i]) < 0) {
+			orr_tensors_drop_names(tensors, i);
+			return -1;
 		}
-	return true;
+		tensors[i] = (struct orr_named_tensor){.name = name, .n_dims = tensor->n_dims};
+		memcpy(tensors[i].shape, tensor->dims, sizeof(tensors[i].shape));
+	}
+	return n_state + 1;
 }
 
 int orr_weights_write(FILE *file, const struct orr_graph *g, const float *parameters,
 		      struct orr_error *err)
 {
 	const struct orr_graph *whole = orr_graph_whole(g);
-	int n = count_tensors(whole), code;
-	struct orr_named_tensor *tensors = calloc((size_t)n + 1, sizeof(*tensors));
+	size_t most = (size_t)whole->n_operators * ORR_MOST_PARAMETER_TENSORS;
+	struct orr_named_tensor *tensors = calloc(most + 1, sizeof(*tensors));
+	int n = 0, code = tensors ? 0 : -1;
 
-	if (!tensors || !name_tensors(tensors, whole, parameters))
-		code = orr_fail(err, ORR_E_NOMEM, "weights: no memory for the names of tensors");
-	else
-		code = orr_safetensors_print(file, tensors, n, "orrery, weights", err);
-	for (int i = 0; i < n && tensors; i++)
-		free((char *)(uintptr_t)tensors[i].name);
+	for (int k = 0; k < whole->n_operators; k++)
+		for (int i = 0; i < whole->operators[k].instance->n_parameters && code >= 0; i++) {
+			code = orr_tensors_name(&tensors[n], whole, k, i, ORR_OPTIMIZER_NONE);
+			if (code < 0)
+				continue;
+			tensors[n].values = (float *)(uintptr_t)parameters;
+			parameters += orr_named_tensor_floats(&tensors[n++]);
+		}
+	code = code < 0 ? orr_fail(err, ORR_E_NOMEM, "weights: no memory for the names of tensors")
+			: orr_safetensors_print(file, tensors, n, "orrery, weights", err);
+	orr_tensors_drop_names(tensors, n);
 	free(tensors);
 	return code;
 }

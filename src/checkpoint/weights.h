@@ -2,10 +2,18 @@
 /* The weights of a model as one safetensors file, so that a model that was begun elsewhere goes on
  * here, and back. Tensors have the names of checkpoints, "operator.weight". */
 #include "orrery/orrery.h"
+#include "safetensors.h"
 
 struct orr_graph;
-struct orr_parameter_tensor;
-struct orr_tensor_file;
+
+#define ORR_MOST_KEPT 3 /* a parameter, and an optimizer has two of it at most */
+
+/* Name parameter j of operator o of the unsplit graph and, if it is trained, its optimizer state;
+ * whole, without values. Returns the number of tensors; -1: no memory for the names, which the
+ * caller frees. */
+int orr_tensors_name(struct orr_named_tensor tensors[ORR_MOST_KEPT], const struct orr_graph *whole,
+		     int o, int j, enum orr_optimizer optimizer);
+void orr_tensors_drop_names(struct orr_named_tensor *tensors, int n);
 
 /* Open a file for graph g (*w owns nothing after a failure; orr_tensor_file_close ends it): its
  * tensors have the model's shapes, and numbers that are floats. partly: it may lack tensors, and

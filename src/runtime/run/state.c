@@ -6,7 +6,6 @@
 #include "base/max.h"
 #include "base/tensor_header.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/weights.h"
 #include "codelets/operator.h"
 #include "model/whole.h"
 #include "orrery/graph.h"

@@ -1,9 +1,5 @@
 #include "tensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "codelets/program.h"
 
 int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
@@ -33,37 +29,6 @@ void orr_floats_release(struct orr_floats *floats)
 			orr_data_release(floats->held[i]);
 		floats->held[i] = NULL;
 	}
-}
-
-void orr_tensors_drop_names(struct orr_named_tensor *tensors, int n)
-{
-	for (int i = 0; i < n; i++)
-		free((char *)(uintptr_t)tensors[i].name);
-}
-
-int orr_tensors_name(struct orr_named_tensor tensors[ORR_MOST_KEPT], const struct orr_graph *whole,
-		     int o, int j, enum orr_optimizer optimizer)
-{
-	static const char *const one[] = {"momentum"}, *const two[] = {"first_moment",
-								       "second_moment"};
-	const struct orr_operator *operator= & whole->operators[o];
-	const struct orr_parameter_tensor *tensor = &operator->instance->parameters[j];
-	int n_state = operator->frozen ? 0 : orr_optimizer_floats(optimizer);
-
-	for (int i = 0; i <= n_state; i++) {
-		char *name;
-		int n = i ? asprintf(&name, "%s.%s.%s", operator->name, tensor->name,
-				     n_state == 1 ? one[i - 1] : two[i - 1])
-			  : asprintf(&name, "%s.%s", operator->name, tensor->name);
-
-		if (n < 0) {
-			orr_tensors_drop_names(tensors, i);
-			return -1;
-		}
-		tensors[i] = (struct orr_named_tensor){.name = name, .n_dims = tensor->n_dims};
-		memcpy(tensors[i].shape, tensor->dims, sizeof(tensors[i].shape));
-	}
-	return n_state + 1;
 }
 
 bool orr_tensors_find(float *values[ORR_MOST_KEPT], int n, const struct orr_floats *floats, int k,

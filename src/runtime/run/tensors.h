@@ -1,12 +1,9 @@
 #pragma once
-/* The tensors of a checkpoint: those of the unsplit model by its names, and what the optimizer
- * keeps of each. Where they lie on this rank, which may have a part of one. */
-#include "checkpoint/safetensors.h"
+/* Where the tensors of a checkpoint lie on this rank, which may have a part of one. */
+#include "checkpoint/weights.h"
 #include "orrery/graph.h"
 #include "orrery/orrery.h"
 #include "runtime/tasks/data.h"
-
-#define ORR_MOST_KEPT 3 /* a parameter, and an optimizer has two of it at most */
 
 /* Where an owner's floats lie while they are acquired. */
 struct orr_floats {
@@ -21,13 +18,7 @@ int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 /* In any thread. */
 void orr_floats_release(struct orr_floats *floats);
 
-/* Name parameter j of operator o of the unsplit graph and, if it is trained, its optimizer state;
- * whole, without values. Returns the number of tensors; -1: no memory for the names, which the
- * caller frees. */
-int orr_tensors_name(struct orr_named_tensor tensors[ORR_MOST_KEPT], const struct orr_graph *whole,
-		     int o, int j, enum orr_optimizer optimizer);
-void orr_tensors_drop_names(struct orr_named_tensor *tensors, int n);
-/* Where the n of them begin, in the same order, of parameter i of operator k of the floats' stage;
- * false: they are not here. */
+/* Where the n tensors of orr_tensors_name begin, in the same order, of parameter i of operator k of
+ * the floats' stage; false: they are not here. */
 bool orr_tensors_find(float *values[ORR_MOST_KEPT], int n, const struct orr_floats *floats, int k,
 		      int i);
