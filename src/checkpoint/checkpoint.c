@@ -22,30 +22,27 @@ struct orr_checkpoint {
 
 /* ---- the folder ---- */
 
-static int make_folder(const char *folder, struct orr_error *err)
+static int make_folder(struct orr_folder *folder, const char *path, struct orr_error *err)
 {
 	struct stat about;
 
-	if (mkdir(folder, 0777) && errno != EEXIST)
-		return orr_fail(err, ORR_E_INPUT, "%s: cannot be made: %s", folder,
+	if (mkdir(path, 0777) && errno != EEXIST)
+		return orr_fail(err, ORR_E_INPUT, "%s: cannot be made: %s", path, strerror(errno));
+	if (stat(path, &about) || !S_ISDIR(about.st_mode))
+		return orr_fail(err, ORR_E_INPUT, "%s: is no folder: name another", path);
+	if (access(path, W_OK | X_OK))
+		return orr_fail(err, ORR_E_INPUT, "%s: nothing can be written there: %s", path,
 				strerror(errno));
-	if (stat(folder, &about) || !S_ISDIR(about.st_mode))
-		return orr_fail(err, ORR_E_INPUT, "%s: is no folder: name another", folder);
-	if (access(folder, W_OK | X_OK))
-		return orr_fail(err, ORR_E_INPUT, "%s: nothing can be written there: %s", folder,
-				strerror(errno));
-	return 0;
+	return orr_folder_open(folder, path, err) ? ORR_E_INPUT : 0;
 }
 
 int orr_checkpoint_lock(const char *path, struct orr_error *err)
 {
 	struct orr_folder folder;
-	int fd, code = make_folder(path, err);
+	int fd, code = make_folder(&folder, path, err);
 
 	if (code)
 		return code;
-	if (orr_folder_open(&folder, path, err))
-		return ORR_E_INPUT;
 	code = orr_folder_file(&folder, ".lock", O_WRONLY | O_CREAT, &fd, NULL, err);
 	orr_folder_close(&folder);
 	if (code)
@@ -67,10 +64,8 @@ int orr_checkpoint_prepare(const char *path, int64_t *newest, struct orr_error *
 	int n, code;
 
 	*newest = -1;
-	if ((code = make_folder(path, err)))
+	if ((code = make_folder(&folder, path, err)))
 		return code;
-	if (orr_folder_open(&folder, path, err))
-		return ORR_E_INPUT;
 	if (!(code = orr_steps_list(&folder, &steps, &n, err))) {
 		if (n)
 			*newest = steps[0];

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -155,29 +156,20 @@ int orr_calibrate_first(const struct starpu_conf *conf, struct orr_error *err)
 }
 
 /* Under another name first: who sees the file sees all of it. */
-static bool copy(const char *from, const char *to)
+static void copy(const char *from, const char *to)
 {
-	char draft[2 * PATH_MAX], bytes[4096];
-	FILE *in = fopen(from, "rb"), *out = NULL;
-	bool done = false;
-	size_t n;
+	char draft[2 * PATH_MAX];
+	int in = open(from, O_RDONLY | O_CLOEXEC), out;
+	ssize_t n = -1;
 
 	snprintf(draft, sizeof(draft), "%s.%d", to, (int)getpid());
-	if (in && (out = fopen(draft, "wb"))) {
-		while ((n = fread(bytes, 1, sizeof(bytes), in)) > 0 &&
-		       fwrite(bytes, 1, n, out) == n)
-			;
-		done = feof(in) && !ferror(in) && !ferror(out);
-	}
-	if (in)
-		fclose(in);
-	if (out)
-		done = !fclose(out) && done;
-	if (out && (!done || rename(draft, to))) {
+	out = in < 0 ? -1 : open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	while (out >= 0 && (n = sendfile(out, in, NULL, 1 << 20)) > 0)
+		;
+	if (in >= 0)
+		close(in);
+	if (out >= 0 && (close(out) || n || rename(draft, to)))
 		unlink(draft);
-		return false;
-	}
-	return done;
 }
 
 /* The files of the first rank, or of them the one that says that all are there. */
@@ -200,7 +192,7 @@ static void copy_all(const char *folder, bool last)
 			continue;
 		snprintf(from, sizeof(from), "%s/%s", folder, entry->d_name);
 		snprintf(to, sizeof(to), "%s/%s%s", folder, mine, end);
-		(void)copy(from, to); /* what is not there StarPU measures */
+		copy(from, to); /* what is not there StarPU measures */
 	}
 	if (d)
 		closedir(d);

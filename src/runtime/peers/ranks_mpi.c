@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,41 +39,24 @@ int orr_ranks_rank(void)
 /* For all of them to come; a second more for each rank, so that one speaks. Counted in looks
  * around, which come late where the machine is busy or was suspended, as what they wait for. */
 #define START_S 25
-#define LOOKS_A_S 10
+#define LOOKS_A_S 100
 
 static struct {
 	pthread_t thread;
-	pthread_mutex_t mutex;
-	pthread_cond_t changed;
-	bool over;
+	atomic_bool over;
 	int rank;
 	void (*say)(const char *message);
-} launch = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static void look_later(void)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += 1000000000 / LOOKS_A_S;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&launch.changed, &launch.mutex, &until);
-}
+} launch;
 
 static void *watch_start(void *unused)
 {
 	int looks = (START_S + (launch.rank < 4 ? launch.rank : 4)) * LOOKS_A_S;
 	char text[160];
-	bool over;
 
 	(void)unused;
-	pthread_mutex_lock(&launch.mutex);
-	while (!launch.over && looks--)
-		look_later();
-	over = launch.over;
-	pthread_mutex_unlock(&launch.mutex);
-	if (over)
+	for (; looks && !atomic_load(&launch.over); looks--)
+		usleep(1000000 / LOOKS_A_S);
+	if (atomic_load(&launch.over))
 		return NULL;
 	snprintf(text, sizeof(text),
 		 "rank %d has waited %d s for the others to start: one of them hangs, or cannot be "
@@ -89,7 +73,6 @@ static int watch_begin(void (*say)(const char *message), struct orr_error *err)
 
 	launch.rank = rank ? atoi(rank) : 0;
 	launch.say = say;
-	launch.over = false;
 	if (pthread_create(&launch.thread, NULL, watch_start, NULL))
 		return orr_fail(err, ORR_E_RUNTIME, "ranks: no thread to watch the start");
 	return 0;
@@ -97,10 +80,7 @@ static int watch_begin(void (*say)(const char *message), struct orr_error *err)
 
 static void watch_end(void)
 {
-	pthread_mutex_lock(&launch.mutex);
-	launch.over = true;
-	pthread_cond_signal(&launch.changed);
-	pthread_mutex_unlock(&launch.mutex);
+	atomic_store(&launch.over, true);
 	pthread_join(launch.thread, NULL);
 }
 
@@ -303,17 +283,9 @@ int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error
 
 #define N_ROUNDS 16
 
-/* Not by MPI_Recv, which keeps the core from the rank that is to answer. */
-static void hear(int64_t *number, int from)
-{
-	MPI_Request request;
-
-	MPI_Irecv(number, 1, MPI_INT64_T, from, ORR_RANKS_CLOCK, ranks.comm, &request);
-	wait_for(&request);
-}
-
 /* The fastest of some questions and answers says most: the other clock was read in its middle, give
- * or take the half of it. */
+ * or take the half of it. Answers are not waited for by MPI_Recv, which keeps the core from the
+ * rank that is to answer. */
 static int64_t ask_clock(int k)
 {
 	int64_t best = INT64_MAX, offset = 0;
@@ -321,8 +293,8 @@ static int64_t ask_clock(int k)
 	for (int i = 0; i < N_ROUNDS; i++) {
 		int64_t start = orr_ns_now(CLOCK_MONOTONIC_RAW), there, end;
 
-		MPI_Send(&start, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm);
-		hear(&there, k);
+		MPI_Send(&start, sizeof(start), MPI_BYTE, k, ORR_RANKS_CLOCK, ranks.comm);
+		(void)orr_ranks_receive(k, ORR_RANKS_CLOCK, &there, sizeof(there), NULL);
 		end = orr_ns_now(CLOCK_MONOTONIC_RAW);
 		if (end - start >= best)
 			continue;
@@ -344,18 +316,18 @@ int orr_ranks_clock(int64_t *offset_ns, struct orr_error *err)
 	for (int k = 1; k < ranks.n_ranks && !ranks.rank; k++) {
 		int64_t offset = ask_clock(k);
 
-		MPI_Send(&offset, 1, MPI_INT64_T, k, ORR_RANKS_CLOCK, ranks.comm);
+		MPI_Send(&offset, sizeof(offset), MPI_BYTE, k, ORR_RANKS_CLOCK, ranks.comm);
 	}
 	for (int i = 0; i < N_ROUNDS && ranks.rank; i++) {
 		int64_t question, answer;
 
-		hear(&question, 0);
+		(void)orr_ranks_receive(0, ORR_RANKS_CLOCK, &question, sizeof(question), NULL);
 		answer = orr_ns_now(CLOCK_MONOTONIC_RAW);
-		MPI_Send(&answer, 1, MPI_INT64_T, 0, ORR_RANKS_CLOCK, ranks.comm);
+		MPI_Send(&answer, sizeof(answer), MPI_BYTE, 0, ORR_RANKS_CLOCK, ranks.comm);
 	}
-	if (ranks.rank)
-		hear(offset_ns, 0);
-	return 0;
+	return ranks.rank
+		       ? orr_ranks_receive(0, ORR_RANKS_CLOCK, offset_ns, sizeof(*offset_ns), err)
+		       : 0;
 }
 
 void orr_ranks_fail(int status, const char *message)

@@ -38,13 +38,6 @@ static bool speaks(const struct orr_work *work, int i, int s)
 	return k == i;
 }
 
-static starpu_data_handle_t chain_of(struct orr_reduce *r, int device)
-{
-	if (!r->chain[device])
-		orr_handles_void(&r->slots->data->handles, &r->chain[device]);
-	return r->chain[device];
-}
-
 static void join(struct orr_reduce *r, int s, const int *devices, int n, const int *member_of)
 {
 	const struct orr_work *work = r->cross->work;
@@ -68,7 +61,9 @@ static void join(struct orr_reduce *r, int s, const int *devices, int n, const i
 		if (!orr_work_has(work, r->slots->data->owned[first + i].w))
 			continue;
 		n_own++;
-		m->chain = chain_of(r, devices[member_of[i]]);
+		if (!r->chain[devices[member_of[i]]])
+			orr_handles_void(handles, &r->chain[devices[member_of[i]]]);
+		m->chain = r->chain[devices[member_of[i]]];
 	}
 	if (n_own)
 		orr_handles_void(handles, &r->members[first].gate);

@@ -74,69 +74,64 @@ static void pass(const struct at *x, int i, int c, int round, starpu_data_handle
 		       sends);
 }
 
+/* The owner that is `by` places after owner i, which are fewer than all. */
+static int beside(const struct at *x, int i, int by)
+{
+	const struct orr_work *work = x->ring->cross->work;
+	int s = x->ring->slots->data->owned[i].s, first = work->jobs->first_owner[s];
+	int r = orr_work_replicas(work, s);
+
+	return first + (i - first + by + r) % r;
+}
+
+static int rank_of(const struct at *x, int i)
+{
+	return x->ring->cross->work->rank_of[x->ring->slots->data->owned[i].w];
+}
+
 /* Chunk c comes to owner i from the one before it. */
 static void take(const struct at *x, int i, int c, int round)
 {
-	const struct orr_work *work = x->ring->cross->work;
-	const struct orr_owned *owned = x->ring->slots->data->owned;
-	int first = work->jobs->first_owner[owned[i].s];
-	int end = work->jobs->first_owner[owned[i].s + 1], before = i > first ? i - 1 : end - 1;
+	int before = beside(x, i, -1);
 	starpu_data_handle_t chunk = x->ring->chunks[i][c];
 
 	if (x->ring->chunks[before])
-		orr_slots_add(x->ring->slots, x->slot, owned[i].w, ORR_ADD_ALL,
-			      x->ring->chunks[before][c], 0, chunk, 0, chunk_of(x, i, c));
+		orr_slots_add(x->ring->slots, x->slot, x->ring->slots->data->owned[i].w,
+			      ORR_ADD_ALL, x->ring->chunks[before][c], 0, chunk, 0,
+			      chunk_of(x, i, c));
 	else
-		pass(x, i, c, round, chunk, work->rank_of[owned[before].w], false);
+		pass(x, i, c, round, chunk, rank_of(x, before), false);
 }
 
 /* Chunk c goes to the one after owner i. */
 static void give(const struct at *x, int i, int c, int round)
 {
-	const struct orr_work *work = x->ring->cross->work;
-	const struct orr_owned *owned = x->ring->slots->data->owned;
-	int first = work->jobs->first_owner[owned[i].s];
-	int end = work->jobs->first_owner[owned[i].s + 1], next = i + 1 < end ? i + 1 : first;
+	int next = beside(x, i, 1);
 
 	if (!x->ring->chunks[next]) /* else it takes a copy */
-		pass(x, next, c, round, x->ring->chunks[i][c], work->rank_of[owned[next].w], true);
+		pass(x, next, c, round, x->ring->chunks[i][c], rank_of(x, next), true);
 }
 
-static void submit_chunk(const struct at *x, int s, int c)
+/* Chunk c goes round: from the owner after c to c, each adding its own, or from c, which has it, to
+ * the others. */
+static void go_round(const struct at *x, int s, int c, int round)
 {
 	const struct orr_work *work = x->ring->cross->work;
 	const struct orr_owned *owned = x->ring->slots->data->owned;
 	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s);
 	int64_t begin = orr_rule_chunk(orr_work_n_trained(work, s), r, c);
 
-	for (int k = 1; k <= r; k++) {
-		int i = first + (c + k) % r;
-
-		if (!x->ring->chunks[i])
-			continue;
-		if (k > 1)
-			take(x, i, c, SUM);
-		orr_slots_add(x->ring->slots, x->slot, owned[i].w,
-			      k == 1 ? ORR_ADD_ALL : ORR_ADD_TO, owned[i].gradient, begin,
-			      x->ring->chunks[i][c], 0, chunk_of(x, i, c));
-		if (k < r)
-			give(x, i, c, SUM);
-	}
-}
-
-/* Owner c has chunk c, which the others get. */
-static void pass_round(const struct at *x, int s, int c, int round)
-{
-	const struct orr_work *work = x->ring->cross->work;
-	int first = work->jobs->first_owner[s], r = orr_work_replicas(work, s);
-
 	for (int k = 0; k < r; k++) {
-		int i = first + (c + k) % r;
+		int i = first + (c + k + (round == SUM)) % r;
 
 		if (!x->ring->chunks[i])
 			continue;
 		if (k)
 			take(x, i, c, round);
+		if (round == SUM)
+			orr_slots_add(x->ring->slots, x->slot, owned[i].w,
+				      k ? ORR_ADD_TO : ORR_ADD_ALL, owned[i].gradient, begin,
+				      x->ring->chunks[i][c], 0, chunk_of(x, i, c));
 		if (k < r - 1)
 			give(x, i, c, round);
 	}
@@ -164,9 +159,9 @@ void orr_ring_submit(struct orr_ring *ring, struct orr_slot *slot, int s, int q,
 	const struct at x = {ring, slot, q};
 
 	for (int c = 0; c < orr_work_replicas(work, s) && chunk_floats(work, s, c); c++) {
-		submit_chunk(&x, s, c);
+		go_round(&x, s, c, SUM);
 		if (!part)
-			pass_round(&x, s, c, SUMMED);
+			go_round(&x, s, c, SUMMED);
 	}
 }
 
@@ -179,7 +174,7 @@ void orr_ring_gather(struct orr_ring *ring, struct orr_slot *slot, int s, int q)
 	for (int c = 0; c < r && chunk_floats(work, s, c); c++) {
 		if (ring->chunks[first + c])
 			exchange(&x, first + c, c, false);
-		pass_round(&x, s, c, PARAMETERS);
+		go_round(&x, s, c, PARAMETERS);
 		for (int i = first; i < first + r; i++) {
 			if (!ring->chunks[i])
 				continue;

@@ -190,13 +190,6 @@ static void evaluation_fini(struct evaluation *x)
 
 /* ---- a block ---- */
 
-/* Its last reader has been submitted. */
-static void drop(const struct evaluation *x, starpu_data_handle_t handle)
-{
-	if (handle && !x->fault->code)
-		starpu_data_invalidate_submit(handle);
-}
-
 /* Over edge e, behind the numbers of all messages of training. */
 static struct orr_message message_of(const struct evaluation *x, const struct block *block, int e,
 				     int other)
@@ -243,17 +236,6 @@ static void send_edges(const struct evaluation *x, const struct block *block, in
 	}
 }
 
-static void fill_data(const struct evaluation *x, const struct block *block, int s, int c,
-		      int64_t n)
-{
-	struct orr_fault *fault = x->fault;
-
-	if (!fault->code)
-		fault->code =
-			orr_samples_fill(block->data[s], x->run->dataset, x->run->work.programs[s],
-					 x->rows + c * x->at_once, n, &fault->err);
-}
-
 static void lay_out(const struct evaluation *x, struct block *block, int s, int c, int64_t n)
 {
 	const struct orr_work *work = &x->run->work;
@@ -280,11 +262,14 @@ static void submit_stage(const struct evaluation *x, struct block *block, int s,
 	struct orr_run *run = x->run;
 	const struct orr_stage *stage = &run->work.pipeline->stages[s];
 	struct orr_submitter *submitter = &run->submitter;
+	struct orr_fault *fault = x->fault;
 	int n_in = run->work.programs[s]->n_in, n_out = run->work.programs[s]->n_out;
 
 	lay_out(x, block, s, c, n);
 	receive_edges(x, block, s, c);
-	fill_data(x, block, s, c, n);
+	if (!fault->code)
+		fault->code = orr_samples_fill(block->data[s], run->dataset, run->work.programs[s],
+					       x->rows + c * x->at_once, n, &fault->err);
 	if (block->tasks[s].arg.has_parameters)
 		orr_task_add(submitter, run->data.owned[owner_of(&run->work, s, c)].parameters,
 			     STARPU_R);
@@ -308,8 +293,9 @@ static void submit_block(struct evaluation *x, int c)
 	for (int s = 0; s < work->pipeline->n_stages; s++)
 		if (rank_of(work, s, c) == work->rank)
 			submit_stage(x, block, s, c, n);
-	for (int e = 0; e < n_sent(work->pipeline); e++)
-		drop(x, block->edges[e]);
+	for (int e = 0; e < n_sent(work->pipeline); e++) /* all readers have been submitted */
+		if (block->edges[e] && !x->fault->code)
+			starpu_data_invalidate_submit(block->edges[e]);
 	orr_watch_done(&block->flight);
 }
 

@@ -106,14 +106,6 @@ static int64_t working_bytes(const struct orr_work *work)
 	return all * (int64_t)sizeof(float);
 }
 
-/* What a job keeps for later. */
-static int64_t stash_bytes(const struct orr_work *work, struct orr_job job)
-{
-	return orr_program_stash_floats(work->programs[job.s], orr_work_samples(work, job.b),
-					false) *
-	       (int64_t)sizeof(float);
-}
-
 int orr_fits_host(const struct orr_work *work, int n_state, int64_t host_bytes,
 		  struct orr_error *err)
 {
@@ -122,10 +114,11 @@ int orr_fits_host(const struct orr_work *work, int n_state, int64_t host_bytes,
 
 	for (int i = 0; i < work->n_sequence; i++) {
 		struct orr_job job = orr_jobs_at(work->jobs, work->sequence[i]);
-		int64_t bytes =
-			orr_work_computes(work, work->sequence[i]) ? stash_bytes(work, job) : 0;
+		int64_t bytes = orr_program_stash_floats(work->programs[job.s],
+							 orr_work_samples(work, job.b), false) *
+				(int64_t)sizeof(float);
 
-		if (bytes > most)
+		if (orr_work_computes(work, work->sequence[i]) && bytes > most)
 			most = bytes, largest = job;
 	}
 	all = owned + working + most;

@@ -29,7 +29,7 @@ struct orr_policy {
 	bool reserves;
 	int n_reserved;
 	int server_of[STARPU_NMAXWORKERS]; /* StarPU's number -> server */
-	bool started, fetches;             /* fetches: not all is in main memory */
+	bool fetches;                      /* not all is in main memory */
 	atomic_bool any_order;
 	int depth; /* -1: nothing is fetched ahead */
 	struct hook {
@@ -107,7 +107,6 @@ static void add_workers(unsigned context, int *ids, unsigned n)
 	struct orr_policy *p = starpu_sched_ctx_get_policy_data(context);
 
 	take_workers(p, ids, n);
-	p->started = p->n_servers > 0;
 }
 
 /* Is the task among the next ones of its worker, as far as what it needs is fetched ahead? */
@@ -275,7 +274,7 @@ struct starpu_sched_policy *orr_policy_starpu(void)
 
 bool orr_policy_started(const struct orr_policy *p)
 {
-	return p->started;
+	return p->n_servers > 0;
 }
 
 void orr_policy_stand_by(struct orr_policy *p)

@@ -103,8 +103,6 @@ static void drop(struct orr_prefetch *x, int w, bool all)
 		/* what cannot be given back now may be after the next job */
 		if ((!all && is_read_soon(x, node, i)) || !give_back(x, i, node))
 			copied->owned[copied->n++] = i;
-		else
-			atomic_fetch_add(&x->n_dropped, 1);
 	}
 }
 

@@ -8,7 +8,6 @@ struct orr_prefetch {
 	const struct orr_policy *policy; /* borrowed */
 	int depth;                       /* jobs ahead */
 	atomic_llong n_fetched;          /* parameters that were asked for */
-	atomic_llong n_dropped;          /* copies that were given back */
 	atomic_llong *next; /* [n_workers] the turn after the last job that has ended */
 	/* [n_workers] numbers of the owners whose parameters a worker has had copied and not given
 	 * back yet; only the StarPU worker that serves it looks */

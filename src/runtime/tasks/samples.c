@@ -1,13 +1,5 @@
 #include "samples.h"
 
-/* Floats of the data that F of (s,b) reads here. */
-static int64_t block_floats(const struct orr_work *work, int s, int b)
-{
-	bool here = orr_work_computes(work, orr_jobs_index(work->jobs, s, b, ORR_PASS_F));
-
-	return here * orr_program_data_columns(work->programs[s]) * orr_work_samples(work, b);
-}
-
 void orr_samples_init(struct orr_samples *samples, struct orr_data *data)
 {
 	const struct orr_work *work = data->work;
@@ -17,9 +9,11 @@ void orr_samples_init(struct orr_samples *samples, struct orr_data *data)
 	orr_arrays_make(work->arrays, samples->block, orr_work_at(work, n_stages, 0));
 	for (int s = 0; s < n_stages; s++)
 		for (int b = 0; b < n_microbatches && !orr_work_fails(work); b++) {
-			int64_t floats = block_floats(work, s, b);
+			int f = orr_jobs_index(work->jobs, s, b, ORR_PASS_F);
+			int64_t floats = orr_program_data_columns(work->programs[s]) *
+					 orr_work_samples(work, b);
 
-			if (floats)
+			if (floats && orr_work_computes(work, f))
 				orr_handles_floats(&data->handles,
 						   &samples->block[orr_work_at(work, s, b)],
 						   floats);

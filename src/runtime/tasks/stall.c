@@ -57,10 +57,7 @@ static int report(const struct orr_slots *slots, struct orr_error *err)
 	FILE *text;
 	const struct orr_work *work = slots->data->work;
 	const struct orr_slot *slot = orr_slots_at(slots, slots->n_finished);
-	const char *failure = orr_task_failure(slots->submitter);
 
-	if (failure) /* the others wait for that task */
-		return orr_fail(err, ORR_E_RUNTIME, "run: %s", failure);
 	if (slot->flight.ended && slots->n_submitted > slots->n_finished + 1)
 		slot = orr_slots_at(slots,
 				    slots->n_finished + 1); /* the first has not been taken */
@@ -118,12 +115,11 @@ int orr_stall_wait(const struct orr_slots *slots, const struct orr_slot *slot, i
 		   struct orr_error *err)
 {
 	int code = wait_and_ask(slots, slot ? &slot->flight : NULL, n_done, err);
-	const char *failure;
+	const char *failure = atomic_load(&slots->submitter->common->failure);
 
-	if (code)
-		return code > 0 ? report(slots, err) : code;
-	failure = orr_task_failure(slots->submitter);
-	return failure ? orr_fail(err, ORR_E_RUNTIME, "run: %s", failure) : 0;
+	if (failure && code >= 0) /* whatever waits does so for that task */
+		return orr_fail(err, ORR_E_RUNTIME, "run: %s", failure);
+	return code > 0 ? report(slots, err) : code;
 }
 
 static void wait_within(const struct orr_slots *slots, int64_t n_done)

@@ -20,11 +20,6 @@ void orr_task_init(struct orr_task *t, const struct orr_submitter *submitter,
 	};
 }
 
-const char *orr_task_failure(const struct orr_submitter *submitter)
-{
-	return atomic_load(&submitter->common->failure);
-}
-
 static int no_memory(struct orr_submitter *submitter)
 {
 	struct orr_fault *fault = submitter->fault;

@@ -45,9 +45,6 @@ struct orr_submitter {
 void orr_task_init(struct orr_task *t, const struct orr_submitter *submitter,
 		   struct orr_flight *flight, int w);
 
-/* The reason why a kernel could not be started; NULL: all were. */
-const char *orr_task_failure(const struct orr_submitter *submitter);
-
 /* The next task's next buffer, in the order that codelets.h says; NULL adds nothing. */
 void orr_task_add(struct orr_submitter *submitter, starpu_data_handle_t handle,
 		  enum starpu_data_access_mode mode);
