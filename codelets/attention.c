@@ -64,11 +64,6 @@ static int64_t seen(const struct orr_attention *a, int64_t i, int64_t from, int6
 	return !a->causal || i >= from + n ? n : i < from ? 0 : i + 1 - from;
 }
 
-static float factor_of(const struct orr_attention *a)
-{
-	return (float)(1.0 / sqrt((double)a->width));
-}
-
 /* ---- forward ---- */
 
 /* The tile's scores become exponentials, less the largest score so far; what was added up before is
@@ -100,7 +95,7 @@ static void soften(const struct orr_attention *a, const struct head *h, const st
 
 static void head_forward(const struct orr_attention *a, const struct head *h, const struct room *r)
 {
-	float factor = factor_of(a);
+	float factor = orr_attention_factor(a);
 
 	for (int64_t i = 0; i < a->queries; i += TILE_Q) {
 		int64_t queries = smaller(TILE_Q, a->queries - i);
@@ -133,7 +128,7 @@ static void slope(const struct orr_attention *a, const struct head *h, const str
 		float *p = r->scores + i * keys, *x = r->slopes + i * keys;
 		int64_t n = seen(a, i0 + i, j0, keys);
 
-		orr_row_slopes(n, h->sums[i0 + i], r->total[i0 + i], factor_of(a), p, x);
+		orr_row_slopes(n, h->sums[i0 + i], r->total[i0 + i], orr_attention_factor(a), p, x);
 		memset(p + n, 0, (size_t)(keys - n) * sizeof(*p));
 		memset(x + n, 0, (size_t)(keys - n) * sizeof(*x));
 	}
@@ -157,8 +152,8 @@ static void head_input(const struct orr_attention *a, const struct head *h, cons
 			const float *q = h->q + i * h->q_row, *dy = h->dy + i * h->q_row;
 			float onto = first && i == begin ? 0 : 1;
 
-			orr_gemm('N', 'T', queries, n, a->width, factor_of(a), q, h->q_row, k,
-				 h->k_row, 0, r->scores, n);
+			orr_gemm('N', 'T', queries, n, a->width, orr_attention_factor(a), q,
+				 h->q_row, k, h->k_row, 0, r->scores, n);
 			orr_gemm('N', 'T', queries, n, a->width, 1, dy, h->q_row, v, h->k_row, 0,
 				 r->slopes, n);
 			slope(a, h, r, i, queries, j, n);

@@ -5,7 +5,6 @@
 #include "base/mix.h"
 #include "base/spin.h"
 #include "cuda/collective.h"
-#include "worker_cuda.h"
 #include "workspace.h"
 
 static float *floats(void *buffer)

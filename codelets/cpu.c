@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "contrastive.h"
-#include "experts.h"
 #include "loops.h"
 
 struct orr_device orr_device_cpu(enum orr_precision precision)

@@ -77,10 +77,10 @@ struct orr_rounding {
 	X(images, image) \
 	X(losses, loss) \
 	X(contrastive, contrastive) /* contrastive.h */ \
-	X(rows, row)                /* sequence.h, as the next two */ \
+	X(rows, row)                /* sequence.h, as the next three */ \
 	X(sequence, sequence) \
 	X(attention, attention) \
-	X(experts, expert) /* experts.h */ \
+	X(experts, expert) \
 	X(optimizer, optimizer)
 #define ORR_TABLE(NAME, KIND) \
 	extern const struct orr_##KIND##_kernels orr_##NAME##_cpu, orr_##NAME##_cuda;

@@ -1,15 +1,9 @@
-#include "experts.h"
+#include "sequence.h"
 
 #include <string.h>
 
 #include "device.h"
 #include "loops.h"
-#include "sequence.h"
-
-static const struct orr_routed *routed(const float *route)
-{
-	return (const struct orr_routed *)route;
-}
 
 static void route(struct orr_device *d, const struct orr_routing *r, const float *scores,
 		  float *route)
@@ -28,8 +22,8 @@ static void route_input(struct orr_device *d, const struct orr_routing *r, const
 			const float *route, const float *slope, float *dx)
 {
 	for (int64_t i = 0; i < r->n * r->rows; i++)
-		orr_routing_slopes(r, scores + i * r->experts, routed(route) + i * r->top,
-				   routed(slope) + i * r->top, dx + i * r->experts);
+		orr_routing_slopes(r, scores + i * r->experts, orr_routed_of(route) + i * r->top,
+				   orr_routed_of(slope) + i * r->top, dx + i * r->experts);
 }
 
 static void dispatch(struct orr_device *d, const struct orr_routing *r, int64_t expert,
@@ -42,7 +36,7 @@ static void dispatch(struct orr_device *d, const struct orr_routing *r, int64_t 
 	for (int64_t i = 0; i < r->n * r->rows; i++) {
 		at[i] = -1;
 		for (int64_t j = 0; j < r->top; j++) {
-			int64_t to = orr_routing_at(r, expert, i, j, routed(route));
+			int64_t to = orr_routing_at(r, expert, i, j, orr_routed_of(route));
 
 			if (to < 0)
 				continue;
@@ -72,10 +66,10 @@ static void combine(struct orr_device *d, const struct orr_routing *r, int64_t e
 {
 	for (int64_t i = 0; i < r->n * r->rows; i++)
 		for (int64_t j = 0; j < r->top; j++) {
-			int64_t from = orr_routing_at(r, expert, i, j, routed(route));
+			int64_t from = orr_routing_at(r, expert, i, j, orr_routed_of(route));
 
 			if (from >= 0)
-				orr_row_add(width, routed(route)[i * r->top + j].weight,
+				orr_row_add(width, orr_routed_of(route)[i * r->top + j].weight,
 					    x + from * width, y + i * width);
 		}
 }
@@ -90,10 +84,10 @@ static void combine_input(struct orr_device *d, const struct orr_routing *r, int
 		memset(dx, 0, (size_t)(r->n * r->groups * r->places * width) * sizeof(*dx));
 	for (int64_t i = 0; i < r->n * r->rows; i++)
 		for (int64_t j = 0; j < r->top; j++) {
-			int64_t from = orr_routing_at(r, expert, i, j, routed(route));
+			int64_t from = orr_routing_at(r, expert, i, j, orr_routed_of(route));
 
 			if (from >= 0 && dx)
-				orr_row_add(width, routed(route)[i * r->top + j].weight,
+				orr_row_add(width, orr_routed_of(route)[i * r->top + j].weight,
 					    dy + i * width, dx + from * width);
 			if (from >= 0 && slope)
 				slopes[i * r->top + j].weight =

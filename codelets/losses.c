@@ -230,7 +230,7 @@ static double balance_sample(const struct orr_routing *r, const struct orr_route
 static void balance(struct orr_device *d, const struct orr_routing *r, const float *scores,
 		    const float *route, float *slope, float *shares, struct orr_metrics *metrics)
 {
-	const struct orr_routed *routed = (const struct orr_routed *)route;
+	const struct orr_routed *routed = orr_routed_of(route);
 	int64_t choices = r->rows * r->top;
 	struct orr_metrics all = {.classified = r->n * choices};
 

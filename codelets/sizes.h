@@ -32,6 +32,12 @@ struct orr_attention {
 /* What fits a CUDA device's shared memory, of a backward's smallest tile. */
 #define ORR_MOST_HEAD_WIDTH 512
 
+/* Of scores. */
+ORR_ELEMENT float orr_attention_factor(const struct orr_attention *a)
+{
+	return (float)(1.0 / sqrt((double)a->width));
+}
+
 /* Keys of a sample that any query sees; length: those that count (NULL: all). What is no number of
  * keys is taken for the nearest that is one. */
 ORR_ELEMENT int64_t orr_attention_keys(const struct orr_attention *a, const float *length)
@@ -96,6 +102,11 @@ struct orr_routed {
 	float place; /* in the expert's queue of the group; below 0: dropped */
 	float weight;
 };
+
+ORR_ELEMENT const struct orr_routed *orr_routed_of(const float *route)
+{
+	return (const struct orr_routed *)(const void *)route;
+}
 
 /* The largest score's number but for those of n choices before, the first of equal ones. */
 ORR_ELEMENT int64_t orr_routing_best(const struct orr_routing *r, const float *scores,

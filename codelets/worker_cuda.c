@@ -1,7 +1,4 @@
-#include "worker_cuda.h"
-
-#include <stdbool.h>
-#include <starpu.h>
+#include "workspace.h"
 
 void *orr_worker_stream(void)
 {

@@ -1,4 +1,4 @@
-#include "worker_cuda.h"
+#include "workspace.h"
 
 #include <stdio.h>
 

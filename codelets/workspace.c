@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "cuda/stream.h"
-#include "worker_cuda.h"
 
 /* A stage's weights as its products read them. */
 struct orr_kept {

@@ -7,7 +7,7 @@
 
 #include "both_devices.h"
 #include "../codelets/cuda/stream.h"
-#include "../codelets/experts.h"
+#include "../codelets/sequence.h"
 #include "../codelets/program.h"
 #include "../codelets/shapes.h"
 #include "suite.h"

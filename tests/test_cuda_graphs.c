@@ -15,7 +15,6 @@
 #include "../codelets/codelets.h"
 #include "../codelets/cuda/stream.h"
 #include "../codelets/workspace.h"
-#include "../codelets/worker_cuda.h"
 
 #define N 4      /* samples of a microbatch */
 #define M 2      /* microbatches */

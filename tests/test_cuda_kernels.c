@@ -14,7 +14,7 @@
 #include "small_model.h"
 #include "../codelets/cuda/geometry.h"
 #include "../codelets/cuda/stream.h"
-#include "../codelets/experts.h"
+#include "../codelets/sequence.h"
 #include "../codelets/loops.h"
 #include "../codelets/program.h"
 #include "../codelets/shapes.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../codelets/experts.h"
+#include "../codelets/sequence.h"
 #include "../codelets/device.h"
 #include "../codelets/operator.h"
 #include "../codelets/program.h"

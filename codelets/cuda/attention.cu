@@ -299,11 +299,6 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 /* ---- from the host ---- */
 
-static float factor_of(const struct orr_attention *a)
-{
-	return (float)(1.0 / sqrt((double)a->width));
-}
-
 static unsigned blocks_of(const struct orr_attention *a, const struct tile &t, bool keys)
 {
 	int64_t heads = keys ? a->kv_heads : a->heads, rows = keys ? a->keys : a->queries;
@@ -329,11 +324,12 @@ static void start_forward(struct orr_device *d, const struct orr_attention *a, c
 
 	if constexpr (std::is_same_v<A, uint16_t>)
 		if (orr_attention_is_wmma(a)) {
-			orr_attention_wmma_forward(d, a, factor_of(a), q, k, v, lengths, y, sums);
+			orr_attention_wmma_forward(d, a, orr_attention_factor(a), q, k, v, lengths,
+						   y, sums);
 			return;
 		}
 	orr_launch(d, "attention", forward<A>, blocks_of(a, t, false), threads_of(t), t.bytes, *a,
-		   t, factor_of(a), q, k, v, lengths, y, sums);
+		   t, orr_attention_factor(a), q, k, v, lengths, y, sums);
 }
 
 static void attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
@@ -380,15 +376,15 @@ static void start_backward(struct orr_device *d, const struct orr_attention *a, 
 	find_along(d, *a, y, b.dy, along);
 	if constexpr (std::is_same_v<A, uint16_t>)
 		if (orr_attention_is_wmma(a)) {
-			orr_attention_wmma_backward(d, a, factor_of(a), b);
+			orr_attention_wmma_backward(d, a, orr_attention_factor(a), b);
 			return;
 		}
 	if (b.dq)
 		orr_launch(d, "attention backward", backward<false, A>, blocks_of(a, t, false),
-			   threads_of(t), t.bytes, *a, t, factor_of(a), b);
+			   threads_of(t), t.bytes, *a, t, orr_attention_factor(a), b);
 	if (b.dk || b.dv)
 		orr_launch(d, "attention backward", backward<true, A>, blocks_of(a, keys, true),
-			   threads_of(keys), keys.bytes, *a, keys, factor_of(a), b);
+			   threads_of(keys), keys.bytes, *a, keys, orr_attention_factor(a), b);
 }
 
 static void attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,

@@ -1,11 +1,6 @@
-/* Rows that go to experts and come back; ../experts.h. */
-#include "../experts.h"
+/* Rows that go to experts and come back. */
+#include "../sequence.h"
 #include "rows.h"
-
-static const struct orr_routed *routed(const float *route)
-{
-	return reinterpret_cast<const struct orr_routed *>(route);
-}
 
 /* ---- to experts ---- */
 
@@ -28,7 +23,7 @@ static void route_input(struct orr_device *d, const struct orr_routing *routing,
 			const float *scores, const float *route, const float *slope, float *dx)
 {
 	const struct orr_routing r = *routing;
-	const struct orr_routed *at = routed(route), *slopes = routed(slope);
+	const struct orr_routed *at = orr_routed_of(route), *slopes = orr_routed_of(slope);
 
 	start(d, "route backward", 1, r.n * r.rows, [=] __device__(int64_t, int64_t i) {
 		orr_routing_slopes(&r, scores + i * r.experts, at + i * r.top, slopes + i * r.top,
@@ -40,7 +35,7 @@ static void dispatch(struct orr_device *d, const struct orr_routing *routing, in
 		     int64_t width, const float *x, const float *route, float *y, float *at)
 {
 	const struct orr_routing r = *routing;
-	const struct orr_routed *choices = routed(route);
+	const struct orr_routed *choices = orr_routed_of(route);
 	const int64_t own = r.groups * r.places;
 
 	orr_elements_cuda.zero(d, r.n * own * width, y);
@@ -78,7 +73,7 @@ static void combine(struct orr_device *d, const struct orr_routing *routing, int
 		    int64_t width, const float *route, const float *x, float *y)
 {
 	const struct orr_routing r = *routing;
-	const struct orr_routed *choices = routed(route);
+	const struct orr_routed *choices = orr_routed_of(route);
 
 	start(d, "combine", r.n * r.rows, width, [=] __device__(int64_t i, int64_t c) {
 		for (int64_t j = 0; j < r.top; j++) {
@@ -96,7 +91,7 @@ static void combine_input(struct orr_device *d, const struct orr_routing *routin
 			  float *dx, float *slope)
 {
 	const struct orr_routing r = *routing;
-	const struct orr_routed *choices = routed(route);
+	const struct orr_routed *choices = orr_routed_of(route);
 	struct orr_routed *slopes = reinterpret_cast<struct orr_routed *>(slope);
 
 	if (dx) {

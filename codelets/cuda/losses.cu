@@ -277,7 +277,7 @@ static void balance(struct orr_device *d, const struct orr_routing *routing, con
 {
 	const struct orr_routing r = *routing;
 	int64_t rows = r.n * r.rows;
-	const struct orr_routed *from = reinterpret_cast<const struct orr_routed *>(route);
+	const struct orr_routed *from = orr_routed_of(route);
 	struct seen *seen = seen_of(d);
 
 	orr_rows_cuda.softmax_forward(d, rows, r.experts, scores, slope);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "../contrastive.h"
-#include "../experts.h"
 #include "geometry.h"
 #include "private.h"
 

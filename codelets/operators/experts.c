@@ -3,8 +3,6 @@
  * the experts made of them, each at its row, times its weight; balance: a loss, the less the more
  * evenly experts are chosen. Samples do not share queues, nor do the groups of rows that a sample
  * may have, so a row's choices do not hang on the microbatch. */
-#include "../experts.h"
-
 #include <math.h>
 
 #include "list.h"

@@ -238,29 +238,20 @@ static int read_floats(const struct orr_tensor_file *w, const struct orr_tensor_
 	return code;
 }
 
-static int read_entry(const struct orr_tensor_file *w, const struct orr_tensor_entry *entry,
-		      const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
-{
-	struct orr_pieces pieces = orr_portion_pieces(&part->portion, part->n_dims, part->dims);
-	int code = 0;
-
-	for (int64_t k = 0; k < pieces.n && !code; k++)
-		code = read_floats(w, entry, pieces.first + k * pieces.apart, pieces.floats,
-				   to + k * pieces.floats, err);
-	return code;
-}
-
 int orr_weights_read(const struct orr_tensor_file *w, const struct orr_graph *g, int k, int i,
 		     const struct orr_parameter_tensor *part, float *to, struct orr_error *err)
 {
-	int n_dims, code;
+	struct orr_pieces pieces = orr_portion_pieces(&part->portion, part->n_dims, part->dims);
+	int n_dims, code = 0;
 	const int64_t *dims;
 	const struct orr_tensor_entry *entry =
 		find(w, g, k, orr_operator_parameter(&g->operators[k], i, &n_dims, &dims));
 
 	if (!entry)
 		return 0;
-	code = read_entry(w, entry, part, to, err);
+	for (int64_t p = 0; p < pieces.n && !code; p++)
+		code = read_floats(w, entry, pieces.first + p * pieces.apart, pieces.floats,
+				   to + p * pieces.floats, err);
 	return code ? code : check_finite(w, entry, to, orr_parameter_floats(part), err);
 }
 

@@ -9,33 +9,24 @@
 /* As PyTorch's clip_grad_norm_ has it. */
 #define EPSILON 1e-6
 
-/* In the order of the graph; each stage has its own together and in the order of their places. */
+/* Each stage has its own together and in the order of their places. */
 static void find_tensors(struct orr_clip *clip)
 {
 	const struct orr_work *work = clip->work;
-	const struct orr_pipeline *p = work->pipeline;
+	const struct orr_graph *g = work->pipeline->graph;
 	struct orr_parameter_place at;
 
-	for (int s = 0; s < p->n_stages; s++) {
-		int number = 0;
-
-		for (int k = 0; k < p->graph->n_operators; k++) {
-			const struct orr_operator *o = &p->graph->operators[k];
-
+	for (int s = 0; s < work->pipeline->n_stages; s++) {
+		for (int k = 0; k < g->n_operators; k++)
 			for (int i = 0;
-			     !o->frozen && orr_operator_counts(o, k) &&
-			     orr_program_parameter(work->programs[p->stage_of[k]], k, i, &at);
+			     !g->operators[k].frozen && orr_operator_counts(&g->operators[k], k) &&
+			     orr_program_parameter(work->programs[s], k, i, &at);
 			     i++) {
 				if (at.averaged)
 					continue;
-				if (p->stage_of[k] == s) {
-					clip->place[clip->n] = number;
-					clip->tensors[clip->n++] =
-						(struct orr_extent){at.first, at.end};
-				}
-				number++;
+				clip->place[clip->n] = k * ORR_MOST_PARAMETER_TENSORS + i;
+				clip->tensors[clip->n++] = (struct orr_extent){at.first, at.end};
 			}
-		}
 		clip->first[s + 1] = clip->n;
 	}
 }
@@ -44,9 +35,9 @@ void orr_clip_init(struct orr_clip *clip, struct orr_data *data, double limit)
 {
 	const struct orr_work *work = data->work;
 	struct orr_arrays *all = work->arrays;
-	size_t most = (size_t)work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS + 1;
+	int most = work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS;
 
-	*clip = (struct orr_clip){.work = work, .limit = limit};
+	*clip = (struct orr_clip){.work = work, .limit = limit, .most = most};
 	if (!(limit > 0))
 		return;
 	orr_arrays_make(all, clip->first, (size_t)work->pipeline->n_stages + 1);
@@ -83,15 +74,15 @@ int orr_clip_judge(struct orr_clip *clip, double *norm, double *scale, struct or
 	double sum = 0;
 	int code;
 
-	memset(clip->all, 0, (size_t)clip->n * sizeof(*clip->all));
+	memset(clip->all, 0, (size_t)clip->most * sizeof(*clip->all));
 	for (int s = 0; s < clip->work->pipeline->n_stages; s++)
 		for (int i = clip->first[s]; i < clip->first[s + 1] && orr_clip_counts(clip, s);
 		     i++)
 			clip->all[clip->place[i]] = clip->squares[i];
 	/* zeros of all ranks but one are added to each */
-	if ((code = orr_ranks_sum(clip->all, clip->n, err)))
+	if ((code = orr_ranks_sum(clip->all, clip->most, err)))
 		return code;
-	for (int i = 0; i < clip->n; i++)
+	for (int i = 0; i < clip->most; i++)
 		sum += clip->all[i];
 	*norm = sqrt(sum);
 	*scale = fmin(1, clip->limit / (*norm + EPSILON));

@@ -9,9 +9,9 @@ struct orr_clip {
 	const struct orr_work *work; /* borrowed */
 	double limit;                /* 0: the norm is not wanted */
 	struct orr_extent *tensors;  /* [n] of stage s from first[s] up to first[s + 1] */
-	int *first, *place;          /* [n_stages + 1]; [n] a tensor's number in the graph */
-	int n;
-	double *squares, *all; /* [n] by stage, in pinned memory; in the order of the graph */
+	int *first, *place;          /* [n_stages + 1]; [n] a tensor's number in the graph, */
+	int n, most;                 /* less than most: not all numbers have one */
+	double *squares, *all;       /* [n] by stage, in pinned memory; [most] by number, else 0 */
 };
 
 void orr_clip_init(struct orr_clip *clip, struct orr_data *data, double limit);
