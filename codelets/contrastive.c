@@ -122,7 +122,7 @@ static void slopes(struct orr_device *d, int64_t n_rows, int64_t n_columns, int6
 static void count(struct orr_device *d, int64_t n, const struct orr_contrast *seen, float *slope,
 		  struct orr_metrics *metrics)
 {
-	struct orr_metrics all = {.classified = n};
+	struct orr_metrics all = {.classified = (double)n};
 	double along = 0;
 
 	for (int64_t r = 0; r < n; r++) {

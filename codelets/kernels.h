@@ -145,11 +145,11 @@ struct orr_image_kernels {
 };
 #define ORR_IMAGE_KERNELS(X) X(unfold) X(fold) X(turn) X(pool_forward) X(pool_backward)
 
-/* What a loss saw of a block. */
+/* What a loss saw of a block; whole numbers but for the loss, so that ranks add doubles. */
 struct orr_metrics {
-	double loss;        /* summed over the samples (not the mean) */
-	int64_t correct;    /* samples classified correctly */
-	int64_t classified; /* samples that a classifying loss saw; 0 where none is */
+	double loss;       /* summed over the samples (not the mean) */
+	double correct;    /* samples classified correctly */
+	double classified; /* samples that a classifying loss saw; 0 where none is */
 	/* of a loss that `drops`: choices of experts that found a place, and all of them */
 };
 

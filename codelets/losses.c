@@ -61,13 +61,12 @@ static double sample_entropy(struct orr_device *d, const struct orr_classes *k, 
 			     const float *scores, const float *classes, float *slope,
 			     struct orr_metrics *seen)
 {
-	int64_t counted = 0;
-	double loss = 0, share;
+	double loss = 0, counted = 0, share;
 
 	for (int64_t r = 0; r < k->rows; r++)
 		counted += !(classes[r] >= k->ignored && classes[r] <= k->ignored);
 	seen->classified += counted;
-	share = 1.0 / (double)counted;
+	share = 1.0 / counted;
 	for (int64_t r = 0; r < k->rows; r++, at += k->width) {
 		const float *row = orr_floats_at(d->halves, scores, at, k->width, d->workspace);
 		float *to = orr_floats_to(d->halves, slope, at, d->workspace);
@@ -186,7 +185,7 @@ static void mse(struct orr_device *d, int64_t n, int64_t width, const float *pre
 static void bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
 		const float *target, float *slope, struct orr_metrics *metrics)
 {
-	struct orr_metrics seen = {.classified = n * width};
+	struct orr_metrics seen = {.classified = (double)(n * width)};
 
 	for (int64_t r = 0; r < n; r++, scores += width, target += width, slope += width) {
 		double sum = 0;
@@ -232,7 +231,7 @@ static void balance(struct orr_device *d, const struct orr_routing *r, const flo
 {
 	const struct orr_routed *routed = orr_routed_of(route);
 	int64_t choices = r->rows * r->top;
-	struct orr_metrics all = {.classified = r->n * choices};
+	struct orr_metrics all = {.classified = (double)(r->n * choices)};
 
 	orr_rows_cpu.softmax_forward(d, r->n * r->rows, r->experts, scores, slope);
 	for (int64_t s = 0; s < r->n; s++)

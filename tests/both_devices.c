@@ -117,8 +117,8 @@ void check_metrics(const struct orr_metrics *seen, const struct orr_metrics *rig
 				      1e-9 * fabs(right->loss) + 1e-6 * fabs(right->loss) ||
 			      (isnan(seen->loss) && isnan(right->loss)),
 		      "loss %.9g, should be %.9g", seen->loss, right->loss);
-	ck_assert_int_eq(seen->correct, right->correct);
-	ck_assert_int_eq(seen->classified, right->classified);
+	ck_assert_double_eq(seen->correct, right->correct);
+	ck_assert_double_eq(seen->classified, right->classified);
 }
 
 void free_tensors(void)

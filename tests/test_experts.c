@@ -108,8 +108,8 @@ START_TEST(a_loss_in_parts_is_that_of_the_whole)
 		ck_assert_msg(fabs(found.loss - whole.loss) <= 1e-6 * fabs(whole.loss) + 1e-6,
 			      "%d parts: the loss is %.9g, should be %.9g", n, found.loss,
 			      whole.loss);
-		ck_assert_int_eq(found.correct, whole.correct);
-		ck_assert_int_eq(found.classified, whole.classified);
+		ck_assert_double_eq(found.correct, whole.correct);
+		ck_assert_double_eq(found.classified, whole.classified);
 		for (int i = 0; i < ALL * CLASSES; i++)
 			ck_assert_msg(fabsf(slope[i] - right[i]) <= 1e-6f,
 				      "%d parts: slope %d is %.9g, should be %.9g", n, i,

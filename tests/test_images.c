@@ -423,8 +423,8 @@ START_TEST(cross_entropy_of_rows_is_that_of_the_textbook)
 		orr_losses_cpu.softmax_cross_entropy(&cpu, n, k, x, classes, slope, &m);
 		check_value(&t, x, &(float){(float)m.loss}, "loss");
 		check_slope(&t, x, &one, slope, "slope");
-		ck_assert_int_eq(m.classified, counted);
-		ck_assert_int_eq(m.correct, correct);
+		ck_assert_double_eq(m.classified, (double)counted);
+		ck_assert_double_eq(m.correct, (double)correct);
 		for (int64_t r = 0; r < k->rows && !isnan(k->ignored); r++)
 			classes[r] = k->ignored;
 	}
@@ -460,8 +460,8 @@ START_TEST(binary_cross_entropy_is_that_of_the_textbook)
 	orr_losses_cpu.bce(&cpu, 3, 5, x, target, slope, &m);
 	check_value(&t, x, &(float){(float)m.loss}, "loss");
 	check_slope(&t, x, &one, slope, "slope");
-	ck_assert_int_eq(m.classified, 15);
-	ck_assert_int_eq(m.correct, correct);
+	ck_assert_double_eq(m.classified, 15);
+	ck_assert_double_eq(m.correct, (double)correct);
 	free(x), free(target);
 }
 END_TEST

@@ -186,7 +186,7 @@ static double cross_entropy(int64_t n, int64_t width, const float *scores, const
 	struct orr_metrics metrics;
 
 	orr_losses_cpu.softmax_cross_entropy(&cpu, n, &k, scores, classes, slope, &metrics);
-	*correct = metrics.correct;
+	*correct = (int64_t)metrics.correct;
 	return metrics.loss;
 }
 

@@ -522,8 +522,8 @@ START_TEST(programs_agree_with_the_reference_under_every_cut)
 		check_close(&f, gradient, pass->gradient, models[_i / N_CUTS].name);
 		ck_assert_double_eq_tol(metrics.loss / N_SAMPLES, pass->loss,
 					1e-5 * pass->loss + 1e-12);
-		ck_assert_int_eq(metrics.correct, pass->correct);
-		ck_assert_int_eq(metrics.classified, pass->classified);
+		ck_assert_double_eq(metrics.correct, (double)pass->correct);
+		ck_assert_double_eq(metrics.classified, (double)pass->classified);
 		free(gradient);
 		reference_pass_destroy(pass);
 	}

@@ -104,7 +104,7 @@ static void count(struct orr_device *d, int64_t n, const struct orr_contrast *se
 			return;
 		*slope = (float)along;
 		if (metrics)
-			*metrics = {loss, (int64_t)hits, n};
+			*metrics = {loss, hits, (double)n};
 	});
 }
 

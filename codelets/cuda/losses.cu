@@ -30,8 +30,7 @@ static void count_rows(struct orr_device *d, int64_t n, struct orr_metrics *metr
 	if (!metrics)
 		return;
 	orr_each_block(d, "metrics", 1, [=] __device__(int64_t) {
-		double loss = 0;
-		int64_t counted = 0, correct = 0;
+		double loss = 0, counted = 0, correct = 0;
 
 		for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK) {
 			loss += (double)seen[r].loss;

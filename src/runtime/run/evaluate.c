@@ -28,7 +28,6 @@ struct evaluation {
 	struct block *blocks; /* [window]; block c is number c % window of them */
 	int window;
 	struct orr_metrics *metrics; /* [n_blocks][n_losses], where devices can write */
-	struct orr_sums *sums;       /* [n_blocks][n_losses] */
 	struct orr_codelet_common *common;
 	struct orr_fault *fault; /* the run's, until all blocks have ended */
 	struct orr_arrays all;
@@ -166,7 +165,6 @@ static void evaluation_init(struct evaluation *x, struct orr_run *run, bool on_t
 	x->n_blocks = (int)((x->n_rows + x->at_once - 1) / x->at_once);
 	x->window = find_window(x);
 	n_sums = (size_t)x->n_blocks * (size_t)run->work.n_losses + 1;
-	orr_arrays_make(&x->all, x->sums, n_sums);
 	orr_arrays_make(&x->all, x->blocks, x->window);
 	orr_arrays_make(&x->all, x->common, 1);
 	x->metrics = orr_handles_pinned(&x->handles, n_sums, sizeof(*x->metrics));
@@ -344,19 +342,16 @@ static int add_up(struct evaluation *x, struct orr_error *err)
 	struct orr_scoring *scoring = &x->run->scoring;
 	int n = x->run->work.n_losses, code;
 
-	for (int64_t i = 0; i < (int64_t)x->n_blocks * n; i++)
-		x->sums[i] = (struct orr_sums){x->metrics[i].loss, (double)x->metrics[i].correct,
-					       (double)x->metrics[i].classified};
-	if ((code = orr_ranks_sum(&x->sums->loss, 3 * x->n_blocks * n, err)))
+	if ((code = orr_ranks_sum(&x->metrics->loss, 3 * x->n_blocks * n, err)))
 		return code;
 	for (int l = 0; l < n; l++) {
-		struct orr_sums *sum = &scoring->sums[l];
+		struct orr_metrics *sum = &scoring->sums[l];
 
-		*sum = (struct orr_sums){0};
+		*sum = (struct orr_metrics){0};
 		for (int c = 0; c < x->n_blocks; c++) {
-			sum->loss += x->sums[c * n + l].loss;
-			sum->correct += x->sums[c * n + l].correct;
-			sum->classified += x->sums[c * n + l].classified;
+			sum->loss += x->metrics[c * n + l].loss;
+			sum->correct += x->metrics[c * n + l].correct;
+			sum->classified += x->metrics[c * n + l].classified;
 		}
 	}
 	return 0;

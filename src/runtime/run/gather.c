@@ -90,13 +90,10 @@ static void pass_all(const struct orr_gather *gather, struct orr_slot *slot, boo
 		for (int l = 0; l < work->n_losses; l++, at += 3) {
 			struct orr_metrics *m = &slot->metrics[orr_work_loss_at(work, l, b)];
 
-			if (!tells) {
-				*m = (struct orr_metrics){at[0], (int64_t)at[1], (int64_t)at[2]};
-			} else if (computes_loss(work, l, b)) {
-				at[0] = m->loss;
-				at[1] = (double)m->correct;
-				at[2] = (double)m->classified;
-			}
+			if (!tells)
+				memcpy(m, at, sizeof(*m));
+			else if (computes_loss(work, l, b))
+				memcpy(at, m, sizeof(*m));
 		}
 }
 

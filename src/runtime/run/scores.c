@@ -25,7 +25,7 @@ struct orr_scores orr_scores_of(struct orr_scoring *x, int64_t n)
 	double correct = 0, classified = 0, placed = 0, chosen = 0;
 
 	for (int l = 0; l < work->n_losses; l++) {
-		const struct orr_sums *sum = &x->sums[l];
+		const struct orr_metrics *sum = &x->sums[l];
 		const struct orr_operator *o = &work->pipeline->graph->operators[work->losses[l]];
 		double weight = orr_operator_factor(o),
 		       right = share(sum->correct, sum->classified);
@@ -53,17 +53,17 @@ struct orr_scores orr_scores_of_slot(struct orr_scoring *x, const struct orr_slo
 				     int end, int64_t n)
 {
 	for (int l = 0; l < x->work->n_losses; l++) {
-		struct orr_sums sum = {0};
+		struct orr_metrics sum = {0};
 
 		for (int b = first; b < end; b++) {
 			const struct orr_metrics *m =
 				&slot->metrics[orr_work_loss_at(x->work, l, b)];
 
 			sum.loss += m->loss;
-			sum.correct += (double)m->correct;
-			sum.classified += (double)m->classified;
+			sum.correct += m->correct;
+			sum.classified += m->classified;
 		}
-		x->sums[l] = x->work->rank ? (struct orr_sums){NAN, NAN, NAN} : sum;
+		x->sums[l] = x->work->rank ? (struct orr_metrics){NAN, NAN, NAN} : sum;
 	}
 	return orr_scores_of(x, n);
 }

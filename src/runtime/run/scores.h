@@ -3,15 +3,10 @@
 #include "orrery/run.h"
 #include "runtime/tasks/slots.h"
 
-/* Over the samples that are scored; whole numbers but for the loss, so that ranks add doubles. */
-struct orr_sums {
-	double loss, correct, classified;
-};
-
 struct orr_scoring {
 	const struct orr_work *work;
-	struct orr_sums *sums;   /* [n_losses]; owned */
-	struct orr_loss *losses; /* [n_losses] what scores lend; owned */
+	struct orr_metrics *sums; /* [n_losses] over the samples that are scored; owned */
+	struct orr_loss *losses;  /* [n_losses] what scores lend; owned */
 };
 
 void orr_scoring_init(struct orr_scoring *x, const struct orr_work *work);
