@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,80 +24,89 @@ from gpu.check import Check, Part  # noqa: E402
 from gpu.report import Report  # noqa: E402
 
 # what each part needs to pass: the answers of a good device; `told` of a case replaces some
-GOOD = {'off': 0, 'device': '', 'fast': 0.001, 'moved': 5, 'kernels_a_block': 7, 'makespan': 0.01, 'simulated': 0.0102, 'torch': 0.0015,
-        'precisions': True, 'profile': True, 'test_code': 0, 'test_text': '100%: Checks: 7, Failures: 0, Errors: 0',
-        'streams': 0, 'used': [0, 1000], 'name': 'NVIDIA H100 80GB HBM3', 'steps': 0, 'hang': '', 'exit': 0, 'schedules': 'gpipe'}
-ORRERY = '''#!{python} -IS
-import json, os, sys, time
-told = json.load(open({told!r}))
-open({calls!r}, 'a').write(' '.join(sys.argv[1:]) + '\\n')
-words = sys.argv[2:]
-def word(name, default=None):
-    return words[words.index(name) + 1] if name in words else default
-verb = sys.argv[1]
-if verb == told['hang'] and '--help' not in words:
-    time.sleep(600)
-if '--help' in words:
-    print('--device --precision' if told['precisions'] and (verb == 'train' or told['profile']) else '--batch')
-elif verb == 'schedules':
-    print('\\n'.join(name + '   what it is' for name in told['schedules'].split()))
-elif verb == 'show':
-    print(json.dumps({{'operators': [{{'op': 'linear', 'forward_flop': 10**8, 'backward_flop': 10**8, 'weight_flop': 10**8}}]}}))
-elif verb == 'simulate':
-    print(json.dumps({{'makespan': told['simulated']}}, indent=1))
-elif verb == 'train':
-    on_device = word('--device') != 'cpu'
-    if on_device and told['device']:
-        sys.exit(print('orrery: --device cuda: no device: ' + told['device'] + '; take --device cpu') or 2)
-    if on_device and told['exit']:
-        sys.exit(told['exit'])
-    steps = int(word('--steps', 10)) - (told['steps'] if on_device else 0)
-    off = told['off'] if on_device else 0
-    if word('--streams'):
-        off += told['streams']
-    with open(word('--loss'), 'w') if word('--loss') else open(os.devnull, 'w') as file:
-        file.write('step,samples,loss\\n')
-        for i in range(steps):
-            file.write('%d,0,%r\\n' % (i + 1, (2 - 0.01 * i) * (1 + off)))
-    if word('--memory'):
-        open({used!r}, 'w').write(str(told['used'][0]))
-        time.sleep(0.3)
-        open({used!r}, 'w').write('0')
-    moved = [{{'from': 'CUDA 0', 'to': 'NUMA 0', 'bytes': told['moved'], 'transfers': 1}}] if word('--memory') else []
-    print('step 1 of some')
-    print(json.dumps({{'step_seconds': told['fast'], 'samples_per_second': 1 / told['fast'], 'job_seconds': 1e-6,
-                       'makespan': told['makespan'], 'moved': moved}}, indent=1))
-    if os.environ.get('ORRERY_LAUNCHES'):
-        blocks = 24 if 'towers_12' in words[0] else 18
-        kernels = 100 + steps * (50 + blocks * told['kernels_a_block'])
-        json.dump({{'kernels': kernels, 'sets': 0, 'dropped': 0, 'calls': {{'cuLaunchKernel': kernels}},
-                    'copies': {{'host to device': [steps, 4 * steps]}}}}, open(os.environ['ORRERY_LAUNCHES'], 'w'))
+GOOD = {'off': 0, 'no_device': '', 'fast': 0.001, 'moved_bytes': 5, 'kernels_a_block': 7, 'makespan': 0.01, 'simulated': 0.0102, 'torch': 0.0015,
+        'precisions': 'yes', 'profile': 'yes', 'test_code': 0, 'test_text': '100%: Checks: 7, Failures: 0, Errors: 0',
+        'streams': 0, 'used': 0, 'name': 'NVIDIA H100 80GB HBM3', 'steps': 0, 'hang': '', 'exit': 0, 'schedules': 'gpipe'}
+ORRERY = '''#!/bin/sh
+. {told}
+echo "$*" >>{calls}
+verb=$1 graph=$2 help='' loss=/dev/null n=10 device='' more=0 memory='' before='' moved=''
+for word; do
+	case $before in
+	--loss) loss=$word ;;
+	--steps) n=$word ;;
+	--device) device=$word ;;
+	--streams) more=$streams ;;
+	--memory) memory=$word ;;
+	esac
+	[ "$word" != --help ] || help=yes
+	before=$word
+done
+if [ $help ]; then
+	[ $precisions ] && {{ [ $verb = train ] || [ $profile ]; }} && echo '--device --precision' || echo '--batch'
+	exit
+fi
+[ $verb != "$hang" ] || exec sleep 600
+case $verb in
+schedules) for name in $schedules; do echo "$name   what it is"; done ;;
+show) echo '{{"operators": [{{"op": "linear", "forward_flop": 100000000, "backward_flop": 100000000, "weight_flop": 100000000}}]}}' ;;
+simulate) printf '{{\\n"makespan": %s\\n}}\\n' $simulated ;;
+train)
+	if [ $device = cpu ]; then
+		off=0 more=0
+	else
+		[ ! "$no_device" ] || {{ echo "orrery: --device cuda: no device: $no_device; take --device cpu" && exit 2; }}
+		[ $exit = 0 ] || exit $exit
+		n=$((n - steps))
+	fi
+	if [ $memory ]; then
+		moved='{{"from": "CUDA 0", "to": "NUMA 0", "bytes": '$moved_bytes', "transfers": 1}}'
+		echo $used >{used}
+		sleep 0.3
+		echo 0 >{used}
+	fi
+	awk -v n=$n -v off=$off -v more=$more -v loss=$loss 'BEGIN {{
+		print "step,samples,loss" >loss
+		for (i = 0; i < n; i++)
+			printf "%d,0,%.17g\\n", i + 1, (2 - 0.01 * i) * (1 + off + more) >loss
+	}}'
+	printf 'step 1 of some\\n{{\\n"step_seconds": %s, "samples_per_second": 7, "job_seconds": 1e-6, "makespan": %s, "moved": [%s]\\n}}\\n' \\
+		$fast $makespan "$moved"
+	case $graph in *towers_12*) blocks=24 ;; *) blocks=18 ;; esac
+	kernels=$((100 + n * (50 + blocks * kernels_a_block)))
+	echo '{{"kernels": '$kernels', "sets": 0, "dropped": 0, "calls": {{"cuLaunchKernel": '$kernels'}},
+		"copies": {{"host to device": ['$n', '$((4 * n))']}}}}' >"${{ORRERY_LAUNCHES:-/dev/null}}"
+	;;
+esac
 '''
-TORCH = '''#!{python} -IS
-import json, sys
-told = json.load(open({told!r}))
-words = sys.argv[2:]
-def word(name):
-    return words[words.index(name) + 1]
-if not told['torch']:
-    sys.exit("ModuleNotFoundError: No module named 'torch'")
-for mode in word('--mode').split(','):
-    for batch in word('--batch').split(','):
-        print(json.dumps({{'mode': mode, 'batch': int(batch), 'step_seconds': told['torch'], 'samples_per_second': 1 / told['torch']}}))
+TORCH = '''#!/bin/sh
+. {told}
+[ $torch != 0 ] || {{ echo "ModuleNotFoundError: No module named 'torch'" && exit 1; }}
+for word; do
+	case $before in
+	--mode) modes=$word ;;
+	--batch) batches=$word ;;
+	esac
+	before=$word
+done
+IFS=,
+for mode in $modes; do
+	for batch in $batches; do
+		echo '{{"mode": "'$mode'", "batch": '$batch', "step_seconds": '$torch', "samples_per_second": 7}}'
+	done
+done
 '''
-SMI = '''#!{python} -IS
-import sys
-told = __import__('json').load(open({told!r}))
-if 'memory.used' in sys.argv[1]:
-    print(open({used!r}).read())
-else:
-    print(told['name'] + ', 580.1, 81559 MiB')
+SMI = '''#!/bin/sh
+. {told}
+case $1 in
+*memory.used*) cat {used} ;;
+*) echo "$name, 580.1, 81559 MiB" ;;
+esac
 '''
-TEST = '''#!{python} -IS
-import json, sys
-told = json.load(open({told!r}))
-print(told['test_text'])
-sys.exit(told['test_code'])
+TEST = '''#!/bin/sh
+. {told}
+echo "$test_text"
+exit $test_code
 '''
 
 
@@ -111,7 +121,7 @@ def write(name, text, mode=0o755):
 
 def set_up():
     """A command, a Python and a nvidia-smi; nothing of a toolkit in PATH but what gpu-check itself needs."""
-    places = {'python': sys.executable, 'told': os.path.join(folder, 'told.json'), 'calls': os.path.join(folder, 'calls'),
+    places = {'told': os.path.join(folder, 'told'), 'calls': os.path.join(folder, 'calls'),
               'used': os.path.join(folder, 'used')}
     write('used', '0')
     write('bin/orrery', ORRERY.format(**places))
@@ -124,8 +134,7 @@ def set_up():
 
 
 def start(told, *words):
-    with open(os.path.join(folder, 'told.json'), 'w', encoding='utf-8') as file:
-        json.dump({**GOOD, **told}, file)
+    write('told', ''.join(f'{name}={shlex.quote(str(value))}\n' for name, value in {**GOOD, **told}.items()))
     write('calls', '')
     env = {**os.environ, 'PATH': os.path.join(folder, 'path') + ':' + os.environ['PATH']}
     return subprocess.Popen([sys.executable, os.path.join(tree, 'tools/gpu/gpu-check'), '--orrery', os.path.join(folder, 'bin/orrery'),
@@ -293,15 +302,15 @@ def check_faults():
             ('slow jobs', {'fast': 0.04, 'torch': 0.06, 'name': 'NVIDIA A10'}, ['overhead']),
             ('16 launches a block', {'kernels_a_block': 16}, ['launches']),
             ('a simulator 10 % off', {'simulated': 0.011}, ['simulated']),
-            ('nothing moved', {'moved': 0}, ['memory']),
-            ('more memory than there may be', {'used': [9000, 0]}, ['memory']),
+            ('nothing moved', {'moved_bytes': 0}, ['memory']),
+            ('more memory than there may be', {'used': 9000}, ['memory']),
             ('other losses from two streams', {'streams': 1e-6}, ['overhead'])):
         # beside two that have nothing to do with it
         shutil.rmtree(os.path.join(folder, 'out'), ignore_errors=True)
         _, text, found = run(told, '--part', ','.join({*failing, 'kernels', 'sharding'}))
         failed = [part['name'] for part in found['parts'] if part['status'] == 'FAIL']
         check(sorted(failed) == sorted(failing), f'{what}: {failed}, not {failing}\n{text}')
-    for what, told in (('crashes', {'exit': 134}), ('never a device', {'device': 'the driver is too old'})):
+    for what, told in (('crashes', {'exit': 134}), ('never a device', {'no_device': 'the driver is too old'})):
         code, text, found = run(told)
         passed = [part['name'] for part in found['parts'] if part['status'] == 'PASS']
         check([name for name in passed if name not in ('build', 'kernels')] == [], f'{what}: {passed}\n{text}')
@@ -311,7 +320,7 @@ def check_faults():
 
 def check_absent():
     """What a build or a machine lacks is skipped, and said."""
-    _, text, found = run({'torch': 0, 'precisions': False, 'name': 'Some Card',
+    _, text, found = run({'torch': 0, 'precisions': '', 'name': 'Some Card',
                           'test_code': 77, 'test_text': 'SKIP: no CUDA device'})
     for name, why in (('kernels', 'no CUDA device'), ('race-bf16', '--precision'), ('simulated', '--device'),
                       ('race-fp32', '--precision')):
@@ -320,7 +329,7 @@ def check_absent():
     _, text, found = run({'torch': 0, 'name': 'Some Card'}, '--part', 'race-bf16')
     part = found['by']['race-bf16']
     check(part['status'] == 'SKIP' and 'No module named' in part['why'] and 'not known' in part['why'], text)
-    _, text, found = run({'profile': False, 'test_text': 'nothing at all', 'schedules': ''}, '--part', 'simulated,kernels,schedules')
+    _, text, found = run({'profile': '', 'test_text': 'nothing at all', 'schedules': ''}, '--part', 'simulated,kernels,schedules')
     check(found['by']['simulated']['status'] == 'SKIP', text)
 
 
@@ -367,7 +376,7 @@ def check_time():
     check(found['by']['race-bf16']['status'] == 'PASS', text)
     # without a device, what is counted on the emulated one
     write('bin/count_launches', '#!/bin/sh\necho "16 launches of $1"\n')
-    _, text, found = run({'device': 'none is there'}, '--part', 'launches')
+    _, text, found = run({'no_device': 'none is there'}, '--part', 'launches')
     part = found['by']['launches']
     check(part['status'] == 'SKIP' and part['why'] == 'none is there', part)
     check(part['figures'] == {'on the emulated device': ['16 launches of graphs/large_towers.dot:8:8192']}, part)
