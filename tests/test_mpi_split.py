@@ -19,17 +19,17 @@ SHARED = '''digraph { data="digits.csv"; x [op=input, columns="0:64", scale=0.06
     c [features=24, stage=2]; d [stage=3, op=add]; e [stage=3, features=10]; loss [op=softmax_cross_entropy, stage=3];
     x -> a -> a2 -> a3; a -> b; a3 -> b -> c -> d -> e -> loss; a -> d; a2 -> d; a3 -> d; digit -> loss; }'''
 # model, its split, workers, precision, and under each group of schedules the same losses; of the first one also on 2 ranks, where
-# the members of a group share one; `few` has the first one alone
-FEW = os.environ.get('ORRERY_SWEEPS') == 'few'
+# the members of a group share one; those after `:` only in the benchmark, and `few` has the first one alone
+SWEEPS = os.environ.get('ORRERY_SWEEPS')
 CASES = [
-    ('gpt', '2', 4, 'fp32', [['1f1b', 'zb-h1', 'fsdp', 'v-half'], ['ddp']]),
+    ('gpt', '2', 4, 'fp32', [['1f1b', 'fsdp', ':', 'zb-h1', 'v-half'], ['ddp']]),
     ('gpt', '4:copied', 4, 'bf16', [['gpipe']]),
     ('gpt', None, 4, 'bf16', [['1f1b']]),
     ('digits', None, 6, 'bf16', [['1f1b']]),
     ('moe', '4', 4, 'bf16', [['1f1b']]),
-    ('clip', 'left=2', 4, 'fp32', [['gpipe', 'auto']]),
+    ('clip', 'left=2', 4, 'fp32', [['auto', ':', 'gpipe']]),
     ('digits', '2', 4, 'fp32', [['1f1b', 'zb-h2']]),
-    ('shared', None, 2, 'fp32', [['interleaved', 'v-half', 'gpipe', 'fsdp']]),
+    ('shared', None, 2, 'fp32', [['v-half', 'fsdp', ':', 'interleaved', 'gpipe']]),
 ]
 
 if not shutil.which('mpirun'):
@@ -67,7 +67,9 @@ def check_traffic(report, simulated):
 
 def check(model, split, workers, precision, schedules, on_two):
     losses = set()
-    for schedule in schedules[:1] if FEW else schedules:
+    if SWEEPS != 'all' and ':' in schedules:
+        schedules = schedules[:schedules.index(':')]
+    for schedule in [name for name in schedules if name != ':'][:1 if SWEEPS == 'few' else None]:
         options = [f'{work if model == "shared" else SOURCE + "/graphs"}/{model}.dot', '-w', str(workers), '-m', '4', '--schedule', schedule]
         options += ['--split', split] if split else []
         wide = json.loads(run([ORRERY, 'simulate', *options, '--json']))

@@ -75,11 +75,13 @@ for shard in 0 1; do
 	[ "$(wc -c <"$work/ranks-2/step-00000005/shard-$shard.safetensors")" -gt 300000 ] || fail "one rank writes alone"
 done
 # without further training
-for split in 1 2 4:copied 3; do
+for split in 1 4:copied; do
 	name=again-$split
 	"$orrery" train "$work/gpt.dot" -m 4 --batch 24 --clip 1 --steps 5 --checkpoint "$work/ranks-2" --resume --split $split \
 		--save-weights "$work/$name.safetensors" >"$work/out" 2>"$work/err" || fail "$name: $(cat "$work/err")"
 	weights split-2
+done
+for split in 2 3; do
 	name=init-$split
 	"$orrery" train "$work/gpt.dot" -m 4 --batch 24 --steps 0 --init "$work/split-2.safetensors" --split $split \
 		--save-weights "$work/$name.safetensors" >"$work/out" 2>"$work/err" || fail "$name: $(cat "$work/err")"
@@ -116,6 +118,6 @@ sed 's/rate=0.1/rate=0.2/' "$work/gpt.dot" >"$work/other.dot"
 [ $? -eq 2 ] && grep -qF 'graph b2_drop is "dropout 64 x 48 of b2_sum1, rate 0.1" there and "dropout 64 x 48 of b2_sum1, rate 0.2" here' \
 	"$work/err" || fail "another graph: $(cat "$work/err")"
 printf '%d passed\n' $passed
-[ $passed -eq 15 ] && exit $failed
-fail "$passed of 15"
+[ $passed -eq 11 ] && exit $failed
+fail "$passed of 11"
 exit 1

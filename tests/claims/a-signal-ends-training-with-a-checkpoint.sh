@@ -11,7 +11,7 @@ os.environ['LC_ALL'] = 'C'
 def start(*options):
     def heed():  # a shell has its background ignore SIGINT
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen([orrery, 'train', graph, '-w', '2', *options], stdout=subprocess.PIPE,
+    return subprocess.Popen([orrery, 'train', graph, '-w', '2', '-m', '2', '--batch', '24', *options], stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, preexec_fn=heed)
 
 
@@ -34,7 +34,7 @@ def tensors_of(folder):
 
 for number, schedule in (signal.SIGINT, '1f1b'), (signal.SIGTERM, 'gpipe'):
     folder = number.name
-    process = start('--steps', '5000', '--every', '53', '--checkpoint', folder, '--schedule', schedule)
+    process = start('--steps', '5000', '--every', '7', '--checkpoint', folder, '--schedule', schedule)
     until_a_checkpoint(process, folder)
     process.send_signal(number)
     out, err = process.communicate()
@@ -59,7 +59,7 @@ assert process.wait() == 143
 assert 'without --checkpoint nothing is kept' in process.stderr.read()
 
 # both are there when it goes on
-process = start('--steps', '5000', '--every', '53', '--checkpoint', 'twice')
+process = start('--steps', '5000', '--every', '7', '--checkpoint', 'twice')
 until_a_checkpoint(process, 'twice')
 for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT:
     process.send_signal(number)
