@@ -191,7 +191,13 @@ static const struct training_case cases[] = {
 	{"pipedream", training_model, 0, 6, ORR_SYNC_STASHING, 1, ORR_OPTIMIZER_MOMENTUM, {0}, {0}},
 	{"pipedream", training_model, 0, 6, ORR_SYNC_VERTICAL, 1, ORR_OPTIMIZER_ADAM, {0}, {0}},
 };
+/* In the benchmark; of the suite, a fifth: far more than any stage is behind. */
 #define N_UPDATES 200
+
+static int n_updates(void)
+{
+	return suite_takes_all() ? N_UPDATES : N_UPDATES / 5;
+}
 
 struct record {
 	double losses[N_UPDATES];
@@ -202,7 +208,7 @@ static void note_loss(void *user, const struct orr_step *step)
 {
 	struct record *record = user;
 
-	ck_assert_int_lt(step->step, N_UPDATES);
+	ck_assert_int_lt(step->step, n_updates());
 	ck_assert_int_eq(step->step, record->n++);
 	ck_assert_int_eq(step->samples, record->n * record->samples);
 	record->losses[step->step] = step->scores.loss;
@@ -259,7 +265,6 @@ static void check_versions(struct setting *x, const struct training_case *c)
 	}
 }
 
-/* Two hundred updates. */
 static void check_case(const struct training_case *c, const char *frozen, int delay_us)
 {
 	struct setting x;
@@ -279,11 +284,12 @@ static void check_case(const struct training_case *c, const char *frozen, int de
 	n = orr_run_n_parameters(x.t.run);
 	drawn = calloc((size_t)n, sizeof(*drawn));
 	ck_assert(drawn && !orr_run_parameters(x.t.run, drawn, &err));
-	ck_assert_msg(!orr_run_train(x.t.run, N_UPDATES, note_loss, &record, &err), "%s", err.msg);
-	ck_assert_int_eq(record.n, N_UPDATES);
+	ck_assert_msg(!orr_run_train(x.t.run, n_updates(), note_loss, &record, &err), "%s",
+		      err.msg);
+	ck_assert_int_eq(record.n, n_updates());
 	parameters = calloc((size_t)n, sizeof(*parameters));
 	expected = calloc((size_t)n, sizeof(*expected));
-	losses = calloc((size_t)(N_UPDATES * in_step), sizeof(*losses));
+	losses = calloc((size_t)(n_updates() * in_step), sizeof(*losses));
 	ck_assert(parameters && expected && losses);
 	ck_assert_msg(!orr_run_parameters(x.t.run, parameters, &err), "%s", err.msg);
 	delayed = (struct delayed_options){(enum delayed_sync)c->sync,
@@ -293,7 +299,7 @@ static void check_case(const struct training_case *c, const char *frozen, int de
 					   SAMPLES,
 					   x.t.options.seed,
 					   orr_run_rule(&x.t.options)};
-	delayed_train(x.t.pipeline, &x.t.data, &delayed, (int64_t)N_UPDATES * in_step, expected,
+	delayed_train(x.t.pipeline, &x.t.data, &delayed, (int64_t)n_updates() * in_step, expected,
 		      losses);
 	for (int64_t i = 0; i < n; i++)
 		ck_assert_msg(!memcmp(&parameters[i], &expected[i], sizeof(float)),
@@ -309,7 +315,7 @@ static void check_case(const struct training_case *c, const char *frozen, int de
 	setting_fini(&x);
 }
 
-START_TEST(two_hundred_updates_are_those_of_delayed_training)
+START_TEST(updates_are_those_of_delayed_training)
 {
 	check_case(&cases[_i], NULL, _i % 3 ? 0 : 100);
 }
@@ -380,7 +386,7 @@ END_TEST
 int main(void)
 {
 	const struct suite_test tests[] = {
-		EACH(two_hundred_updates_are_those_of_delayed_training, N_OF(cases)),
+		EACH(updates_are_those_of_delayed_training, N_OF(cases)),
 		EACH(frozen_operators_stay_and_the_others_are_those_of_delayed_training,
 		     N_OF(frozen_cases)),
 	};

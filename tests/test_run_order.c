@@ -137,7 +137,7 @@ START_TEST(priorities_fall_along_the_order_of_a_worker)
 }
 END_TEST
 
-START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
+START_TEST(strict_order_is_the_simulated_one_in_every_step)
 {
 	static const struct {
 		const char *schedule;
@@ -146,6 +146,7 @@ START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 	struct orr_timeline *predicted = NULL;
 	struct orders orders = {0};
 	struct training t;
+	int n_steps = suite_drawn(200);
 
 	training_init(&t, cases[_i].schedule, cases[_i].n_workers, 4);
 	t.hooks.delay_us = 200;
@@ -158,8 +159,9 @@ START_TEST(strict_order_is_the_simulated_one_in_200_steps_of_200)
 	ck_assert_msg(!orr_simulate(&predicted, t.jobs, &t.err), "%s", t.err.msg);
 	orders = (struct orders){&t, predicted, 0};
 	training_start(&t);
-	ck_assert_msg(!orr_run_train(t.run, 200, compare_orders, &orders, &t.err), "%s", t.err.msg);
-	ck_assert_int_eq(orders.n, 200);
+	ck_assert_msg(!orr_run_train(t.run, n_steps, compare_orders, &orders, &t.err), "%s",
+		      t.err.msg);
+	ck_assert_int_eq(orders.n, n_steps);
 	orr_timeline_destroy(predicted);
 	training_fini(&t);
 }
@@ -583,7 +585,7 @@ int main(int argc, char **argv)
 {
 	const struct suite_test stuck = ONCE(a_job_that_never_ends_does_not_hold_the_process);
 	const struct suite_test tests[] = {
-		EACH(strict_order_is_the_simulated_one_in_200_steps_of_200, 4),
+		EACH(strict_order_is_the_simulated_one_in_every_step, 4),
 		ONCE(priorities_fall_along_the_order_of_a_worker),
 		ONCE(backward_passes_of_a_stage_wait_for_their_turn_alone),
 		EACH(a_stage_that_gathers_waits_for_every_microbatch, 3),
