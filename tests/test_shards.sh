@@ -44,13 +44,13 @@ both() {
 
 digits=$work/digits.dot towers=$source/graphs/tied_towers.dot
 both '1 2 4' ddp ddp 4 "$digits" -m 4
-both '1 4' momentum ddp 4 "$digits" -m 4 --optimizer momentum --weight-decay 0.01 --spare
+both '1 2' momentum ddp 4 "$digits" -m 4 --optimizer momentum --weight-decay 0.01 --spare
 both '2' sgd ddp 4 "$digits" -m 4 --optimizer sgd
 both '1 4' clip ddp 4 "$digits" -m 4 --clip 0.5
 both '2' skip ddp 4 "$digits" -m 4 --on-nan skip
-both '4' lpp lpp:G=2,R=2 4 "$digits" -m 8 --stages 4
+both '2' lpp lpp:G=2,R=2 4 "$digits" -m 8 --stages 4
 both '2' chimera chimera 4 "$digits" -m 8 --stages 4
-both '1 4' tied ddp 4 "$towers" -m 4
+both '1 2' tied ddp 4 "$towers" -m 4
 both '1 4' replicas interleaved 4 "$digits" -m 8 --stages 4 --replicas 2
 both '2' rounds pipedream:replicas=2-2 4 "$digits" -m 6 --stages 2
 
