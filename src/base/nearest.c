@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "max.h"
+#include "quantity.h"
 
 #define FAR 1000
 #define LONGEST ((int)sizeof(((struct orr_nearest *)0)->meant) - 1)
@@ -108,26 +109,25 @@ const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n)
 	return hint;
 }
 
-int orr_word_find(const char *const *words, const char *text, const char *what,
+int orr_word_find(int *number, const char *const *words, const char *text, const char *what,
 		  struct orr_error *err)
 {
 	struct orr_nearest near = orr_nearest_to(text);
-	char list[200] = "", hint[ORR_HINT];
-	size_t used = 0;
+	const char *list = "";
+	char hint[ORR_HINT];
 
 	for (int i = 0; words[i]; i++) {
 		const char *between = !words[i + 1] ? "" : words[i + 2] ? ", " : " and ";
 
 		if (!*words[i])
 			continue;
+		*number = i;
 		if (!strcmp(text, words[i]))
-			return i;
+			return 0;
 		orr_nearest_try(&near, words[i], NULL);
 		if (!strcmp(words[i], "cuda"))
 			orr_nearest_try(&near, "gpu", "cuda");
-		if (used < sizeof(list))
-			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", words[i],
-						 between);
+		list = orr_text("%s%s%s", list, words[i], between);
 	}
 	return orr_fail(err, ORR_E_INPUT, "%s: no '%.40s'%s: there are %s", what, text,
 			orr_nearest_hint(hint, &near), list);

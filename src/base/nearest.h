@@ -21,9 +21,10 @@ void orr_nearest_try_all(struct orr_nearest *n, const char *words);
 #define ORR_HINT 72
 const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n);
 
-/* The number of a word in a list that ends with NULL, in which an empty word only counts; below 0,
- * with a message that names those that there are: text is none of them. what: the place for it. */
-int orr_word_find(const char *const *words, const char *text, const char *what,
+/* The number of a word, which may be that of an enum, in a list that ends with NULL, in which an
+ * empty word only counts. Refuses a text that is none of them, with those that there are. what: the
+ * place for the message. */
+int orr_word_find(int *number, const char *const *words, const char *text, const char *what,
 		  struct orr_error *err);
 
 ORR_END

@@ -30,23 +30,13 @@ const char *orr_precision_name(enum orr_precision precision)
 int orr_optimizer_parse(enum orr_optimizer *optimizer, const char *text, const char *what,
 			struct orr_error *err)
 {
-	int found = orr_word_find(optimizers, text, what, err);
-
-	if (found < 0)
-		return found;
-	*optimizer = (enum orr_optimizer)found;
-	return 0;
+	return orr_word_find((int *)optimizer, optimizers, text, what, err);
 }
 
 int orr_precision_parse(enum orr_precision *precision, const char *text, const char *what,
 			struct orr_error *err)
 {
-	int found = orr_word_find(precisions, text, what, err);
-
-	if (found < 0)
-		return found;
-	*precision = (enum orr_precision)found;
-	return 0;
+	return orr_word_find((int *)precision, precisions, text, what, err);
 }
 
 struct orr_profiled orr_profiled_of(enum orr_hardware on, enum orr_precision precision)

@@ -85,3 +85,10 @@ int orr_compare_numbers(const void *a, const void *b)
 
 	return (x > y) - (x < y);
 }
+
+int orr_compare_ints(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}

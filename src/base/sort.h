@@ -16,5 +16,6 @@ int orr_sort(struct orr_keyed *records, int n, struct orr_error *err);
  * order of values[n], NULL: 0 to n - 1. */
 int orr_rank(int64_t *key, const int *values, int n, struct orr_error *err);
 
-/* The order of int64_t, for qsort(). */
+/* The order of int64_t, and of int, for qsort(). */
 int orr_compare_numbers(const void *a, const void *b);
+int orr_compare_ints(const void *a, const void *b);

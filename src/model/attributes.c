@@ -351,12 +351,6 @@ int orr_attribute_split(int *t, bool *copied, const char *text, const char *what
 	return 0;
 }
 
-int orr_attribute_exponent(double *exponent, const char *text, const char *what,
-			   struct orr_error *err)
-{
-	return orr_real_parse(exponent, text, 0, 10, what, err);
-}
-
 int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, const char *what,
 			   int line, const char *text, struct orr_error *err)
 {
@@ -369,13 +363,11 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 		durations->plain_zero = true;
 		return 0;
 	}
-	if (plain && !durations->plain)
+	if (plain && !durations->plain_line)
 		durations->plain_line = line;
-	if (!plain && !durations->unit)
+	if (!plain && !durations->unit_line)
 		durations->unit_line = line;
-	durations->plain = durations->plain || plain;
-	durations->unit = durations->unit || !plain;
-	if (durations->plain && durations->unit)
+	if (durations->plain_line && durations->unit_line)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: %.60s %s, and the duration in line %d %s: give all "
 				"durations units, or none",
@@ -389,16 +381,14 @@ static int fail_unknown(const struct orr_draft_operator *o, const char *place, c
 			struct orr_error *err)
 {
 	const struct orr_op *op = o->is.instance ? o->is.instance->op : NULL;
-	char hint[ORR_HINT], known[400] = "";
-	size_t used = 0;
+	const char *known = "";
+	char hint[ORR_HINT];
 
 	for (const struct orr_attribute *a = own_of(op); a->name; a++)
 		if (!find(a->name))
-			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
-						 a->name);
+			known = orr_text("%s%s, ", known, a->name);
 	for (size_t i = 0; i < N_ATTRIBUTES; i++)
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
-					 attributes[i].name);
+		known = orr_text("%s%s, ", known, attributes[i].name);
 	return orr_fail(err, ORR_E_INPUT,
 			"%s%s is no attribute of %s%s: use op, %sor what Graphviz draws with",
 			place, orr_attribute_hint(hint, 'n', name, op),
@@ -432,7 +422,7 @@ int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *du
 	case TRUTH:
 		return orr_attribute_truth(field, text, place, err);
 	case EXPONENT:
-		return orr_attribute_exponent(field, text, place, err);
+		return orr_real_parse(field, text, 0, ORR_MOST_EXPONENT, place, err);
 	case GATHER:
 		return set_gather(field, text, place, err);
 	case GANG:

@@ -118,8 +118,7 @@ static int reserve(struct reader *in, int64_t n, struct orr_error *err)
 		wanted = 2 * in->capacity;
 	values = realloc(data->values, (size_t)wanted * sizeof(*values));
 	if (!values)
-		return orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for %lld numbers", in->path,
-				(long long)in->line, (long long)wanted);
+		return orr_no_memory(err, in->path);
 	data->values = values;
 	in->capacity = wanted;
 	return 0;
@@ -212,8 +211,7 @@ static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
 	while (!code && (n = getline(&line, &room, file)) >= 0)
 		code = read_line(in, line, (size_t)n, err);
 	if (!code && !feof(file))
-		code = errno == ENOMEM ? orr_fail(err, ORR_E_NOMEM, "%s:%lld: no memory for a line",
-						  in->path, (long long)in->line + 1)
+		code = errno == ENOMEM ? orr_no_memory(err, in->path)
 				       : orr_data_cannot_read(in->path, errno, err);
 	free(line);
 	return code;

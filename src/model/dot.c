@@ -136,7 +136,8 @@ static void read_nodes(struct reader *r)
 		read_op(draft, node, &o->is);
 		read_attributes(r, node, o);
 	}
-	draft->units = r->durations.plain || (r->durations.plain_zero && !r->durations.unit);
+	draft->units =
+		r->durations.plain_line || (r->durations.plain_zero && !r->durations.unit_line);
 }
 
 /* What the edge's attributes say, as reads[*n], or -1: nothing but for drawings. */
@@ -236,17 +237,14 @@ static void check_subgraph(const struct reader *r, const struct orr_dot_subgraph
 			draft->name, repeat->line);
 }
 
-static void check_edges(const struct reader *r, const struct orr_dot_attributes *of)
-{
-	check_known(r->draft, of, 'e', "an edge", "bytes, gradient_bytes and gradient");
-}
-
 static void check_attributes(const struct reader *r)
 {
+	static const char allowed[] = "bytes, gradient_bytes and gradient";
+
 	for (int i = 0; i < r->dot.n_of_edges; i++)
-		check_edges(r, &r->dot.of_edges[i]);
+		check_known(r->draft, &r->dot.of_edges[i], 'e', "an edge", allowed);
 	for (int s = 0; s < r->dot.n_subgraphs; s++) {
-		check_edges(r, &r->dot.subgraphs[s].edge_defaults);
+		check_known(r->draft, &r->dot.subgraphs[s].edge_defaults, 'e', "an edge", allowed);
 		check_subgraph(r, &r->dot.subgraphs[s]);
 	}
 }
@@ -314,7 +312,8 @@ static int read_block_attributes(struct reader *r, const struct orr_dot_subgraph
 	    (code = orr_count_parse(&b->repeat, text, 1, ORR_MOST_OPERATORS, place, err)))
 		return code;
 	text = find_text(r, subgraph, "length_exponent", &place);
-	return text ? orr_attribute_exponent(&b->length_exponent, text, place, err) : 0;
+	return text ? orr_real_parse(&b->length_exponent, text, 0, ORR_MOST_EXPONENT, place, err)
+		    : 0;
 }
 
 /* Its number. */
@@ -402,7 +401,8 @@ static int read_whole(struct reader *r, const struct orr_dot_attribute *a)
 	if (strcmp(a->name, "profiled") == 0)
 		return orr_profiled_parse(&draft->profiled, a->text, place, draft->err);
 	if (strcmp(a->name, "length_exponent") == 0)
-		return orr_attribute_exponent(&draft->length_exponent, a->text, place, draft->err);
+		return orr_real_parse(&draft->length_exponent, a->text, 0, ORR_MOST_EXPONENT, place,
+				      draft->err);
 	return orr_attribute_duration(&draft->overhead_ns, &r->durations,
 				      orr_text("%.150s: overhead", draft->name), a->line, a->text,
 				      draft->err);

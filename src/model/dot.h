@@ -8,8 +8,7 @@
 /* What reading keeps besides the draft. */
 struct orr_dot_durations {
 	int plain_line, unit_line; /* of the first duration of either kind; 0: none yet */
-	bool plain, unit;          /* seen; a plain 0 is neither */
-	bool plain_zero;
+	bool plain_zero;           /* which is of neither */
 };
 
 /* Set name=text on o. line: of the attribute. Refuses attributes that o's op, which is set, does
@@ -26,9 +25,6 @@ int orr_attribute_duration(int64_t *ns, struct orr_dot_durations *durations, con
 			   int line, const char *text, struct orr_error *err);
 /* "true" or "false"; what is its place. */
 int orr_attribute_truth(bool *truth, const char *text, const char *what, struct orr_error *err);
-/* A length_exponent. */
-int orr_attribute_exponent(double *exponent, const char *text, const char *what,
-			   struct orr_error *err);
 /* One of the plain costs. */
 bool orr_attribute_is_cost(const char *name);
 

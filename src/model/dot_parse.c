@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/quantity.h"
+#include "base/sort.h"
 
 #define MOST_DEPTH 200 /* subgraphs in subgraphs: each is a call */
 
@@ -253,17 +254,10 @@ static void fail_syntax(struct parser *p)
 
 /* ---- nodes and edges ---- */
 
-static int compare_numbers(const void *a, const void *b)
-{
-	const int *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static void sort_nodes(struct orr_dot_subgraph *subgraph)
 {
 	if (subgraph->n_nodes)
-		qsort(subgraph->nodes, (size_t)subgraph->n_nodes, sizeof(int), compare_numbers);
+		qsort(subgraph->nodes, (size_t)subgraph->n_nodes, sizeof(int), orr_compare_ints);
 }
 
 static const int *nodes_of(const struct parser *p, const struct side *side, int *n)

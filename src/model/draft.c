@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/grow.h"
 #include "base/quantity.h"
 #include "operator.h"
@@ -12,8 +13,7 @@
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
 {
 	*draft = (struct orr_draft){.name = strdup(name), .length_exponent = -1, .err = err};
-	return draft->name ? 0
-			   : orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to read it", name);
+	return draft->name ? 0 : orr_draft_keep(draft, orr_no_memory(err, name));
 }
 
 int orr_draft_fail(struct orr_draft *draft, int code, const char *format, ...)

@@ -6,7 +6,8 @@
 
 #define ORR_MOST_OPERATORS 1000000 /* in a graph, repeats unfolded */
 #define ORR_MOST_EDGES 10000000
-#define ORR_MOST_SPLIT 1024 /* workers that an operator is split among */
+#define ORR_MOST_SPLIT 1024  /* workers that an operator is split among */
+#define ORR_MOST_EXPONENT 10 /* length_exponent */
 
 /* A subgraph. */
 struct orr_draft_block {

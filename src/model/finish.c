@@ -98,8 +98,7 @@ static int fail_cycle(struct numbering *x)
 {
 	const struct orr_draft_operator *operators = x->draft->operators;
 	int start = 0, first, i, length = 0;
-	char text[320] = "";
-	size_t used;
+	const char *text = "";
 
 	while (x->number[start] >= 0)
 		start++;
@@ -114,17 +113,13 @@ static int fail_cycle(struct numbering *x)
 	i = first;
 	for (int k = length - 1; k >= 0; k--)
 		x->order[k] = i = unnumbered_input(x, i); /* order[0] is first again */
-	for (int k = 0; k < length && k < 8; k++) {
-		used = strlen(text);
-		(void)snprintf(text + used, sizeof(text) - used, "%.30s -> ",
-			       operators[x->order[k]].is.name);
-	}
-	used = strlen(text);
-	(void)snprintf(text + used, sizeof(text) - used, "%s%.30s", length > 8 ? "... -> " : "",
-		       operators[first].is.name);
+	for (int k = 0; k < length && k < 8; k++)
+		text = orr_text("%s%.30s -> ", text, operators[x->order[k]].is.name);
 	return orr_draft_keep(x->draft,
 			      orr_operator_fail(x->draft->name, &operators[first].is, x->draft->err,
-						"a cycle: %s: take one of these edges away", text));
+						"a cycle: %s%s%.30s: take one of these edges away",
+						text, length > 8 ? "... -> " : "",
+						operators[first].is.name));
 }
 
 static int compare_names(const void *a, const void *b)
@@ -352,8 +347,7 @@ static int tie_all(struct orr_graph *g, struct orr_error *err)
 	int n = 0, code;
 
 	if (!named)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for what its operators share",
-				g->name);
+		return orr_no_memory(err, g->name);
 	for (int i = 0; i < g->n_operators; i++)
 		if (g->operators[i].share)
 			named[n++] = (struct named){g->operators[i].share, i};

@@ -1,6 +1,7 @@
 /* Which gradients a backward computes where operators are frozen or edges have no gradient. */
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "draft.h"
 #include "orrery/graph.h"
 
@@ -78,8 +79,7 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 	int code = 0;
 
 	if (!found)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %d operators", g->name,
-				g->n_operators);
+		return orr_no_memory(err, g->name);
 	for (int i = g->n_operators - 1; i >= 0 && !code; i--) {
 		look_down(&g->operators[i], found, &found[i]);
 		if (!found[i].reached && wants_gradient(&g->operators[i]))

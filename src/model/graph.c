@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/quantity.h"
 #include "codelets/operator.h"
 #include "operator.h"
 
@@ -86,12 +87,11 @@ const char *orr_operator_attribute(const struct orr_operator *o, int i, char val
 	return NULL;
 }
 
-const char *orr_graph_op(int i, char *text, size_t size)
+const char *orr_graph_op(int i, const char **text)
 {
 	const struct orr_op *op = i < orr_n_ops ? orr_ops[i] : NULL;
-	size_t used = 0;
 
-	text[0] = '\0';
+	*text = "";
 	for (const struct orr_attribute *a = op ? op->attributes : NULL; a && a->name; a++) {
 		/* not one that only says that nothing was said: ignore=-inf */
 		bool number =
@@ -102,9 +102,7 @@ const char *orr_graph_op(int i, char *text, size_t size)
 
 		if (number && !a->missing)
 			print_value(value, a, &a->otherwise);
-		if (used < size)
-			used += (size_t)snprintf(text + used, size - used, "%s%s=%s",
-						 used ? ", " : "", a->name, value);
+		*text = orr_text("%s%s%s=%s", *text, **text ? ", " : "", a->name, value);
 	}
 	return op ? op->name : NULL;
 }

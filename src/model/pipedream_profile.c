@@ -18,12 +18,9 @@
 #define DASHES " -- "
 #define MARK "forward_compute_time="
 
-struct names {
-	struct name {
-		const char *name;
-		int operator;
-	} * sorted; /* owned */
-	int n;
+struct name {
+	const char *name;
+	int operator;
 };
 
 /* The first line that is not empty says so. */
@@ -171,27 +168,30 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Edges come after all operators, in PipeDream's own files too. */
-static void sort_names(struct names *names, struct orr_draft *draft)
+static struct name *sort_names(struct orr_draft *draft)
 {
-	names->sorted = calloc((size_t)draft->n_operators + 1, sizeof(*names->sorted));
-	if (!names->sorted) {
+	struct name *names = calloc((size_t)draft->n_operators + 1, sizeof(*names));
+	int n = names ? draft->n_operators : 0;
+
+	if (!names)
 		orr_draft_no_memory(draft);
-		return;
-	}
-	names->n = draft->n_operators;
-	for (int i = 0; i < names->n; i++)
-		names->sorted[i] = (struct name){draft->operators[i].is.name, i};
-	qsort(names->sorted, (size_t)names->n, sizeof(*names->sorted), compare_names);
-	for (int i = 1; i < names->n; i++)
-		if (compare_names(&names->sorted[i - 1], &names->sorted[i]) == 0)
-			fail_line(draft, draft->operators[names->sorted[i].operator].is.line,
+	for (int i = 0; i < n; i++)
+		names[i] = (struct name){draft->operators[i].is.name, i};
+	if (n)
+		qsort(names, (size_t)n, sizeof(*names), compare_names);
+	for (int i = 1; i < n; i++)
+		if (compare_names(&names[i - 1], &names[i]) == 0)
+			fail_line(draft, draft->operators[names[i].operator].is.line,
 				  "an operator of this name is there already: rename one");
+	return names;
 }
 
-static void read_edge(struct orr_draft *draft, const struct names *names, char *line, int number)
+static void read_edge(struct orr_draft *draft, const struct name *names, char *line, int number)
 {
+	size_t n = (size_t)draft->n_operators;
 	char *dashes = strstr(line, DASHES);
-	struct name from, to, *a, *b;
+	struct name from, to;
+	const struct name *a, *b;
 
 	if (!dashes) {
 		fail_line(draft, number, "no edge: say NAME -- NAME");
@@ -200,8 +200,8 @@ static void read_edge(struct orr_draft *draft, const struct names *names, char *
 	*dashes = '\0';
 	from.name = line;
 	to.name = dashes + strlen(DASHES);
-	a = bsearch(&from, names->sorted, (size_t)names->n, sizeof(from), compare_names);
-	b = bsearch(&to, names->sorted, (size_t)names->n, sizeof(to), compare_names);
+	a = bsearch(&from, names, n, sizeof(from), compare_names);
+	b = bsearch(&to, names, n, sizeof(to), compare_names);
 	if (a && b)
 		orr_draft_add_edge(draft, a->operator, b->operator, - 1);
 	else
@@ -211,7 +211,7 @@ static void read_edge(struct orr_draft *draft, const struct names *names, char *
 
 void orr_pipedream_read(struct orr_draft *draft, const char *text)
 {
-	struct names names = {NULL, 0};
+	struct name *names = NULL;
 	char *copy = strdup(text), *next = copy, *line;
 	size_t length;
 
@@ -224,7 +224,7 @@ void orr_pipedream_read(struct orr_draft *draft, const char *text)
 		if (length == 0)
 			continue;
 		if (!isspace((unsigned char)*line)) {
-			if (names.sorted)
+			if (names)
 				fail_line(draft, number,
 					  "an operator after the edges: move it up, or indent it "
 					  "if it is an edge");
@@ -232,13 +232,13 @@ void orr_pipedream_read(struct orr_draft *draft, const char *text)
 				read_operator(draft, line, number);
 			continue;
 		}
-		if (!names.sorted)
-			sort_names(&names, draft);
+		if (!names)
+			names = sort_names(draft);
 		if (!draft->code)
-			read_edge(draft, &names, line + strspn(line, " \t"), number);
+			read_edge(draft, names, line + strspn(line, " \t"), number);
 	}
-	if (!draft->code && !names.sorted)
-		sort_names(&names, draft);
-	free(names.sorted);
+	if (!draft->code && !names)
+		names = sort_names(draft);
+	free(names);
 	free(copy);
 }

@@ -223,7 +223,7 @@ int orr_graph_check_sums(const struct orr_graph *g, struct orr_error *err)
 /* A model that computes ends in losses, and only there; a study has no such rules. */
 static int check_ends(const struct orr_graph *g, const int *n_readers, struct orr_error *err)
 {
-	bool study = orr_operator_is_study(&g->operators[0]), loss = false;
+	bool study = orr_graph_is_study(g), loss = false;
 
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];

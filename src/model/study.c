@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "orrery/orrery.h"
+#include "base/arrays.h"
 #include "base/quantity.h"
 
 #define CHAIN "chain:"
@@ -67,7 +68,7 @@ static void read_towers(struct orr_draft *draft, char *text)
 	int n_towers = 0, first_trunk;
 
 	if (!last)
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory for its towers", draft->name);
+		orr_draft_no_memory(draft);
 	else if (!slash)
 		orr_draft_fail(draft, ORR_E_INPUT,
 			       "%s: no trunk: say towers:A,B,.../T, such as towers:3,3/2",
@@ -95,7 +96,7 @@ void orr_study_read(struct orr_draft *draft, const char *text)
 		read_towers(draft, copy);
 		free(copy);
 	} else {
-		orr_draft_fail(draft, ORR_E_NOMEM, "%s: no memory to read it", text);
+		orr_draft_no_memory(draft);
 	}
 }
 
@@ -108,7 +109,7 @@ int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const
 	int n = 0, code = 0;
 
 	if (!copy)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory", what);
+		return orr_no_memory(err, what);
 	for (; !code && n < 3 && (part = strsep(&rest, ",")); n++)
 		if (!(code = orr_duration_parse(fields[n], &units[n], part, what, err)) &&
 		    units[n] != units[0])
@@ -146,7 +147,7 @@ int orr_graph_set_costs(struct orr_graph *g, const struct orr_study_costs *costs
 {
 	int code;
 
-	if (!orr_operator_is_study(&g->operators[0]))
+	if (!orr_graph_is_study(g))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: a model that computes has costs of its own: take the costs "
 				"away, or take a study such as chain:8",

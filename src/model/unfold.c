@@ -156,13 +156,12 @@ static int find_ends(struct unfold *u)
 
 /* ".2.0": the copy's number at every level that repeats, outermost first. At most
  * ORR_MOST_OPERATORS copies make at most 20 levels. */
-static void print_copy(const struct unfold *u, int operator, int64_t copy, char *suffix,
-		       size_t size)
+static const char *copy_text(const struct unfold *u, int operator, int64_t copy)
 {
 	const struct orr_draft *draft = u->draft;
 	int64_t digits[32];
 	int n = 0, i = draft->operators[operator].block;
-	size_t length = 0;
+	const char *text = "";
 
 	if (draft->operators[operator].repeat > 1) {
 		digits[n++] = copy % draft->operators[operator].repeat;
@@ -175,10 +174,9 @@ static void print_copy(const struct unfold *u, int operator, int64_t copy, char 
 		digits[n++] = copy % draft->blocks[i].repeat;
 		copy /= draft->blocks[i].repeat;
 	}
-	suffix[0] = '\0';
 	while (n > 0)
-		length += (size_t)snprintf(suffix + length, size - length, ".%lld",
-					   (long long)digits[--n]);
+		text = orr_text("%s.%lld", text, (long long)digits[--n]);
+	return text;
 }
 
 /* What `to` must not share with `from`. An input has no second copy: what it alone has goes along.
@@ -209,11 +207,10 @@ static void copy(struct orr_operator *to, struct orr_operator *from, struct orr_
 static void copy_operator(struct unfold *u, int operator)
 {
 	struct orr_draft_operator *from = &u->draft->operators[operator], *to;
-	char suffix[256], *name;
+	char *name;
 
 	for (int64_t i = 0; i < u->copies[operator] && !u->out->code; i++) {
-		print_copy(u, operator, i, suffix, sizeof(suffix));
-		if (asprintf(&name, "%s%s", from->is.name, suffix) < 0) {
+		if (asprintf(&name, "%s%s", from->is.name, copy_text(u, operator, i)) < 0) {
 			orr_draft_no_memory(u->out);
 			return;
 		}

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
+
 int orr_whole_parameter(const struct orr_graph *g, int k, int i)
 {
 	const struct orr_instance *is = g->operators[k].instance, *whole;
@@ -31,8 +33,7 @@ int orr_whole_init(struct orr_whole *whole, const struct orr_graph *g, struct or
 	whole->first = malloc(n * sizeof(*whole->first) + 1);
 	whole->next = malloc((size_t)g->n_operators * sizeof(*whole->next) + 1);
 	if (!whole->first || !whole->next)
-		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for the parts of its operators",
-				g->name);
+		return orr_no_memory(err, g->name);
 	for (size_t o = 0; o < n; o++)
 		whole->first[o] = -1;
 	for (int k = g->n_operators - 1; k >= 0; k--) {

@@ -8,6 +8,7 @@
 #include "exchange.h"
 #include "base/max.h"
 #include "base/nearest.h"
+#include "base/quantity.h"
 #include "plan/plan_file.h"
 #include "schedule/table.h"
 #include "plugin.h"
@@ -24,13 +25,11 @@ static int find_parameter(const struct orr_schedule *schedule, const char *key)
 static int refuse_key(const struct orr_schedule *schedule, const char *key, struct orr_error *err)
 {
 	struct orr_nearest near = orr_nearest_to(key);
-	char known[200] = "", hint[ORR_HINT];
-	size_t used = 0;
+	const char *known = "";
+	char hint[ORR_HINT];
 
 	for (int i = 0; schedule->parameters && schedule->parameters[i].key; i++) {
-		if (used < sizeof(known))
-			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-						 used ? ", " : "", schedule->parameters[i].key);
+		known = orr_text("%s%s%s", known, *known ? ", " : "", schedule->parameters[i].key);
 		orr_nearest_try(&near, schedule->parameters[i].key, NULL);
 	}
 	return orr_fail(err, ORR_E_INPUT, "schedule %s: no parameter '%s'%s: it takes %s",

@@ -87,7 +87,7 @@ static void settle_as_planned(const struct orr_plan_file *plan, bool order,
 		o->prefetch = plan->prefetch;
 	if (order && !o->buckets)
 		o->buckets = plan->buckets;
-	if (order && plan->stream.accumulate && !o->versions) {
+	if (order && plan->stream.accumulate && !o->given.sync && !o->given.accumulate) {
 		o->sync = plan->stream.sync;
 		o->accumulate = plan->stream.accumulate;
 	}
@@ -289,15 +289,10 @@ int orr_open_schedule(struct orr_opened *x, const struct orr_open_options *o, st
 	return x->plan ? orr_choice_set_replicas(&x->choice, x->plan, err) : 0;
 }
 
-static bool has_samples(const struct orr_graph *g)
-{
-	return !orr_operator_is_study(&g->operators[0]);
-}
-
 int orr_open_check_batch(const struct orr_open_options *o, const struct orr_graph *g,
 			 struct orr_error *err)
 {
-	if (!has_samples(g) || o->batch >= o->n_microbatches)
+	if (orr_graph_is_study(g) || o->batch >= o->n_microbatches)
 		return 0;
 	return orr_fail(err, ORR_E_INPUT,
 			"[batch] %d is less than a sample for each of [microbatches] %d "
@@ -373,12 +368,12 @@ static int check_stream(const struct orr_opened *x, struct orr_error *err)
 	const struct orr_open_options *o = &x->settled;
 	const struct orr_schedule *schedule = &x->choice.schedule;
 
-	if (o->versions && !schedule->asynchronous)
+	if ((o->given.sync || o->given.accumulate) && !schedule->asynchronous)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: schedule %s flushes after every step, so its parameters have "
 				"one version: leave it out, or take pipedream",
-				o->versions, schedule->name);
-	if (schedule->asynchronous && has_samples(x->graph) && o->batch % o->n_microbatches)
+				o->given.accumulate ? "[accumulate]" : "[sync]", schedule->name);
+	if (schedule->asynchronous && !orr_graph_is_study(x->graph) && o->batch % o->n_microbatches)
 		return orr_fail(err, ORR_E_INPUT,
 				"[batch] %d is no multiple of [microbatches] %d, and under "
 				"schedule %s every "

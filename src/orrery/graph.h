@@ -113,9 +113,9 @@ double orr_operator_factor(const struct orr_operator *o);
 #define ORR_VALUE 64
 const char *orr_operator_attribute(const struct orr_operator *o, int i, char value[ORR_VALUE],
 				   bool *usual);
-/* Op i of all: its name, and in text its attributes, "features=, bias=true". NULL: there is none.
- */
-const char *orr_graph_op(int i, char *text, size_t size);
+/* Op i of all: its name, and its attributes, "features=, bias=true", until the thread asks for 64
+ * more texts. NULL: there is none. */
+const char *orr_graph_op(int i, const char **text);
 /* Parameter i: its name and its dimensions, row-major. NULL: there is none. */
 const char *orr_operator_parameter(const struct orr_operator *o, int i, int *n_dims,
 				   const int64_t **dims);
@@ -187,6 +187,12 @@ struct orr_graph {
 	bool units;                   /* the durations were plain numbers: one unit is one second */
 	struct orr_graph *whole;      /* owned: before it was split; NULL: it was not */
 };
+
+/* Has it costs, and nothing to compute? All of its operators, or none. */
+static inline bool orr_graph_is_study(const struct orr_graph *g)
+{
+	return orr_operator_is_study(&g->operators[0]);
+}
 
 /* The graph before any split, which names the tensors in files; and its operator that operator k is
  * or is a part of. */

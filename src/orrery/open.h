@@ -72,11 +72,11 @@ struct orr_open_options {
 	int accumulate;               /* the same: microbatches per update on each replica */
 	int prefetch;                 /* jobs ahead, see struct orr_pipeline; -1: not given */
 	int buckets;                  /* of a stage's gradient, see orr_pipeline; 0: not given */
-	const char *versions; /* "[sync]" or "[accumulate]", if one is given; for messages */
 	struct orr_observer observer; /* of a schedule that searches */
 	struct {
 		bool schedule, flops, batch, optimizer, precision, shard_optimizer, costs;
 		bool latency, bandwidth, levels; /* levels: workers by level */
+		bool sync, accumulate;
 	} given; /* by the user; others are defaults, which a plan may replace */
 };
 #define ORR_MOST_SHOWN 512

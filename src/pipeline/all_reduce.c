@@ -7,6 +7,7 @@
 #include "base/arrays.h"
 #include "base/grow.h"
 #include "base/max.h"
+#include "base/sort.h"
 
 /* While one is laid out. */
 struct layout {
@@ -114,11 +115,6 @@ static void lay_out_trees(struct layout *x, const int *owners, int k)
 
 /* ---- rings by level ---- */
 
-static int compare_workers(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
 /* How far inside is the innermost group that has both? */
 static int depth_between(const struct orr_cluster *c, int from, int to)
 {
@@ -165,7 +161,7 @@ static void lay_out_levels(struct layout *x, const int *owners, int k)
 	x->failed = all.failed;
 	if (!all.failed) {
 		memcpy(sorted, owners, (size_t)k * sizeof(*sorted));
-		qsort(sorted, (size_t)k, sizeof(*sorted), compare_workers);
+		qsort(sorted, (size_t)k, sizeof(*sorted), orr_compare_ints);
 		for (int i = 1; i < k; i++) {
 			between[i] = depth_between(x->m->cluster, sorted[i - 1], sorted[i]);
 			deepest = (int)larger(deepest, between[i]);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
@@ -39,11 +40,6 @@ static void estimate(double costs[N_KINDS], const struct orr_operator *o, int64_
 	costs[2] = estimate_ns(o->weight_ns, weight_flops(o), samples, machine);
 	costs[3] = estimate_bytes(o->stash_bytes, o->stash_floats, samples);
 	costs[4] = estimate_bytes(o->activation_bytes, orr_operator_output_floats(o), samples);
-}
-
-int orr_charge_no_memory(const struct orr_graph *g, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators", g->n_operators);
 }
 
 int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
@@ -187,7 +183,7 @@ int orr_charge_grow(struct orr_graph *out, const struct orr_graph *g, int b, int
 	*out = *g;
 	out->operators = malloc(n * sizeof(*out->operators) + n_reads * sizeof(*reads));
 	if (!out->operators)
-		return orr_charge_no_memory(g, err);
+		return orr_no_memory(err, g->name);
 	reads = (struct orr_read *)(void *)(out->operators + n);
 	for (int i = 0; i < g->n_operators; i++) {
 		const struct orr_operator *o = &g->operators[i];
@@ -202,4 +198,26 @@ int orr_charge_grow(struct orr_graph *out, const struct orr_graph *g, int b, int
 		reads += o->n_inputs;
 	}
 	return 0;
+}
+
+void orr_pipeline_note(const struct orr_pipeline *p, struct orr_graph *g, int64_t samples)
+{
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_stage *stage = &p->stages[p->stage_of[i]];
+		struct orr_operator *o = &g->operators[i];
+
+		if (orr_operator_is_input(o)) { /* its readers take the time */
+			o->forward_ns = o->backward_ns = 0;
+			continue;
+		}
+		o->forward_ns = stage->forward_ns;
+		o->backward_ns = stage->backward_ns;
+		o->weight_ns = stage->weight_ns;
+		o->update_ns = stage->update_ns;
+		/* these follow from the shapes */
+		o->stash_bytes = orr_operator_stash_floats(o) * samples * (int64_t)sizeof(float);
+		o->activation_bytes = orr_operator_output_bytes(o, samples);
+	}
+	g->samples = samples;
+	g->profiled = p->profiled;
 }

@@ -12,9 +12,6 @@ struct orr_stage;
 int orr_charge_check(const struct orr_graph *g, const struct orr_machine *machine, int64_t samples,
 		     struct orr_error *err);
 
-/* The refusal of all that makes stages of operators. */
-int orr_charge_no_memory(const struct orr_graph *g, struct orr_error *err);
-
 /* What goes over the edge by which operator i reads its input k, per microbatch. */
 struct orr_sent {
 	int64_t bytes, gradient_bytes; /* gradient_bytes: 0 where no gradient flows back */

@@ -228,7 +228,7 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 	c.parent = orr_arrays_add(&c.all, n, sizeof(*c.parent));
 	c.sum = orr_arrays_add(&c.all, n + 1, sizeof(*c.sum));
 	if (!order_operators(&c)) {
-		code = orr_charge_no_memory(g, err);
+		code = orr_no_memory(err, g->name);
 		goto out;
 	}
 	for (int i = 0; i < g->n_operators; i++)
@@ -256,9 +256,8 @@ int orr_cut(const struct orr_graph *g, const struct orr_machine *machine, int64_
 	c.best = orr_arrays_add(&c.all, cells, sizeof(*c.best));
 	c.from = orr_arrays_add(&c.all, cells, sizeof(*c.from));
 	orr_readers_find(&c.readers, &c.all, g, c.place, c.n);
-	code = c.all.failed
-		       ? orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d stages", n_stages)
-		       : find(&c, n_stages, exactly, stage_of, n_chosen, err);
+	code = c.all.failed ? orr_no_memory(err, g->name)
+			    : find(&c, n_stages, exactly, stage_of, n_chosen, err);
 out:
 	orr_arrays_free(&c.all);
 	return code;

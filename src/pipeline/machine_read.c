@@ -190,17 +190,14 @@ static int refuse_attribute(const struct reader *r, const struct orr_dot_attribu
 			    enum kind kind)
 {
 	struct orr_nearest near = orr_nearest_to(a->name);
-	char hint[ORR_HINT], allowed[120] = "";
-	const char *last = NULL;
+	const char *allowed = "", *last = NULL;
+	char hint[ORR_HINT];
 
 	for (size_t k = 0; k < N_KEYS; k++) {
-		size_t n = strlen(allowed);
-
 		if (!(keys[k].of & OF(kind)))
 			continue;
 		if (last)
-			(void)snprintf(allowed + n, sizeof(allowed) - n, "%s%s", n ? ", " : "",
-				       last);
+			allowed = orr_text("%s%s%s", allowed, *allowed ? ", " : "", last);
 		orr_nearest_try(&near, last = keys[k].name, NULL);
 	}
 	return orr_fail(r->err, ORR_E_INPUT,
@@ -277,11 +274,6 @@ static int read_group(struct reader *r, int s, struct said *said)
 
 /* ---- workers and groups ---- */
 
-static int no_memory(const struct reader *r)
-{
-	return orr_fail(r->err, ORR_E_NOMEM, "%s: no memory for its workers", r->file);
-}
-
 /* A name that Graphviz draws a box for, without what makes it do so; copies are numbered. */
 static char *name_of(const char *name, const char *copy)
 {
@@ -308,7 +300,7 @@ static int add_workers(struct reader *r, int node, int group, const char *copy)
 		(void)snprintf(own, sizeof(own), said.repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
 		r->source[c->n_workers] = node;
 		if (!(said.worker.name = name_of(x->name, own)))
-			return no_memory(r);
+			return orr_no_memory(r->err, r->file);
 		c->workers[c->n_workers++] = said.worker;
 	}
 	return code;
@@ -377,7 +369,7 @@ static int add_group(struct reader *r, int s, int parent, const char *copy)
 		(void)snprintf(own, sizeof(own), repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
 		if (!orr_grow(&c->groups, id, &r->group_room, sizeof(*c->groups)) ||
 		    !(x.group.name = name_of(s ? r->dot.subgraphs[s].name : "", own)))
-			return no_memory(r);
+			return orr_no_memory(r->err, r->file);
 		c->groups[c->n_groups++] = x.group;
 		code = fill_group(r, s, id, own);
 	}
@@ -460,7 +452,7 @@ static int add_pair(struct reader *r, int v, int w, const struct orr_dot_attribu
 				of->list[of->n - 1].line, c->workers[v].name, c->workers[w].name);
 	r->linked[at] = true;
 	if (!orr_grow(&c->pairs, n, &r->pair_room, sizeof(*c->pairs)))
-		return no_memory(r);
+		return orr_no_memory(r->err, r->file);
 	c->pairs[c->n_pairs++] = (struct orr_cluster_pair){v, w, said.group.link};
 	return 0;
 }
@@ -498,7 +490,7 @@ static int add_edges(struct reader *r)
 	int code = 0;
 
 	if (r->dot.n_edges && !(r->linked = calloc(n * n, sizeof(*r->linked))))
-		return no_memory(r);
+		return orr_no_memory(r->err, r->file);
 	for (int e = 0; e < r->dot.n_edges && !code; e++)
 		code = add_edge(r, &r->dot.edges[e]);
 	if (c->n_pairs)
@@ -541,12 +533,12 @@ static int read_all(struct reader *r, const char *text)
 	if (!(c->name = orr_utf8_copy(r->file)) || !(c->text = strdup(text)) ||
 	    !(c->workers = calloc(MOST_WORKERS, sizeof(*c->workers))) ||
 	    !(r->source = calloc(MOST_WORKERS, sizeof(*r->source))))
-		return no_memory(r);
+		return orr_no_memory(r->err, r->file);
 	if ((code = orr_text_check(&text, r->file, r->err)) ||
 	    (code = orr_dot_parse(&r->dot, r->file, text, false, r->err)))
 		return code;
 	if (!(r->inside = calloc((size_t)r->dot.n_nodes + 1, sizeof(*r->inside))))
-		return no_memory(r);
+		return orr_no_memory(r->err, r->file);
 	if ((code = find_groups(r)) || (code = add_group(r, 0, -1, "")) || (code = add_edges(r)))
 		return code;
 	c->units = r->plain;
@@ -567,7 +559,7 @@ int orr_cluster_parse(struct orr_cluster **out, const char *name, const char *te
 	int code;
 
 	if (!(r.cluster = calloc(1, sizeof(*r.cluster))))
-		return no_memory(&r);
+		return orr_no_memory(err, name);
 	if ((code = read_all(&r, text)))
 		orr_cluster_destroy(r.cluster);
 	else

@@ -85,7 +85,7 @@ static int choose(const struct orr_graph *g, const struct orr_machine *machine, 
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: %d stages from %d operators: give [stages] %d or fewer",
 				g->name, wanted, n_computing, n_computing);
-	if (!wanted && orr_operator_is_study(&g->operators[0]))
+	if (!wanted && orr_graph_is_study(g))
 		*n_stages = n_computing; /* a study: every operator is a stage */
 	if ((code = orr_cut(g, machine, samples, *n_stages, stage_of, n_stages, err)))
 		return code;
@@ -120,7 +120,7 @@ static int partition(struct orr_pipeline **out, const struct orr_graph *g,
 	int *stage_of = malloc((size_t)g->n_operators * sizeof(*stage_of)), code;
 
 	if (!stage_of)
-		return orr_charge_no_memory(g, err);
+		return orr_no_memory(err, g->name);
 	if ((given && (code = take(g, given, n_stages, stage_of, err))) ||
 	    (code = orr_charge_check(g, machine, samples, err)) ||
 	    (!given && (code = choose(g, machine, &n_stages, samples, stage_of, err)))) {
@@ -180,7 +180,7 @@ int orr_partition_apart(struct orr_pipeline **out, const struct orr_graph *g,
 	int *stage_of = malloc((size_t)whole->n_operators * sizeof(*stage_of)), n = 0, code;
 
 	if (!stage_of)
-		return orr_charge_no_memory(g, err);
+		return orr_no_memory(err, g->name);
 	for (int i = 0; i < whole->n_operators; i++)
 		stage_of[i] = orr_operator_is_input(&whole->operators[i]) ? -1 : n++;
 	code = orr_partition_as(out, g, machine, stage_of, n, samples, err);

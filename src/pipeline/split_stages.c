@@ -90,7 +90,7 @@ static int find_stages(struct orr_split *split, int *stage_of, int *n_stages,
 
 	split->stage = calloc(3 * most + (size_t)split->whole->n_stages, sizeof(*split->stage));
 	if (all.failed || !split->stage) {
-		code = orr_charge_no_memory(g, err);
+		code = orr_no_memory(err, g->name);
 		goto out;
 	}
 	split->shard = split->stage + most;
@@ -220,8 +220,7 @@ static int cost_stages(struct orr_pipeline *p, struct orr_error *err)
 	struct orr_pipeline *whole = p->split->whole;
 	struct orr_microbatches *x = whole->microbatches;
 	struct shard *shards = calloc((size_t)orr_pipeline_widest(p), sizeof(*shards));
-	int code = shards ? orr_pipeline_tie(whole, NULL, 0, err)
-			  : orr_fail(err, ORR_E_NOMEM, "partition: no memory");
+	int code = shards ? orr_pipeline_tie(whole, NULL, 0, err) : orr_no_memory(err, "partition");
 
 	for (int first = 0, end; first < p->n_stages && !code; first = end) {
 		int S = p->split->stage[first];
@@ -258,7 +257,7 @@ int orr_split_partition(struct orr_pipeline **out, const struct orr_graph *g,
 	*out = NULL;
 	if (!split || !stage_of) {
 		orr_pipeline_destroy(whole);
-		code = orr_charge_no_memory(g, err);
+		code = orr_no_memory(err, g->name);
 		goto out;
 	}
 	split->whole = whole;

@@ -67,7 +67,7 @@ static int begin(struct cut *x, int n_stages, struct orr_error *err)
 	orr_arrays_make(&x->all, x->edges, most);
 	orr_arrays_make(&x->all, x->carried, most);
 	if (x->all.failed)
-		return orr_charge_no_memory(x->g, err);
+		return orr_no_memory(err, x->g->name);
 	for (int i = 0; i < (int)n; i++)
 		x->sorted[i] = (struct orr_keyed){x->stage_of[i], i};
 	return orr_sort(x->sorted, (int)n, err);

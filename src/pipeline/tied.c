@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/sort.h"
 #include "charge.h"
 #include "orrery/graph.h"
@@ -17,7 +18,7 @@ static int sort_operators(struct orr_keyed **out, int *n, const struct orr_graph
 	struct orr_keyed *keyed = malloc(((size_t)g->n_operators + 1) * sizeof(*keyed));
 
 	if (!keyed)
-		return orr_charge_no_memory(g, err);
+		return orr_no_memory(err, g->name);
 	for (int i = 0; i < g->n_operators; i++)
 		if (g->operators[i].tied >= 0)
 			keyed[(*n)++] = (struct orr_keyed){
@@ -62,7 +63,7 @@ int orr_tied_find(struct orr_tied **out, int *n_tied, struct orr_stage *stages,
 	/* half of them at most begin a set; behind the sets their stages */
 	tied = calloc((size_t)n / 2 + 1, sizeof(*tied) + 2 * sizeof(*numbers));
 	if (!tied) {
-		code = orr_fail(err, ORR_E_NOMEM, "partition: no memory for %d operators", n);
+		code = orr_no_memory(err, g->name);
 		goto out;
 	}
 	numbers = (int *)(tied + n / 2 + 1);
@@ -128,7 +129,7 @@ int orr_pipeline_tie(struct orr_pipeline *p, const struct orr_tied *tied, int n_
 		n += (size_t)(tied[t].n_stages > 0 ? tied[t].n_stages : 0);
 	copy = malloc((size_t)n_tied * sizeof(*copy) + (n + 1) * sizeof(*numbers));
 	if (!copy)
-		return orr_fail(err, ORR_E_NOMEM, "pipeline: no memory for tied parameters");
+		return orr_no_memory(err, "pipeline");
 	numbers = (int *)(copy + n_tied);
 	for (int s = 0; s < p->n_stages; s++)
 		p->stages[s].tied_bytes = p->stages[s].tied_trained_bytes = 0;

@@ -145,6 +145,8 @@ json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *
 			  struct orr_error *err);
 /* strict_median and the like, of a row's "noise". */
 void orr_csv_add_noise(json_t **columns);
+/* In quotes. */
+void orr_csv_write_text(FILE *file, const char *text);
 /* row NULL: the headings. */
 void orr_csv_write_line(FILE *file, const json_t *report, const json_t *row, const json_t *columns);
 /* A heading and a line a row, those that do not fit with the reason: from that object, with the

@@ -430,14 +430,17 @@ static const char *const figures[] = {
 	"not_tested",       "reason"};
 enum { N_FIGURES = sizeof(figures) / sizeof(*figures) };
 
-static void write_text(FILE *file, const char *text)
+void orr_csv_write_text(FILE *file, const char *text)
 {
+	fputc('"', file);
 	for (; *text; text++)
 		fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+	fputc('"', file);
 }
 
 static void write_cell(FILE *file, const json_t *value, int digits)
 {
+	const char *list = "";
 	const json_t *text;
 	size_t i;
 
@@ -447,16 +450,14 @@ static void write_cell(FILE *file, const json_t *value, int digits)
 		fprintf(file, "%.*g", digits, json_real_value(value));
 	else if (json_is_boolean(value))
 		fprintf(file, "%d", json_is_true(value));
-	else if (json_is_string(value) || json_is_array(value)) {
-		fputc('"', file);
-		if (json_is_string(value))
-			write_text(file, json_string_value(value));
+	else if (json_is_string(value))
+		orr_csv_write_text(file, json_string_value(value));
+	else if (json_is_array(value)) {
 		json_array_foreach(value, i, text)
 		{
-			fputs(i ? ", " : "", file);
-			write_text(file, json_string_value(text));
+			list = orr_text("%s%s%s", list, i ? ", " : "", json_string_value(text));
 		}
-		fputc('"', file);
+		orr_csv_write_text(file, list);
 	}
 }
 

@@ -7,7 +7,7 @@
 #include "layout.h"
 #include "base/max.h"
 #include "base/quantity.h"
-#include "parts.h"
+#include "stages.h"
 #include "orrery/timeline.h"
 #include "pipeline/machine_text.h"
 
@@ -474,11 +474,8 @@ static void write_job_title(const struct svg *svg, const struct orr_members *mem
 	fprintf(svg->file, "<title>%s, stage %d", orr_layout_label(cell, ORR_LABEL_JOB), cell->s);
 	if (p->split)
 		fprintf(svg->file, ", part of %s", orr_part_text(p, cell->s));
-	if (*operators) {
-		fputs(" (", svg->file);
-		orr_svg_write_escaped(svg->file, operators);
-		fputc(')', svg->file);
-	}
+	if (*operators)
+		orr_svg_write_escaped(svg->file, orr_text(" (%s)", operators));
 	fprintf(svg->file, ": %.15g to %.15g %s</title>", (double)cell->start_ns / unit_ns,
 		(double)cell->end_ns / unit_ns, layout->unit);
 }

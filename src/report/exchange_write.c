@@ -130,12 +130,8 @@ static int write(FILE *file, const struct orr_timeline *t, bool stepped, struct 
 		first_ns = smaller(first_ns, t->start_ns[j]);
 		last_ns = larger(last_ns, t->end_ns[j]);
 	}
-	if (all.failed)
-		code = orr_fail(err, ORR_E_NOMEM, "schedule: no memory to order %d jobs",
-				jobs->n_jobs);
-	else
-		code = orr_jobs_sequence(jobs, sequence, err);
-	if (code)
+	if ((code = orr_arrays_check(&all, "schedule", err)) ||
+	    (code = orr_jobs_sequence(jobs, sequence, err)))
 		goto out;
 	order_jobs(entries, t, sequence, place);
 	step_ns = stepped ? find_step_ns(t, first_ns) : 0;

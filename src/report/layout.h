@@ -53,7 +53,7 @@ const char *orr_layout_worker(const struct orr_timeline *t, int w);
 /* The end of every writer: flush, and say so if the file did not take everything. */
 int orr_layout_finish(FILE *file, const char *what, struct orr_error *err);
 
-/* (svg.c) What drawings as SVG have in common. */
+/* What drawings as SVG have in common. */
 #define ROW_FILL "#f5f5f6"
 #define GRID "#dcdce0"
 #define INK "#222"

@@ -18,11 +18,6 @@ struct totals {
 	int64_t forward_ns, backward_ns, weight_ns;
 };
 
-static bool is_study(const struct orr_graph *g)
-{
-	return orr_operator_is_study(&g->operators[0]);
-}
-
 /* Of the gradients that its backward computes, which depends on what is frozen. */
 static int64_t input_flops(const struct orr_operator *o)
 {
@@ -133,7 +128,7 @@ static void write_head(FILE *file, const struct orr_graph *g)
 	if (pinned > 0)
 		fprintf(file, ", pinned to %s", orr_count_text(pinned, "stage"));
 	fprintf(file, "\n");
-	if (!is_study(g)) {
+	if (!orr_graph_is_study(g)) {
 		fprintf(file, "parameters: %lld floats, %s\n", (long long)t.n_parameters,
 			size(4 * t.n_parameters));
 		fprintf(file,
@@ -159,7 +154,7 @@ static void write_head(FILE *file, const struct orr_graph *g)
 
 		fprintf(file, "encoder %s: %s, %s of parameters, forward %s\n", g->encoders[i],
 			orr_count_text(e.n_operators, "operator"), size(e.parameter_bytes),
-			is_study(g) ? duration(g, e.forward_ns) : flops(e.forward_flops));
+			orr_graph_is_study(g) ? duration(g, e.forward_ns) : flops(e.forward_flops));
 	}
 }
 
@@ -243,7 +238,7 @@ static void write_costs(FILE *file, const struct orr_graph *g)
 int orr_graph_report_write(FILE *file, const struct orr_graph *g, struct orr_error *err)
 {
 	write_head(file, g);
-	if (!is_study(g))
+	if (!orr_graph_is_study(g))
 		write_model(file, g);
 	if (has_costs(g))
 		write_costs(file, g);
@@ -392,14 +387,14 @@ json_t *orr_graph_report_json(const struct orr_graph *g, struct orr_error *err)
 				 n_stages(g) ? json_integer(n_stages(g)) : json_null());
 	struct totals t = sum_up(g, -1);
 
-	orr_json_update(&root, totals_json(&t, is_study(g)));
+	orr_json_update(&root, totals_json(&t, orr_graph_is_study(g)));
 	if (g->profiled.hardware)
 		orr_json_set(&root, "profiled", json_string(orr_profiled_text(&g->profiled)));
 	for (int i = 0; i < g->n_encoders; i++) {
 		t = sum_up(g, i);
 		encoder =
 			json_pack("{s:s, s:i}", "name", g->encoders[i], "operators", t.n_operators);
-		orr_json_update(&encoder, totals_json(&t, is_study(g)));
+		orr_json_update(&encoder, totals_json(&t, orr_graph_is_study(g)));
 		orr_json_append(&encoders, encoder);
 	}
 	for (int i = 0; i < g->n_operators; i++)

@@ -14,7 +14,6 @@
 #include "plan/plan_file.h"
 #include "text_table.h"
 #include "base/quantity.h"
-#include "parts.h"
 #include "stages.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"
@@ -405,8 +404,7 @@ json_t *orr_report_json(const struct orr_timeline *t, const struct orr_figures *
 	if (t->jobs->async)
 		orr_json_set(&report, "stream", stream_json(t, f));
 	if (!report && listed)
-		(void)orr_fail(err, ORR_E_NOMEM, "report: no memory for the figures of %d workers",
-			       f->n_workers);
+		(void)orr_no_memory(err, "report");
 	return report;
 }
 

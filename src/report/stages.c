@@ -1,4 +1,3 @@
-#include "parts.h"
 #include "stages.h"
 
 #include <stdlib.h>
@@ -45,7 +44,7 @@ static const char *name_of(const struct orr_members *m, int i)
 const char *orr_members_text(size_t size, const struct orr_members *m, int s)
 {
 	int first = m->first[s], n = m->first[s + 1] - first;
-	char text[ORR_TEXT] = "";
+	const char *text = "";
 	size_t length = 0;
 
 	for (int i = first; i < first + n; i++)
@@ -56,19 +55,16 @@ const char *orr_members_text(size_t size, const struct orr_members *m, int s)
 		return orr_text("%.*s .. %.*s (%d)", orr_utf8_fit(a, MOST_NAME), a,
 				orr_utf8_fit(z, MOST_NAME), z, n);
 	}
-	length = 0;
-	for (int i = first; i < first + n && length < size - 3; i++)
-		length += (size_t)snprintf(
-			text + length, size - length, "%s%.*s", i > first ? ", " : "",
-			orr_utf8_fit(name_of(m, i), size - length - 3), name_of(m, i));
-	return orr_text("%s", text);
+	for (int i = first; i < first + n; i++)
+		text = orr_text("%s%s%.*s", text, i > first ? ", " : "",
+				orr_utf8_fit(name_of(m, i), size - 3), name_of(m, i));
+	return text;
 }
 
 const char *orr_workers_text(size_t size, const int *workers, int n)
 {
 	int low = workers[0], high = workers[0];
-	char text[ORR_TEXT];
-	size_t length = 0;
+	const char *text = "";
 
 	for (int i = 1; i < n; i++) {
 		low = (int)smaller(workers[i], low);
@@ -76,10 +72,9 @@ const char *orr_workers_text(size_t size, const int *workers, int n)
 	}
 	if (n > 1 && high - low == n - 1)
 		return orr_text("%d-%d", low, high);
-	for (int i = 0; i < n && length < size; i++)
-		length += (size_t)snprintf(text + length, size - length, "%s%d", i ? "," : "",
-					   workers[i]);
-	return orr_text("%s", text);
+	for (int i = 0; i < n && strlen(text) < size; i++)
+		text = orr_text("%s%s%d", text, i ? "," : "", workers[i]);
+	return orr_text("%.*s", (int)size - 1, text);
 }
 
 /* The workers that compute stage s, each once, in the order of the first microbatch that they

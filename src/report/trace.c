@@ -5,7 +5,7 @@
 
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "parts.h"
+#include "stages.h"
 #include "orrery/timeline.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
@@ -140,8 +140,7 @@ static int derive_transfers(struct trace *trace, struct orr_error *err)
 	int *predecessors = malloc(orr_jobs_most_around(jobs) * sizeof(*predecessors));
 
 	if (!predecessors)
-		return orr_fail(err, ORR_E_NOMEM, "trace: no memory for %d stages",
-				jobs->pipeline->n_stages);
+		return orr_no_memory(err, "trace");
 	for (int j = 0; j < jobs->n_jobs; j++) {
 		struct orr_job to = orr_jobs_at(jobs, j);
 		int n = orr_jobs_predecessors(jobs, j, predecessors);

@@ -112,21 +112,19 @@ struct orr_untested orr_untested_find(const struct orr_jobs *jobs)
 
 const char *orr_untested_text(const struct orr_untested *u)
 {
-	char text[ORR_TEXT] = "";
-	size_t used = 0;
+	const char *text = "";
 
-	for (int i = 0; i < u->n && used < sizeof(text); i++) {
+	for (int i = 0; i < u->n; i++) {
 		bool again = i && !strcmp(u->list[i].why, u->list[i - 1].why);
 		bool last = i + 1 == u->n || strcmp(u->list[i].why, u->list[i + 1].why);
 
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s%s%s",
-					 !i      ? "not tested: "
-					 : again ? ", "
-						 : "; ",
-					 u->list[i].what, last ? " (" : "",
-					 last ? u->list[i].why : "", last ? ")" : "");
+		text = orr_text("%s%s%s%s", text,
+				!i      ? "not tested: "
+				: again ? ", "
+					: "; ",
+				u->list[i].what, last ? orr_text(" (%s)", u->list[i].why) : "");
 	}
-	return orr_text("%s", text);
+	return text;
 }
 
 void orr_untested_json(json_t **report, const struct orr_untested *u)

@@ -37,7 +37,8 @@ static int check_best(const struct checkpoints_options *o, struct orr_error *err
 			best, (long long)newest, best);
 }
 
-const char *checkpoints_memory(const struct checkpoints_options *o)
+/* Where copies go, a folder of the launcher; NULL: there is none, or no copies. */
+static const char *memory_of(const struct checkpoints_options *o)
 {
 	return o->copy_every ? getenv(ORR_KEEP_FOLDER) : NULL;
 }
@@ -45,7 +46,7 @@ const char *checkpoints_memory(const struct checkpoints_options *o)
 int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floats,
 			     struct orr_error *err)
 {
-	const char *memory = checkpoints_memory(o);
+	const char *memory = memory_of(o);
 	int64_t n_bytes;
 
 	if (!o->copy_every)
@@ -65,7 +66,7 @@ int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floa
 static int open_again(struct orr_checkpoint **out, int64_t *copied,
 		      const struct checkpoints_options *o, struct orr_error *err)
 {
-	const char *const folders[] = {checkpoints_memory(o), o->folder};
+	const char *const folders[] = {memory_of(o), o->folder};
 
 	for (int i = 0; i < 2; i++) {
 		struct orr_checkpoint *found = NULL;
@@ -164,7 +165,7 @@ int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 	signal(SIGXFSZ, SIG_IGN);
 	code = s->rank ? 0 : open_first(out, &copied, o, s, &s->err);
 	if ((code = session_agree(s, code)) || (code = session_max(s, &copied)) ||
-	    (code = share(out, copied ? checkpoints_memory(o) : o->folder, code, s)))
+	    (code = share(out, copied ? memory_of(o) : o->folder, code, s)))
 		return code;
 	if (s->n_starts)
 		session_say(s,
@@ -255,12 +256,6 @@ void evaluations_init(struct evaluations *e, const struct evaluations_options *o
 				  .every = o->every * (o->epochs ? epoch_samples : step_samples),
 				  .best_folder = best_folder,
 				  .best = {.loss = INFINITY, .accuracy = NAN}};
-}
-
-void evaluations_fini(struct evaluations *e)
-{
-	free(e->list);
-	e->list = NULL;
 }
 
 /* The first step after this one, and up to `end`, which is evaluated; `end` where none is. */
@@ -437,7 +432,7 @@ static void end_copy(struct orr_training_copies *all, struct orr_run *run, const
 static void copy(const struct checkpoints_options *o, struct orr_run *run,
 		 struct progress *progress, struct orr_training_copies *all, struct session *s)
 {
-	const char *memory = checkpoints_memory(o);
+	const char *memory = memory_of(o);
 	int64_t step = orr_run_step(run), start;
 	struct orr_error why;
 
@@ -490,11 +485,4 @@ int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, 
 	if (!code && s->signal)
 		tell_stop(o, r, orr_run_step(run), end, s);
 	return code;
-}
-
-int checkpoints_check(const struct checkpoints_end *r, struct orr_error *err)
-{
-	if (!r->unsaved)
-		return 0;
-	return orr_fail(err, r->unsaved, "no checkpoint of the last step: %s", r->why.msg);
 }

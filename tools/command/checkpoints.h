@@ -28,8 +28,6 @@ const char *checkpoints_best(const struct checkpoints_options *o);
 int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		     const struct checkpoints_options *o, struct session *s);
 
-/* Where copies go, a folder of the launcher; NULL: there is none, or no copies. */
-const char *checkpoints_memory(const struct checkpoints_options *o);
 /* Refuse copies that nothing keeps, or that do not fit in memory: of so many floats. */
 int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floats,
 			     struct orr_error *err);
@@ -51,7 +49,6 @@ struct evaluations_options {
 };
 void evaluations_init(struct evaluations *e, const struct evaluations_options *o,
 		      int64_t epoch_samples, int step_samples, const char *best_folder);
-void evaluations_fini(struct evaluations *e);
 
 /* Before a training goes on: what the best so far, checkpoint c, is worth. The run loads it, and
  * another one afterwards. rate: of orr_run_load. All ranks. */
@@ -74,5 +71,3 @@ struct checkpoints_end {
 int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,
 		      struct progress *progress, struct evaluations *e, struct checkpoints_end *r,
 		      struct session *s);
-/* Refuse an end without a checkpoint of the last step. */
-int checkpoints_check(const struct checkpoints_end *r, struct orr_error *err);

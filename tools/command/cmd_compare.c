@@ -119,8 +119,7 @@ static int add_field(struct contest *c, const char *text, struct orr_error *err)
 	a.open.schedule = text;
 	a.open.given.schedule = text;
 	a.open.first_alone = !a.jitter.given; /* noise differs among replicas */
-	if ((code = work_choose(x, &a, err)) || (code = orr_open_graph(x, err)) ||
-	    (code = orr_open_pipeline(x, err)) || (code = orr_opened_homes(&f->home, x, err)))
+	if ((code = work_open(x, &a, err)) || (code = orr_opened_homes(&f->home, x, err)))
 		return code;
 	f->own = x->choice.schedule;
 	f->all = !text;
@@ -184,21 +183,22 @@ static int make_plan(struct contest *c, const struct orr_opened *x, struct orr_e
 }
 
 /* ", --latency 2ms"; replicas and a number of workers stand in the title anyhow. */
-static void add_axes(char *title, size_t size, json_t *axes)
+static const char *axes_text(json_t *axes)
 {
+	const char *name, *text = "";
 	json_t *value;
-	const char *name;
 
 	json_object_foreach(axes, name, value)
 	{
 		bool number = json_is_integer(value);
 
 		if (strcmp(name, "replicas") && (!number || strcmp(name, "workers")))
-			(void)snprintf(
-				title + strlen(title), size - strlen(title), ", --%s %s", name,
+			text = orr_text(
+				"%s, --%s %s", text, name,
 				number ? orr_text("%lld", (long long)json_integer_value(value))
 				       : json_string_value(value));
 	}
+	return text;
 }
 
 /* "chain:8: 4 or 8 stages on 4 workers of 16 GB, 8 microbatches" */
@@ -207,26 +207,24 @@ static void give_title(struct contest *c)
 	const struct orr_open_options *o = &c->fields[0].x.settled;
 	/* of --memory: workers of --machine have their own */
 	bool limited = o->machine.memory_bytes > 0 && !o->machine.cluster;
-	char source[128], cuts[14 * MOST_LISTED] = "", front[40] = "", in[40] = "";
-	char *title = c->result.title;
-	size_t size = sizeof(c->result.title);
+	const char *cuts = "";
+	char source[128];
 
-	for (int i = 0, used = 0; i < c->fields[0].n_cuts; i++)
-		used += snprintf(cuts + used, sizeof(cuts) - (size_t)used, "%s%d",
-				 !i                             ? ""
-				 : i + 1 == c->fields[0].n_cuts ? " or "
-								: ", ",
-				 c->cuts[i]->n_stages);
-	if (c->a.compare.front)
-		(void)snprintf(front, sizeof(front), "; auto in up to %d memories", ORR_MOST_FRONT);
-	if (o->replicas > 1)
-		(void)snprintf(in, sizeof(in), " in %d replicas", o->replicas);
-	(void)snprintf(title, size, "%s: %s stage%s on %s%s%s, %s%s%s",
-		       orr_utf8_print(source, sizeof(source), o->source), cuts,
-		       strcmp(cuts, "1") ? "s" : "", orr_count_text(o->machine.n_workers, "worker"),
-		       limited ? " of " : "", limited ? orr_size_text(o->machine.memory_bytes) : "",
-		       orr_count_text(o->n_microbatches, "microbatch"), in, front);
-	add_axes(title, size, c->axes);
+	for (int i = 0; i < c->fields[0].n_cuts; i++)
+		cuts = orr_text("%s%s%d", cuts,
+				!i                             ? ""
+				: i + 1 == c->fields[0].n_cuts ? " or "
+							       : ", ",
+				c->cuts[i]->n_stages);
+	(void)snprintf(
+		c->result.title, sizeof(c->result.title), "%s: %s stage%s on %s%s%s, %s%s%s%s",
+		orr_utf8_print(source, sizeof(source), o->source), cuts,
+		strcmp(cuts, "1") ? "s" : "", orr_count_text(o->machine.n_workers, "worker"),
+		limited ? " of " : "", limited ? orr_size_text(o->machine.memory_bytes) : "",
+		orr_count_text(o->n_microbatches, "microbatch"),
+		o->replicas > 1 ? orr_text(" in %d replicas", o->replicas) : "",
+		c->a.compare.front ? orr_text("; auto in up to %d memories", ORR_MOST_FRONT) : "",
+		axes_text(c->axes));
 }
 
 /* ---- the result ---- */

@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "options.h"
+#include "base/arrays.h"
 #include "base/input_file.h"
 #include "base/json.h"
 #include "base/quantity.h"
@@ -28,9 +29,9 @@ struct table {
 	char *text; /* owned; cells lie in it */
 	char *names[MOST_COLUMNS];
 	int n_columns, line;
-	struct measured **rows; /* owned, each: what is opened does not move */
+	struct measured *rows;           /* [n] owned, as */
+	struct orr_measured_step *steps; /* these */
 	int n;
-	struct orr_measured_step *steps; /* [n]; owned */
 	struct orr_error *err;
 };
 
@@ -128,8 +129,7 @@ static int open_row(const struct table *t, struct measured *row, struct orr_meas
 	if (!has_graph)
 		return orr_fail(t->err, ORR_E_INPUT, "%s: no graph: name a file or a study", place);
 	o = options_with(place, n_given, names, values);
-	if (!(code = work_choose(&row->x, &o, &why)) && !(code = orr_open_graph(&row->x, &why)) &&
-	    !(code = orr_open_pipeline(&row->x, &why)))
+	if (!(code = work_open(&row->x, &o, &why)))
 		code = check_step(&row->x, &why);
 	return code ? orr_fail(t->err, code, "%s: %s", place, why.msg) : 0;
 }
@@ -145,10 +145,8 @@ static int read_row(struct table *t, char *line)
 	if (n != t->n_columns)
 		return orr_fail(t->err, ORR_E_INPUT, "%s:%d: %d columns, and the heading has %d",
 				t->path, t->line, n, t->n_columns);
-	if (!(row = calloc(1, sizeof(*row))))
-		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its rows", t->path);
+	row = &t->rows[t->n];
 	row->line = t->line;
-	t->rows[t->n] = row;
 	t->steps[t->n] = (struct orr_measured_step){.name = row->name, .opened = &row->x};
 	return open_row(t, row, &t->steps[t->n++], cells, n);
 }
@@ -214,9 +212,9 @@ static int read_table(struct table *t)
 
 	for (const char *at = code ? "" : t->text; *at; at++)
 		n_lines += *at == '\n';
-	if (!code && (!(t->rows = calloc(n_lines, sizeof(struct measured *))) ||
+	if (!code && (!(t->rows = calloc(n_lines, sizeof(*t->rows))) ||
 		      !(t->steps = calloc(n_lines, sizeof(*t->steps)))))
-		return orr_fail(t->err, ORR_E_NOMEM, "%s: no memory for its rows", t->path);
+		return orr_no_memory(t->err, t->path);
 	while (!code && (line = strsep(&rest, "\n"))) {
 		t->line++;
 		line[strcspn(line, "\r")] = '\0';
@@ -235,10 +233,8 @@ static int read_table(struct table *t)
 
 static void table_fini(struct table *t)
 {
-	for (int i = 0; i < t->n; i++) {
-		orr_opened_fini(&t->rows[i]->x);
-		free(t->rows[i]);
-	}
+	for (int i = 0; i < t->n; i++)
+		orr_opened_fini(&t->rows[i].x);
 	free(t->rows);
 	free(t->steps);
 	free(t->text);
@@ -311,14 +307,14 @@ static void write_report(const struct table *t, const struct orr_fit *fit)
 				       ? "unknown"
 				       : orr_text("%.2g%%", 100 * fit->error[c] / fit->value[c]),
 			       100 * most->count[c] * fit->value[c] / most->simulated_s,
-			       t->rows[rests_on(t, c)]->line);
+			       t->rows[rests_on(t, c)].line);
 		printf("%s\n", fit->asked[c] ? "" : " (not fitted)");
 	}
 	printf("\nline   measured  simulated     off  left out\n");
 	for (int i = 0; i < t->n; i++) {
 		const struct orr_measured_step *step = &t->steps[i];
 
-		printf("%4d %8.4g s %8.4g s %+6.2f%%", t->rows[i]->line, step->seconds,
+		printf("%4d %8.4g s %8.4g s %+6.2f%%", t->rows[i].line, step->seconds,
 		       step->simulated_s, off(step->simulated_s, step));
 		if (step->left_out_s > 0)
 			printf("   %+6.2f%%", off(step->left_out_s, step));
@@ -342,7 +338,7 @@ static json_t *report_json(const struct table *t, const struct orr_fit *fit)
 								   fit->value[c], "error",
 								   orr_json_number(fit->error[c]),
 								   "fitted", fit->asked[c], "line",
-								   t->rows[rests_on(t, c)]->line)));
+								   t->rows[rests_on(t, c)].line)));
 	for (int i = 0; i < t->n && json; i++) {
 		const struct orr_measured_step *step = &t->steps[i];
 
@@ -350,7 +346,7 @@ static json_t *report_json(const struct table *t, const struct orr_fit *fit)
 			      json_array_append_new(
 				      json_object_get(json, "steps"),
 				      json_pack("{s:i, s:f, s:f, s:o, s:b}", "line",
-						t->rows[i]->line, "seconds", step->seconds,
+						t->rows[i].line, "seconds", step->seconds,
 						"simulated", step->simulated_s, "left_out",
 						step->left_out_s > 0 ? json_real(step->left_out_s)
 								     : json_null(),
@@ -367,10 +363,10 @@ static int write_machine(const char *path, const struct table *t, const struct o
 	char *text;
 
 	for (int i = 0; i < t->n; i++)
-		if (t->rows[i]->x.pipeline->n_workers > n)
-			n = t->rows[i]->x.pipeline->n_workers;
+		if (t->rows[i].x.pipeline->n_workers > n)
+			n = t->rows[i].x.pipeline->n_workers;
 	if (!(text = orr_fit_machine(fit, n)))
-		return orr_fail(err, ORR_E_NOMEM, "fit: no memory for a machine");
+		return orr_no_memory(err, "fit");
 	if (!(code = output_begin(&s, path, err))) {
 		fputs(text, s.file);
 		code = output_end(&s, 0, err);

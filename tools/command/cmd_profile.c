@@ -139,7 +139,7 @@ static int check(const struct orr_graph *g, struct options *a, struct orr_error 
 	const char *why;
 	int n_devices, code;
 
-	if (orr_operator_is_study(&g->operators[0]))
+	if (orr_graph_is_study(g))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has costs and nothing to compute: profile a model whose nodes "
 				"have an op",

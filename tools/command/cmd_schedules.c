@@ -72,20 +72,18 @@ static void print_parameter(const struct orr_parameter *parameter)
 /* "also called: afab, f-then-b" */
 static void print_aliases(const char *name)
 {
-	char text[256] = "";
-	size_t used = 0, length = strlen(name);
+	const char *text = "";
+	size_t length = strlen(name);
 
 	for (const struct orr_schedule_alias *a = orr_schedule_aliases; a->alias; a++) {
 		if (strncmp(a->means, name, length) ||
 		    (a->means[length] && a->means[length] != ':'))
 			continue;
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
-					 used ? ", " : "also called: ", a->alias);
+		text = orr_text("%s%s%s", text, *text ? ", " : "also called: ", a->alias);
 		if (a->means[length])
-			used += (size_t)snprintf(text + used, sizeof(text) - used, " (%s)",
-						 a->means + length + 1);
+			text = orr_text("%s (%s)", text, a->means + length + 1);
 	}
-	if (!used)
+	if (!*text)
 		return;
 	printf("%*s", NAME_COLUMNS, "");
 	print_wrapped(text);

@@ -17,10 +17,9 @@
 /* Each with what it may be told, and the value that it has otherwise. */
 static int list_operators(void)
 {
-	char text[256];
-	const char *op;
+	const char *op, *text;
 
-	for (int i = 0; (op = orr_graph_op(i, text, sizeof(text))); i++)
+	for (int i = 0; (op = orr_graph_op(i, &text)); i++)
 		printf(*text ? "%-22s %s\n" : "%s\n", op, text);
 	return command_end(0, NULL);
 }

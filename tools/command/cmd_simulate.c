@@ -81,7 +81,7 @@ static void print_samples(const struct orr_opened *x)
 {
 	int batch = x->settled.batch, m = x->settled.n_microbatches;
 
-	if (!orr_operator_is_study(&x->graph->operators[0]) && batch % m)
+	if (!orr_graph_is_study(x->graph) && batch % m)
 		printf("\nsamples: %d in %d microbatches: train gives %d of them %d, the others "
 		       "%d; here all have %d\n",
 		       batch, m, batch % m, batch / m + 1, batch / m, batch / m + 1);
@@ -92,8 +92,7 @@ static void print_untrained(const struct orr_opened *x)
 {
 	struct orr_error err;
 
-	if (!orr_operator_is_study(&x->graph->operators[0]) &&
-	    orr_gathers_check_trained(x->tried.jobs, &err))
+	if (!orr_graph_is_study(x->graph) && orr_gathers_check_trained(x->tried.jobs, &err))
 		printf("\nnot trained: %s\n", err.msg);
 }
 
@@ -141,19 +140,24 @@ static json_t *report_json(const struct options *a, const struct orr_opened *x,
 	return orr_json_check(json, "simulate: no memory for the report", err);
 }
 
+static int print_timeline(const struct orr_timeline *t, const struct orr_figures *f,
+			  struct orr_error *err)
+{
+	int code = orr_diagram_text(stdout, t, output_columns(), output_wants_colour(), err);
+
+	if (code)
+		return code;
+	printf("\n");
+	return orr_report_write(stdout, t, f, OUTPUT_DEFINED_BY, err);
+}
+
 static int print_measured(const struct measured *m, const struct orr_figures *simulated,
 			  struct orr_error *err)
 {
-	int code;
-
 	printf("\nMeasured: %s, %.2f times the simulated makespan.\n",
 	       orr_duration_text(m->figures->makespan_ns, false),
 	       (double)m->figures->makespan_ns / (double)simulated->makespan_ns);
-	if ((code = orr_diagram_text(stdout, m->timeline, output_columns(), output_wants_colour(),
-				     err)))
-		return code;
-	printf("\n");
-	return orr_report_write(stdout, m->timeline, m->figures, OUTPUT_DEFINED_BY, err);
+	return print_timeline(m->timeline, m->figures, err);
 }
 
 /* *report: the JSON object, where an output has it. */
@@ -175,10 +179,7 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 		return ORR_E_NOMEM;
 	if (a->output.json)
 		return output_json(json_incref(*report), err);
-	if ((code = orr_diagram_text(stdout, t, output_columns(), output_wants_colour(), err)))
-		return code;
-	printf("\n");
-	code = orr_report_write(stdout, t, f, OUTPUT_DEFINED_BY, err);
+	code = print_timeline(t, f, err);
 	if (!code && noise)
 		orr_noise_write(stdout, noise, &noisy, x->pipeline->units);
 	if (!code && a->failures.mtbf_ns)

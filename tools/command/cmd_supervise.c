@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/quantity.h"
 #include "command.h"
 #include "keep/keep.h"
@@ -43,15 +44,14 @@ static struct {
 	struct peer peers[MOST_RANKS];
 	int n_peers, n_starts;
 	int64_t started_ns, first_ns; /* this start; of the first one, until a rank spoke */
-	int64_t begun;                /* the step from which it goes on; -1: not said yet */
-	int64_t furthest;             /* of those */
+	int64_t furthest;             /* of the steps from which it went on; -1: not said yet */
 	int64_t n_same;               /* restarts from no later a step */
 	bool ever, spoke;             /* a rank has spoken: of any start, of this one */
 	bool over;                    /* it ends by itself */
 	int killed;                   /* by the signal that was passed on to it; 0: it was not */
 	int status;                   /* of the child, once it has ended */
 	char why[160];
-} job = {.begun = -1, .furthest = -1};
+} job = {.furthest = -1};
 
 static volatile sig_atomic_t asked;
 
@@ -194,7 +194,6 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 		job.over = true;
 	if (beat->kind != ORR_BEAT_BEGIN || beat->rank)
 		return;
-	job.begun = beat->step;
 	job.n_same = beat->step > job.furthest ? 0 : job.n_same;
 	job.furthest = beat->step > job.furthest ? beat->step : job.furthest;
 }
@@ -319,7 +318,6 @@ static int start(struct orr_error *err)
 	struct pollfd waits = {.fd = job.listener, .events = POLLIN};
 
 	job.over = job.spoke = false;
-	job.begun = -1;
 	job.started_ns = orr_beat_now_ns();
 	job.why[0] = '\0';
 	if ((job.child = fork()) < 0)
@@ -365,7 +363,7 @@ static int probe_hosts(struct orr_error *err)
 	pid_t pid, *pids = calloc((size_t)n + 1, sizeof(*pids));
 
 	if (!pids)
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the hosts");
+		return orr_no_memory(err, "supervise");
 	for (int k = 0; k < l->n_hosts && !code; k++) {
 		l->hosts[k].gone = true;
 		if (!(pids[k] = fork()))

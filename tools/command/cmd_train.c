@@ -19,6 +19,7 @@
 #include "orrery/run.h"
 #include "simulate/footprint.h"
 #include "orrery/timeline.h"
+#include "base/arrays.h"
 #include "base/input_file.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
@@ -47,12 +48,6 @@ struct training {
 
 /* ---- what options mean together ---- */
 
-/* What is no file is refused before a run begins, which takes seconds. */
-static int check_weights(const char *path, struct orr_error *err)
-{
-	return path ? orr_input_open(NULL, NULL, path, "a file of safetensors", err) : 0;
-}
-
 /* What can be said before any file is read. */
 static int check_options(struct options *a, struct orr_error *err)
 {
@@ -64,7 +59,8 @@ static int check_options(struct options *a, struct orr_error *err)
 				"--decay cosine or linear");
 	a->run.timeout_s = a->timeout_s;
 	if ((code = output_protect(a->train.init, err)) ||
-	    (code = check_weights(a->train.init, err)) ||
+	    (a->train.init && /* before a run begins, which takes seconds */
+	     (code = orr_input_open(NULL, NULL, a->train.init, "a file of safetensors", err))) ||
 	    (code = output_check_file("--loss", a->train.losses, err)) ||
 	    (code = output_check_file("--save-weights", a->train.weights, err)) ||
 	    (code = output_check(&a->output, err)) || (code = output_protect(a->train.data, err)))
@@ -151,7 +147,7 @@ static int open_work(struct training *t, struct orr_error *err)
 	if ((code = check_options(o, err)))
 		return code;
 	o->open.default_workers = default_workers(o, &t->session);
-	if ((code = work_init(&t->opened, o, err)) ||
+	if ((code = work_open(&t->opened, o, err)) || (code = work_place(&t->opened, err)) ||
 	    (code = export_check_jobs(o->output.csv, o->output.strict_csv, t->opened.tried.jobs,
 				      err)) ||
 	    (code = settle_options(o, &t->opened, err)) ||
@@ -243,7 +239,7 @@ static int find_data(struct training *t, struct orr_error *err)
 	struct orr_data_columns *columns;
 	int n, code;
 
-	if (orr_operator_is_study(&g->operators[0]))
+	if (orr_graph_is_study(g))
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: has costs and nothing to compute: simulate it, or train a "
 				"model whose nodes have an op",
@@ -390,8 +386,7 @@ static int gather_ranks(struct training *t)
 	t->result.ranks = ranks;
 	orr_run_traffic(t->run, &own.traffic);
 	if (!ranks || !all)
-		code = orr_fail(&s->err, ORR_E_NOMEM, "no memory for what %d ranks say",
-				s->n_ranks);
+		code = orr_no_memory(&s->err, "train");
 	else
 		code = session_gather(s, all, (const int64_t *)&own, n);
 	for (int k = 0; k < s->n_ranks && !code; k++)
@@ -408,7 +403,7 @@ static int predict_ranks(struct training *t, struct orr_error *err)
 	int *rank_of = calloc((size_t)n_workers, sizeof(*rank_of));
 
 	if (!footprint || !rank_of)
-		code = orr_fail(err, ORR_E_NOMEM, "no memory for %d ranks", n_ranks);
+		code = orr_no_memory(err, "train");
 	else if (!(code = orr_ranks_of_workers(rank_of, n_workers, n_ranks,
 					       t->options.run.ranks_workers, err)))
 		code = orr_footprint_predict(footprint, predicted, rank_of, n_ranks, err);
@@ -428,7 +423,7 @@ static int gather_parts(struct training *t, struct orr_error *err)
 
 	if ((async && !(r->versions = calloc((size_t)p->n_stages, sizeof(*r->versions)))) ||
 	    !(r->places = calloc((size_t)p->n_workers, sizeof(*r->places))))
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the report");
+		return orr_no_memory(err, "train");
 	r->n_moved = orr_run_moved(t->run, r->moved, sizeof(r->moved) / sizeof(*r->moved));
 	code = async ? orr_run_versions(t->run, r->versions, err) : 0;
 	return code ? code : orr_run_mapping(t->run, r->places, err);
@@ -461,7 +456,7 @@ static int save_weights(struct training *t, struct orr_error *err)
 	if (!path)
 		return 0;
 	if (!t->session.rank && !(parameters = malloc((size_t)(n + 1) * sizeof(*parameters))))
-		code = orr_fail(err, ORR_E_NOMEM, "no memory for %lld parameters", (long long)n);
+		code = orr_no_memory(err, path);
 	if (!(code = session_agree(&t->session, code)) &&
 	    !(code = orr_run_parameters(t->run, parameters, err)) && !t->session.rank &&
 	    !(code = output_begin(&s, path, err)))
@@ -564,7 +559,7 @@ static void training_fini(struct training *t)
 {
 	orr_training_fini(&t->result);
 	progress_fini(&t->progress);
-	evaluations_fini(&t->evaluations);
+	free(t->evaluations.list);
 	orr_run_destroy(t->run);
 	orr_checkpoint_close(t->checkpoint);
 	orr_checkpoint_close(t->best);
@@ -592,7 +587,9 @@ int cmd_train(int argc, char **argv)
 	    (code = session_check(s, save_weights(&t, err))) ||
 	    (code = session_check(s, report(&t, err))))
 		goto out;
-	code = checkpoints_check(&t.end, err);
+	if (t.end.unsaved)
+		code = orr_fail(err, t.end.unsaved, "no checkpoint of the last step: %s",
+				t.end.why.msg);
 out:
 	training_fini(&t);
 	return session_end(s, code);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/quantity.h"
 #include "keep/keep.h"
 
@@ -51,7 +52,7 @@ static int read_hosts(struct launch *l, struct orr_error *err)
 
 	if (!(l->names = strdup(l->words[l->hosts_at])) ||
 	    !(l->hosts = calloc(n, sizeof(*l->hosts))))
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the names of hosts");
+		return orr_no_memory(err, "--host");
 	for (char *name = strtok_r(l->names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
 		struct launch_host *host = &l->hosts[l->n_hosts++];
 
@@ -112,7 +113,7 @@ int launch_settle(struct launch *l, struct orr_error *err)
 		return 0;
 	free(l->list);
 	if (!(l->list = list_hosts(l, all)))
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the names of hosts");
+		return orr_no_memory(err, "--host");
 	l->words[l->hosts_at] = l->list;
 	return 0;
 }
@@ -173,7 +174,7 @@ int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_err
 	while (command[n])
 		n++;
 	if (!(l->words = calloc((size_t)n + N_EXPORTED + 1, sizeof(*l->words))))
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the command");
+		return orr_no_memory(err, "supervise");
 	memcpy(l->words, command, (size_t)n * sizeof(*command));
 	if (!l->hosts_at)
 		return 0;
@@ -206,27 +207,24 @@ bool launch_drop(struct launch *l)
 	return true;
 }
 
-const char *launch_gone(struct launch *l)
+const char *launch_gone(const struct launch *l)
 {
-	size_t n = 0, room = sizeof(l->gone);
+	const char *list = "";
 
-	l->gone[0] = '\0';
-	for (int k = 0; k < l->n_hosts && n < room; k++)
+	for (int k = 0; k < l->n_hosts; k++)
 		if (l->hosts[k].gone)
-			n += (size_t)snprintf(l->gone + n, room - n, "%s%.60s", n ? ", " : "",
-					      l->hosts[k].name);
-	return l->gone;
+			list = orr_text("%s%s%.60s", list, *list ? ", " : "", l->hosts[k].name);
+	return orr_text("%.127s", list);
 }
 
-const char *launch_text(struct launch *l)
+const char *launch_text(const struct launch *l)
 {
-	size_t n = 0, room = sizeof(l->text);
+	const char *gone = launch_gone(l), *text = "";
 
-	l->text[0] = '\0';
 	if (l->n_ranks < l->n_first)
-		n = (size_t)snprintf(l->text, room, " on %d of %d ranks", l->n_ranks, l->n_first);
-	if (*launch_gone(l))
-		(void)snprintf(l->text + n, room - n, "%s host %s",
-			       l->tries_all ? ", though nothing starts on" : ", without", l->gone);
-	return l->text;
+		text = orr_text(" on %d of %d ranks", l->n_ranks, l->n_first);
+	if (*gone)
+		text = orr_text("%s%s host %s", text,
+				l->tries_all ? ", though nothing starts on" : ", without", gone);
+	return text;
 }

@@ -21,7 +21,7 @@ struct launch {
 	int n_hosts;
 	bool tries_all;     /* of the hosts, also those that are gone */
 	char *names, *list; /* what hosts and words point into */
-	char count[16], gone[128], text[192];
+	char count[16];
 };
 
 /* command is borrowed. fewest: ranks; 0: as many as the command says. */
@@ -35,7 +35,7 @@ void launch_probe(struct launch *l, int k);
 int launch_settle(struct launch *l, struct orr_error *err);
 /* One rank fewer; false: there are to be no fewer, or hosts are missing rather than a rank. */
 bool launch_drop(struct launch *l);
-/* "b, c": hosts that are gone. Stays until the next call. */
-const char *launch_gone(struct launch *l);
-/* " on 3 of 4 ranks, without host b"; "" where nothing is missing. Stays until the next call. */
-const char *launch_text(struct launch *l);
+/* "b, c": hosts that are gone; see orr_text(). */
+const char *launch_gone(const struct launch *l);
+/* " on 3 of 4 ranks, without host b"; "" where nothing is missing; the same. */
+const char *launch_text(const struct launch *l);

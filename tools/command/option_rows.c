@@ -23,23 +23,12 @@
 
 static int read_sync(struct options *o, const char *text, struct orr_error *err)
 {
-	o->open.versions = "[sync]";
 	return orr_sync_parse(&o->open.sync, text, err);
 }
 
 static int read_host(struct options *o, const char *text, struct orr_error *err)
 {
 	return orr_link_parse(&o->open.machine.host, &o->open.latency_units, text, "--host", err);
-}
-
-static int read_accumulate(struct options *o, const char *text, struct orr_error *err)
-{
-	int64_t value = 0;
-	int code = orr_count_parse(&value, text, 1, 1 << 20, "--accumulate", err);
-
-	o->open.versions = "[accumulate]";
-	o->open.accumulate = (int)value;
-	return code;
 }
 
 #define READER(name, parse, field) \
@@ -197,11 +186,12 @@ const struct row option_rows[] = {
 	 WORD(open.order, "", "strict", "greedy"), 0,
 	 "a worker waits for the next job of its order, or takes the first one that is ready, "
 	 "never holding more stashes than it would in strict order (as the schedule says)"},
-	{"sync", "WAY", 0, SCHEDULED, PLAN | PROFILE, READ(read_sync), 0,
+	{"sync", "WAY", 0, SCHEDULED, PLAN | PROFILE, READ(read_sync), AT(open.given.sync),
 	 "versions of the parameters under a schedule that never flushes, such as pipedream: "
 	 "stashing (a microbatch reads one in a stage), vertical (one in all stages) or none "
 	 "(whatever is the latest) (stashing)"},
-	{"accumulate", "K", 0, SCHEDULED, PLAN | PROFILE, READ(read_accumulate), 0,
+	{"accumulate", "K", 0, SCHEDULED, PLAN | PROFILE, INT(open.accumulate, 1, 1 << 20),
+	 AT(open.given.accumulate),
 	 "microbatches on each replica in an update, of a schedule that never flushes (1)"},
 	{"buckets", "N", 0, SIMULATE | COMPARE, 0, INT(open.buckets, 1, 1 << 16), 0,
 	 "parts of a stage's gradient that its owners add up one by one, each when the last W has "

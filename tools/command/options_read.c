@@ -91,7 +91,6 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 	char *to = (char *)o + row->how.to;
 	struct list *list;
 	struct orr_error err;
-	int word;
 
 	if (row->given)
 		*(bool *)((char *)o + row->given) = true;
@@ -117,9 +116,7 @@ static void read_value(const struct row *row, struct options *o, const char *tex
 		check(orr_size_parse((int64_t *)to, text, name, &err), &err);
 		return;
 	case KIND_WORD:
-		word = orr_word_find(row->how.words, text, name, &err);
-		check(word < 0 ? word : 0, &err);
-		*(int *)to = word;
+		check(orr_word_find((int *)to, row->how.words, text, name, &err), &err);
 		return;
 	case KIND_COUNTS:
 		list = (struct list *)to;

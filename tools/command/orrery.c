@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "base/nearest.h"
+#include "base/quantity.h"
 #include "orrery/orrery.h"
 #include "progress.h"
 #include "output_file.h"
@@ -66,16 +67,14 @@ static bool repeats(int argc, char **argv)
 static int refuse_command(const char *word)
 {
 	struct orr_nearest near = orr_nearest_to(word);
-	char hint[ORR_HINT], text[512];
-	int n;
+	char hint[ORR_HINT];
+	const char *text;
 
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		orr_nearest_try(&near, commands[i].name, NULL);
-	n = snprintf(text, sizeof(text), "no command '%.200s'%s: there are", word,
-		     orr_nearest_hint(hint, &near));
+	text = orr_text("no command '%.200s'%s: there are", word, orr_nearest_hint(hint, &near));
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s %s", i ? "," : "",
-			      commands[i].name);
+		text = orr_text("%s%s %s", text, i ? "," : "", commands[i].name);
 	command_say(text);
 	return 2;
 }

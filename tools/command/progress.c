@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "orrery/graph.h"
+#include "base/arrays.h"
 #include "base/json.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "orrery/run.h"
 #include "orrery/timeline.h"
 #include "output.h"
+#include "report/compare.h"
 #include "session.h"
 
 #define BAR 40
@@ -110,17 +112,8 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 	while (p->n_steps / p->history.every > MOST_KEPT)
 		p->history.every *= 2;
 	if (!(p->seconds = calloc((size_t)room, sizeof(*p->seconds))))
-		return orr_fail(err, ORR_E_NOMEM, "no memory for the times of %lld steps",
-				(long long)room);
+		return orr_no_memory(err, "train");
 	return 0;
-}
-
-static void write_name(FILE *file, const char *name)
-{
-	(void)fputs(",\"", file);
-	for (; *name; name++)
-		(void)fprintf(file, *name == '"' ? "\"\"" : "%c", *name);
-	(void)fputc('"', file);
 }
 
 /* Where the file is that grows, for a process after this one. */
@@ -179,8 +172,10 @@ int progress_write(struct progress *p, const char *path, const char *memory, boo
 		return ORR_E_IO;
 	p->losses_failed = fputs("step,samples,loss", p->losses.file) < 0;
 	for (int k = 0; k < g->n_operators && n > 1; k++)
-		if (orr_operator_is_loss(&g->operators[k]))
-			write_name(p->losses.file, g->operators[k].name);
+		if (orr_operator_is_loss(&g->operators[k])) {
+			(void)fputc(',', p->losses.file);
+			orr_csv_write_text(p->losses.file, g->operators[k].name);
+		}
 	if (p->norms)
 		(void)fputs(",norm", p->losses.file);
 	if (p->evaluates)

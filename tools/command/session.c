@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arrays.h"
 #include "command.h"
 #include "orrery/run.h"
 
@@ -80,9 +81,7 @@ static void *allocate(struct session *s, size_t n, size_t size)
 	void *memory = calloc(n, size);
 
 	if (!memory)
-		(void)session_check(s,
-				    orr_fail(&s->err, ORR_E_NOMEM,
-					     "no memory for the numbers of %d ranks", s->n_ranks));
+		(void)session_check(s, orr_no_memory(&s->err, "train"));
 	return memory;
 }
 

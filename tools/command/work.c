@@ -18,6 +18,13 @@ int work_choose(struct orr_opened *x, const struct options *o, struct orr_error 
 	return 0;
 }
 
+int work_open(struct orr_opened *x, const struct options *o, struct orr_error *err)
+{
+	int code = work_choose(x, o, err);
+
+	return code || (code = orr_open_graph(x, err)) ? code : orr_open_pipeline(x, err);
+}
+
 int work_place(struct orr_opened *x, struct orr_error *err)
 {
 	int code;
@@ -28,16 +35,6 @@ int work_place(struct orr_opened *x, struct orr_error *err)
 	progress_search_end();
 	progress_doing(NULL, NULL);
 	return code;
-}
-
-int work_init(struct orr_opened *x, const struct options *o, struct orr_error *err)
-{
-	int code;
-
-	if ((code = work_choose(x, o, err)) || (code = orr_open_graph(x, err)) ||
-	    (code = orr_open_pipeline(x, err)))
-		return code;
-	return work_place(x, err);
 }
 
 void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,

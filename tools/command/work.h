@@ -6,10 +6,10 @@
 
 /* orr_open_schedule(), from the options. */
 int work_choose(struct orr_opened *x, const struct options *options, struct orr_error *err);
+/* The same, and all up to the pipeline. */
+int work_open(struct orr_opened *x, const struct options *options, struct orr_error *err);
 /* orr_open_jobs(). */
 int work_place(struct orr_opened *x, struct orr_error *err);
-/* All up to the jobs. */
-int work_init(struct orr_opened *x, const struct options *options, struct orr_error *err);
 
 /* A line on standard error where g's costs were profiled for other hardware or another precision
  * than they are wanted for. */
