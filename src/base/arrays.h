@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include "orrery/orrery.h"
 
+ORR_BEGIN
+
 union orr_array {
 	union orr_array *before;
 	max_align_t aligned;
@@ -62,3 +64,5 @@ static inline int orr_arrays_check(struct orr_arrays *all, const char *what, str
 	orr_arrays_free(all);
 	return orr_fail(err, ORR_E_NOMEM, "%s: no memory for %zu bytes", what, all->bytes);
 }
+
+ORR_END

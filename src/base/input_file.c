@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,4 +128,37 @@ int orr_input_within(char **real, const char *folder, const char *path)
 	}
 	free(place);
 	return *real ? 0 : -1;
+}
+
+/* The next cell, whose quotes are taken off, of which two are one. *at: behind it; NULL: it was the
+ * last. */
+static char *next_cell(char **at)
+{
+	char *from = *at + strspn(*at, " \t"), *to = from, *cell = from;
+	bool quoted = *from == '"';
+
+	for (from += quoted; *from && (quoted || *from != ','); from++) {
+		if (quoted && *from == '"' && *++from != '"')
+			break;
+		*to++ = *from;
+	}
+	from += strcspn(from, ",");
+	*at = *from ? from + 1 : NULL;
+	while (!quoted && to > cell && strchr(" \t\r", to[-1]))
+		to--;
+	*to = '\0';
+	return cell;
+}
+
+int orr_input_cells(char *line, char **cells, int most)
+{
+	int n = 0;
+
+	while (line && n <= most) {
+		char *cell = next_cell(&line);
+
+		if (n++ < most)
+			cells[n - 1] = cell;
+	}
+	return n;
 }

@@ -260,7 +260,7 @@ static bool is_encoder(const struct orr_dot_subgraph *subgraph)
 static bool in_encoder(const struct orr_draft *draft, int block)
 {
 	for (; block >= 0; block = draft->blocks[block].parent)
-		if (draft->blocks[block].encoder >= 0)
+		if (draft->blocks[block].encoder)
 			return true;
 	return false;
 }
@@ -316,21 +316,18 @@ static int read_block_attributes(struct reader *r, const struct orr_dot_subgraph
 		    : 0;
 }
 
-/* Its number. */
-static int add_encoder(struct orr_draft *draft, const struct orr_dot_subgraph *subgraph)
+/* Its name. */
+static const char *name_encoder(struct orr_draft *draft, const struct orr_dot_subgraph *subgraph)
 {
 	const char *plain = orr_dot_plain_name(subgraph->name);
-	int n = draft->n_encoders;
 
-	for (int i = 0; i < n; i++)
-		if (strcmp(draft->encoders[i], plain) == 0)
+	for (int i = 0; i < draft->n_blocks; i++)
+		if (draft->blocks[i].encoder && strcmp(draft->blocks[i].encoder, plain) == 0)
 			orr_draft_fail(draft, ORR_E_INPUT,
 				       "%s:%d: subgraph %.60s: another one is encoder %.60s "
 				       "already (cluster_ does not count): rename one",
-				       draft->name, subgraph->line, subgraph->name,
-				       draft->encoders[i]);
-	orr_draft_add_encoder(draft, plain);
-	return n;
+				       draft->name, subgraph->line, subgraph->name, plain);
+	return plain;
 }
 
 /* Make a block of the subgraph, if it means more than a drawing: its number, or that of the one
@@ -338,11 +335,8 @@ static int add_encoder(struct orr_draft *draft, const struct orr_dot_subgraph *s
 static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph, int parent)
 {
 	struct orr_draft *draft = r->draft;
-	struct orr_draft_block b = {.line = subgraph->line,
-				    .parent = parent,
-				    .encoder = -1,
-				    .repeat = 1,
-				    .length_exponent = -1};
+	struct orr_draft_block b = {
+		.line = subgraph->line, .parent = parent, .repeat = 1, .length_exponent = -1};
 	bool encoder = !in_encoder(draft, parent) && is_encoder(subgraph);
 	struct orr_draft_block *block;
 
@@ -353,11 +347,11 @@ static int read_block(struct reader *r, const struct orr_dot_subgraph *subgraph,
 		orr_draft_fail(draft, ORR_E_INPUT,
 			       "%s: a subgraph's name holds a line break or a control character",
 			       draft->name);
-	if (!(block = orr_draft_add_block(draft, subgraph->name, parent)))
+	if (!(block = orr_draft_add_block(draft, subgraph->name, parent,
+					  encoder ? name_encoder(draft, subgraph) : NULL)))
 		return parent;
-	if (encoder)
-		b.encoder = add_encoder(draft, subgraph);
 	b.name = block->name;
+	b.encoder = block->encoder;
 	*block = b;
 	claim_nodes(draft, subgraph, draft->n_blocks - 1);
 	return draft->n_blocks - 1;

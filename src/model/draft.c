@@ -46,17 +46,16 @@ void orr_draft_fini(struct orr_draft *draft)
 {
 	for (int i = 0; i < draft->n_operators; i++)
 		orr_operator_fini(&draft->operators[i].is);
-	for (int i = 0; i < draft->n_blocks; i++)
+	for (int i = 0; i < draft->n_blocks; i++) {
 		free(draft->blocks[i].name);
-	for (int i = 0; i < draft->n_encoders; i++)
-		free(draft->encoders[i]);
+		free(draft->blocks[i].encoder);
+	}
 	free(draft->name);
 	free(draft->data);
 	free(draft->operators);
 	free(draft->edges);
 	free(draft->reads);
 	free(draft->blocks);
-	free(draft->encoders);
 	*draft = (struct orr_draft){0};
 }
 
@@ -104,7 +103,8 @@ void orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read)
 		draft->edges[draft->n_edges++] = (struct orr_draft_edge){from, to, read};
 }
 
-struct orr_draft_block *orr_draft_add_block(struct orr_draft *draft, const char *name, int parent)
+struct orr_draft_block *orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
+					    const char *encoder)
 {
 	struct orr_draft_block *block;
 	char *copy = NULL;
@@ -114,17 +114,10 @@ struct orr_draft_block *orr_draft_add_block(struct orr_draft *draft, const char 
 		return NULL;
 	block = &draft->blocks[draft->n_blocks++];
 	*block = (struct orr_draft_block){
-		.name = copy, .parent = parent, .encoder = -1, .repeat = 1, .length_exponent = -1};
+		.name = copy, .parent = parent, .repeat = 1, .length_exponent = -1};
+	if (encoder && !(block->encoder = strdup(encoder)))
+		orr_draft_no_memory(draft);
 	return block;
-}
-
-void orr_draft_add_encoder(struct orr_draft *draft, const char *name)
-{
-	char *copy = NULL;
-
-	if (reserve(draft, &draft->encoders, draft->n_encoders, &draft->encoder_room, sizeof(copy),
-		    name, &copy))
-		draft->encoders[draft->n_encoders++] = copy;
 }
 
 const char *orr_location(const char *file, int line, const char *operator)

@@ -13,8 +13,8 @@
 struct orr_draft_block {
 	char *name; /* owned; in the messages */
 	int line;
-	int parent;  /* a block with a smaller number, or -1 */
-	int encoder; /* number of the encoder that it is, or -1 */
+	int parent;    /* a block with a smaller number, or -1 */
+	char *encoder; /* owned: the name of the encoder that it is, or NULL */
 	int64_t repeat;
 	bool frozen;
 	int split; /* of struct orr_operator; the innermost that says it; 0: not said */
@@ -48,8 +48,6 @@ struct orr_draft {
 	struct orr_read *reads;         /* owned; number of them: the reader's */
 	struct orr_draft_block *blocks; /* owned */
 	int n_blocks, block_room;
-	char **encoders; /* owned */
-	int n_encoders, encoder_room;
 	int code;              /* of the first failure: nothing is added after it, */
 	struct orr_error *err; /* nor written here */
 };
@@ -69,8 +67,8 @@ int orr_draft_keep(struct orr_draft *draft, int code);
  * the draft has failed, as for a block. */
 struct orr_draft_operator *orr_draft_add_operator(struct orr_draft *draft, const char *name);
 void orr_draft_add_edge(struct orr_draft *draft, int from, int to, int read);
-struct orr_draft_block *orr_draft_add_block(struct orr_draft *draft, const char *name, int parent);
-void orr_draft_add_encoder(struct orr_draft *draft, const char *name);
+struct orr_draft_block *orr_draft_add_block(struct orr_draft *draft, const char *name, int parent,
+					    const char *encoder);
 
 /* Unfold every repeat: afterwards each is 1. */
 int orr_draft_unfold(struct orr_draft *draft);

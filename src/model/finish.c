@@ -19,7 +19,7 @@ struct numbering {
 	int *number;           /* of each operator, -1: none yet */
 	int *order;            /* operators by number */
 	int *seen;             /* of each operator, the last one that read it, plus 1 */
-	int *encoder;          /* of each encoder, its number plus 1; 0: it has no operator yet */
+	int *encoder;          /* of each block, its encoder's number plus 1; 0: none yet */
 	const struct orr_draft_operator **sorted; /* by name */
 	int n;                                    /* numbers given */
 	struct orr_arrays all;
@@ -39,7 +39,7 @@ static int numbering_init(struct numbering *x, struct orr_draft *draft)
 	orr_arrays_make(&x->all, x->order, n);
 	orr_arrays_make(&x->all, x->seen, n);
 	orr_arrays_make(&x->all, x->sorted, n);
-	orr_arrays_make(&x->all, x->encoder, (size_t)draft->n_encoders + 1);
+	orr_arrays_make(&x->all, x->encoder, (size_t)draft->n_blocks + 1);
 	if (x->all.failed)
 		return orr_draft_no_memory(draft);
 	/* count into the next but one, sum up, and each start moves to its place as edges come */
@@ -198,15 +198,17 @@ static void fill_encoders(struct orr_graph *g, const struct numbering *x)
 
 		for (int block = draft->operators[x->order[i]].block; block >= 0;
 		     block = draft->blocks[block].parent)
-			if (draft->blocks[block].encoder >= 0)
-				encoder = draft->blocks[block].encoder;
-		if (encoder >= 0 && x->encoder[encoder] == 0) {
-			g->encoders[g->n_encoders++] = draft->encoders[encoder];
-			draft->encoders[encoder] = NULL;
-			x->encoder[encoder] = g->n_encoders;
-		}
+			if (draft->blocks[block].encoder)
+				encoder = block;
+		if (encoder >= 0 && x->encoder[encoder] == 0)
+			x->encoder[encoder] = ++g->n_encoders;
 		g->operators[i].encoder = encoder >= 0 ? x->encoder[encoder] - 1 : -1;
 	}
+	for (int i = 0; i < draft->n_blocks; i++)
+		if (x->encoder[i]) {
+			g->encoders[x->encoder[i] - 1] = draft->blocks[i].encoder;
+			draft->blocks[i].encoder = NULL;
+		}
 }
 
 /* What the subgraphs around it say of an operator: it is frozen with each of them; of what else
@@ -239,7 +241,7 @@ static void fill(struct orr_graph *g, const struct numbering *x)
 	struct orr_draft *draft = x->draft;
 
 	if (!(g->operators = calloc((size_t)x->n, sizeof(*g->operators))) ||
-	    !(g->encoders = calloc((size_t)draft->n_encoders + 1, sizeof(*g->encoders)))) {
+	    !(g->encoders = calloc((size_t)draft->n_blocks + 1, sizeof(*g->encoders)))) {
 		orr_draft_no_memory(draft);
 		return;
 	}

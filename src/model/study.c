@@ -50,13 +50,10 @@ static int64_t read_number(struct orr_draft *draft, const char *text)
 static int add_tower(struct orr_draft *draft, const char *text, int number)
 {
 	int64_t n = read_number(draft, text);
-	struct orr_draft_block *block;
 	char name[32];
 
 	(void)snprintf(name, sizeof(name), "tower%d", number);
-	orr_draft_add_encoder(draft, name);
-	if ((block = orr_draft_add_block(draft, name, -1)))
-		block->encoder = number;
+	(void)orr_draft_add_block(draft, name, -1, name);
 	return add_row(draft, name, n, number);
 }
 

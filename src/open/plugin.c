@@ -91,11 +91,11 @@ static int check_schedule(const struct orr_schedule *schedule, const char *path,
 	return code;
 }
 
-bool orr_plugin_is(const char *path)
+bool orr_plugin_is(const char *text)
 {
-	size_t length = strlen(path);
+	size_t length = strcspn(text, ":");
 
-	return length > 3 && !strcmp(path + length - 3, ".so") && !orr_plan_is(path);
+	return length > 3 && !strncmp(text + length - 3, ".so", 3) && !orr_plan_is(text);
 }
 
 int orr_plugin_load(void **module, struct orr_schedule *schedule, const char *path,

@@ -7,8 +7,8 @@ ORR_BEGIN
 
 struct orr_schedule;
 
-/* Is this the path of one: does it end in .so, and is no plan? */
-bool orr_plugin_is(const char *path);
+/* Is this the path of one, perhaps with :key=value: does it end in .so, and is no plan? */
+bool orr_plugin_is(const char *text);
 
 /* Load the module at path, whose functions *schedule borrows until dlclose(*module). Refuses one
  * that was compiled against other headers, and a schedule that breaks the contract of schedule.h.

@@ -43,32 +43,10 @@ static int refuse(const struct reading *r, const char *why)
 
 /* ---- cells ---- */
 
-static char *trim(char *text)
-{
-	char *end;
-
-	text += strspn(text, " \t\r\n");
-	end = text + strlen(text);
-	while (end > text && strchr(" \t\r\n", end[-1]))
-		*--end = '\0';
-	return text;
-}
-
-/* Splits the line in place; how many cells there are. */
-static int split(char *line, char **cells, int most)
-{
-	int n = 0;
-
-	for (char *cell; (cell = strsep(&line, ",")); n++)
-		if (n < most)
-			cells[n] = trim(cell);
-	return n;
-}
-
 static int read_heading(struct reading *r, char *line)
 {
 	char *cells[N_COLUMNS];
-	int n = split(line, cells, N_COLUMNS);
+	int n = orr_input_cells(line, cells, N_COLUMNS);
 
 	for (int k = 0; k < N_COLUMNS; k++)
 		r->column_of[k] = -1;
@@ -161,7 +139,7 @@ static int read_size(const struct reading *r, const char *cell, int column, int6
 static int read_cells(const struct reading *r, char *line, struct row *row)
 {
 	char *cells[N_COLUMNS], *cell[N_COLUMNS];
-	int n = split(line, cells, N_COLUMNS), code;
+	int n = orr_input_cells(line, cells, N_COLUMNS), code;
 
 	if (n != r->n_columns)
 		return orr_fail(r->err, ORR_E_INPUT, "%s:%d: %d cells, and the heading has %d",
@@ -210,7 +188,7 @@ static int read_rows(struct reading *r, char *text)
 		r->line++;
 		if (r->line == 1)
 			code = read_heading(r, line);
-		else if (*trim(line))
+		else if (line[strspn(line, " \t\r")])
 			code = read_row(r, line);
 	}
 	return code;

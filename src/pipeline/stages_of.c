@@ -9,6 +9,7 @@
 #include "charge.h"
 #include "path.h"
 #include "codelets/operator.h"
+#include "model/draft.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "microbatches.h"
@@ -235,13 +236,6 @@ static void count_moved(struct cut *x, int i)
 			(op->loss ? 0 : bytes_of(orr_operator_output_floats(o), x->samples));
 }
 
-static int refuse(const struct orr_graph *g, const struct orr_operator *o, const char *name,
-		  const char *why, struct orr_error *err)
-{
-	return orr_fail(err, ORR_E_INPUT, "%s:%d: node %s: %s: %s", g->name, o->line, o->name, name,
-			why);
-}
-
 /* 1 + the stage of the operator or encoder of that name; 0: there is none. */
 static int find_stage(const struct orr_graph *g, const int *stage_of, const char *name)
 {
@@ -262,17 +256,17 @@ static int take_with(struct orr_gang *gang, int s, const struct orr_graph *g, co
 	int with = find_stage(g, stage_of, o->with);
 
 	if (!with)
-		return refuse(g, o, "with",
-			      "no operator and no encoder has that name: give one of those that "
-			      "orrery show lists",
-			      err);
+		return orr_operator_fail(
+			g->name, o, err,
+			"with: no operator and no encoder has that name: give one of those that "
+			"orrery show lists");
 	if (with == s + 1) /* it is */
 		return 0;
 	if (gang->with && gang->with != with)
-		return refuse(g, o, "with",
-			      "another operator of its stage is with another one: give both the "
-			      "same, or cut between them (stage=)",
-			      err);
+		return orr_operator_fail(
+			g->name, o, err,
+			"with: another operator of its stage is with another one: give both the "
+			"same, or cut between them (stage=)");
 	gang->with = with;
 	return 0;
 }
@@ -297,19 +291,19 @@ static int find_gangs(const struct cut *x, struct orr_error *err)
 		for (int k = 0; k < o->n_inputs && o->gather; k++)
 			if (!orr_operator_is_input(&g->operators[o->inputs[k]]) &&
 			    stage_of[o->inputs[k]] == stage_of[i])
-				return refuse(g, o, "gather",
-					      "what it reads is made in its own stage, which has "
-					      "one microbatch at a time: cut before it (stage=, or "
-					      "more [stages])",
-					      err);
+				return orr_operator_fail(
+					g->name, o, err,
+					"gather: what it reads is made in its own stage, which has "
+					"one microbatch at a time: cut before it (stage=, or "
+					"more [stages])");
 		if (o->n_gang && gang->n &&
 		    (o->n_gang != gang->n || !o->gang != !gang->workers ||
 		     (o->gang && memcmp(o->gang, gang->workers,
 					(size_t)gang->n * sizeof(*gang->workers)) != 0)))
-			return refuse(g, o, "gang",
-				      "another operator of its stage is on other workers: give "
-				      "both the same, or cut between them (stage=)",
-				      err);
+			return orr_operator_fail(
+				g->name, o, err,
+				"gang: another operator of its stage is on other workers: give "
+				"both the same, or cut between them (stage=)");
 		if (o->n_gang) {
 			gang->n = o->n_gang;
 			gang->workers = o->gang;

@@ -448,13 +448,8 @@ static void draft_begin(struct orr_rewriting *x)
 		return;
 	}
 	draft->reads[0] = (struct orr_read){-1, -1, true};
-	for (int i = 0; i < g->n_encoders; i++) {
-		struct orr_draft_block *block;
-
-		orr_draft_add_encoder(draft, g->encoders[i]);
-		if ((block = orr_draft_add_block(draft, g->encoders[i], -1)))
-			block->encoder = i;
-	}
+	for (int i = 0; i < g->n_encoders; i++)
+		(void)orr_draft_add_block(draft, g->encoders[i], -1, g->encoders[i]);
 }
 
 struct orr_graph *orr_graph_unsplit(struct orr_graph *split)

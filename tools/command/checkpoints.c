@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/quantity.h"
 #include "command.h"
 #include "keep/keep.h"
 #include "session.h"
@@ -336,20 +337,17 @@ static void explain_divergence(const struct checkpoints_options *o, const struct
 {
 	int n_skipped = orr_run_skipped_last(run);
 	int64_t good = orr_run_step(run) - (n_skipped ? n_skipped : 1); /* the last step that was */
-	size_t length = strlen(err->msg), room = sizeof(err->msg) - length;
-	int n = snprintf(err->msg + length, room,
-			 ": lower --lr, or scale the inputs (scale= in the graph)");
+	const char *left = !o->folder ? "" : "; there is no checkpoint yet";
+	const struct orr_error why = *err;
 
-	if (!o->folder || n < 0 || (size_t)n >= room)
-		return;
-	if (saved > 0)
-		snprintf(err->msg + length + n, room - (size_t)n,
-			 "; the last checkpoint is of step %lld%s", (long long)saved,
-			 saved < good ? ": --resume with a lower --lr goes on from there"
-				      : ", which leads here with any --lr: remove it, and --resume "
-					"with a lower --lr goes on from the one before");
-	else
-		snprintf(err->msg + length + n, room - (size_t)n, "; there is no checkpoint yet");
+	if (o->folder && saved > 0)
+		left = orr_text(
+			"; the last checkpoint is of step %lld%s", (long long)saved,
+			saved < good ? ": --resume with a lower --lr goes on from there"
+				     : ", which leads here with any --lr: remove it, and --resume "
+				       "with a lower --lr goes on from the one before");
+	(void)orr_fail(err, 0, "%s: lower --lr, or scale the inputs (scale= in the graph)%s",
+		       why.msg, left);
 }
 
 /* The first step after this one, and up to `end`, that is a multiple of `every`; 0: none is. */

@@ -37,35 +37,12 @@ struct table {
 
 /* ---- the table ---- */
 
-/* The next cell of the line in place, quotes taken off, of which two are one. *at: behind it; NULL:
- * it was the last. */
-static char *next_cell(char **at)
-{
-	char *from = *at + strspn(*at, " \t"), *to = from, *cell = from;
-	bool quoted = *from == '"';
-
-	for (from += quoted; *from && (quoted || *from != ','); from++) {
-		if (quoted && *from == '"' && *++from != '"')
-			break;
-		*to++ = *from;
-	}
-	from += strcspn(from, ",");
-	*at = *from ? from + 1 : NULL;
-	while (!quoted && to > cell && strchr(" \t\r", to[-1]))
-		to--;
-	*to = '\0';
-	return cell;
-}
-
 static int split(const struct table *t, char *line, char **cells, int *n)
 {
-	for (*n = 0; line; (*n)++) {
-		if (*n == MOST_COLUMNS)
-			return orr_fail(t->err, ORR_E_INPUT, "%s:%d: more than %d columns", t->path,
-					t->line, MOST_COLUMNS);
-		cells[*n] = next_cell(&line);
-	}
-	return 0;
+	*n = orr_input_cells(line, cells, MOST_COLUMNS);
+	return *n <= MOST_COLUMNS ? 0
+				  : orr_fail(t->err, ORR_E_INPUT, "%s:%d: more than %d columns",
+					     t->path, t->line, MOST_COLUMNS);
 }
 
 /* Are all links of its machine alike, and its times in seconds? */

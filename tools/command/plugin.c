@@ -19,6 +19,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/run.h"
 #include "orrery/schedule.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "open/plugin.h"
 
@@ -193,24 +194,18 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 
 int plugin_try(const struct orr_open_options *open, double timeout_s, struct orr_error *err)
 {
-	char *path = open->schedule ? strndup(open->schedule, strcspn(open->schedule, ":")) : NULL;
-	bool is_one = path && orr_plugin_is(path);
-	char before[sizeof(plugin.path)];
+	const char *text = open->schedule, *before = orr_text("%s", plugin.path);
 
-	(void)strcpy(before, plugin.path);
-	if (is_one)
-		orr_utf8_print(plugin.path, sizeof(plugin.path), path);
-	free(path);
+	if (!text || !orr_plugin_is(text))
+		return 0;
+	orr_utf8_print(plugin.path, sizeof(plugin.path),
+		       orr_text("%.*s", (int)strcspn(text, ":"), text));
 	if (*before && strcmp(before, plugin.path))
 		return orr_fail(
 			err, ORR_E_INPUT,
 			"%.160s: one plug-in at a time, and %.160s is loaded: compare them in "
 			"two commands",
 			plugin.path, before);
-	if (open->schedule && !path)
-		return orr_fail(err, ORR_E_NOMEM, "no memory for a schedule's name");
-	if (!is_one)
-		return 0;
 	plugin.timeout_s = timeout_s;
 	plugin.trial = mmap(NULL, sizeof(*plugin.trial), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);

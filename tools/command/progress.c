@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "orrery/graph.h"
@@ -20,6 +19,7 @@
 #include "session.h"
 
 #define BAR 40
+#define SECOND_NS INT64_C(1000000000)
 #define MOST_STEPS 1000000 /* whose seconds are kept for the median; later ones overwrite */
 
 /* ---- any work, by the clock ---- */
@@ -233,14 +233,19 @@ void progress_settle(struct progress *p)
 	end_row(p, NULL);
 }
 
+static void begin_row(struct progress *p, int64_t step, int64_t samples)
+{
+	end_row(p, NULL);
+	p->open_row = step;
+	(void)fprintf(p->losses.file, "%lld,%lld,", (long long)step, (long long)samples);
+}
+
 static void write_losses(struct progress *p, const struct orr_step *step)
 {
 	const struct orr_scores *scores = &step->scores;
 
-	end_row(p, NULL);
-	p->open_row = step->step + 1;
-	(void)fprintf(p->losses.file, "%lld,%lld,%.9g", (long long)step->step + 1,
-		      (long long)step->samples, scores->loss);
+	begin_row(p, step->step + 1, step->samples);
+	(void)fprintf(p->losses.file, "%.9g", scores->loss);
 	for (int l = 0; l < scores->n_losses && scores->n_losses > 1; l++)
 		(void)fprintf(p->losses.file, ",%.9g", scores->losses[l].loss);
 	if (p->norms)
@@ -295,19 +300,14 @@ void progress_visit(void *progress, const struct orr_step *step)
 void progress_evaluated(struct progress *p, int64_t step, int64_t samples,
 			const struct orr_scores *scores, bool best)
 {
-	const struct orr_graph *g = p->graph;
-
 	if (p->silent)
 		return;
 	history_add_test(&p->history, step, scores->loss);
 	if (p->losses.file && p->open_row != step &&
 	    step > p->written) { /* it was left out, and has no row yet */
-		end_row(p, NULL);
-		p->open_row = step;
-		(void)fprintf(p->losses.file, "%lld,%lld,", (long long)step, (long long)samples);
-		for (int k = 0; k < g->n_operators && scores->n_losses > 1; k++)
-			if (orr_operator_is_loss(&g->operators[k]))
-				(void)fputc(',', p->losses.file);
+		begin_row(p, step, samples);
+		for (int k = 0; k < scores->n_losses && scores->n_losses > 1; k++)
+			(void)fputc(',', p->losses.file);
 		if (p->norms)
 			(void)fputc(',', p->losses.file);
 	}
@@ -376,23 +376,15 @@ void progress_fini(struct progress *p)
 
 /* A line that is written again and again: on a terminal in its place. */
 struct line {
-	double next; /* seconds: not before */
-	bool open;   /* it has not ended */
+	int64_t next_ns; /* not before */
+	bool open;       /* it has not ended */
 };
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static bool is_due(struct line *line, bool terminal)
 {
-	if (now() < line->next)
+	if (orr_beat_now_ns() < line->next_ns)
 		return false;
-	line->next = now() + (terminal ? 0.1 : 1);
+	line->next_ns = orr_beat_now_ns() + (terminal ? SECOND_NS / 10 : SECOND_NS);
 	line->open = terminal;
 	ticking.told = true;
 	return true;
@@ -404,7 +396,7 @@ void progress_tell(const char *what, int64_t done, int64_t all)
 	bool terminal = isatty(STDERR_FILENO);
 
 	if (!done)
-		line.next = now() + 1;
+		line.next_ns = orr_beat_now_ns() + SECOND_NS;
 	if (done == all && line.open) {
 		draw_bar(done, all);
 		fprintf(stderr, "%s\n", what);
@@ -436,7 +428,7 @@ struct orr_observer progress_search(bool units)
 	static bool in_units;
 
 	in_units = units;
-	search = (struct line){.next = now() + 1};
+	search = (struct line){.next_ns = orr_beat_now_ns() + SECOND_NS};
 	return (struct orr_observer){show_search, &in_units};
 }
 
