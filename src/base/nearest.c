@@ -101,12 +101,9 @@ void orr_nearest_try_all(struct orr_nearest *n, const char *words)
 	}
 }
 
-const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n)
+const char *orr_nearest_hint(const struct orr_nearest *n)
 {
-	hint[0] = '\0';
-	if (*n->meant)
-		(void)snprintf(hint, ORR_HINT, " (did you mean %s?)", n->meant);
-	return hint;
+	return *n->meant ? orr_text(" (did you mean %s?)", n->meant) : "";
 }
 
 int orr_word_find(int *number, const char *const *words, const char *text, const char *what,
@@ -114,7 +111,6 @@ int orr_word_find(int *number, const char *const *words, const char *text, const
 {
 	struct orr_nearest near = orr_nearest_to(text);
 	const char *list = "";
-	char hint[ORR_HINT];
 
 	for (int i = 0; words[i]; i++) {
 		const char *between = !words[i + 1] ? "" : words[i + 2] ? ", " : " and ";
@@ -130,5 +126,5 @@ int orr_word_find(int *number, const char *const *words, const char *text, const
 		list = orr_text("%s%s%s", list, words[i], between);
 	}
 	return orr_fail(err, ORR_E_INPUT, "%s: no '%.40s'%s: there are %s", what, text,
-			orr_nearest_hint(hint, &near), list);
+			orr_nearest_hint(&near), list);
 }

@@ -17,9 +17,8 @@ void orr_nearest_try(struct orr_nearest *n, const char *spelling, const char *me
 /* Each word of a text, separated by blanks, commas or bars. */
 void orr_nearest_try_all(struct orr_nearest *n, const char *words);
 
-/* " (did you mean forward?)", to be put behind the word in a message, or "". */
-#define ORR_HINT 72
-const char *orr_nearest_hint(char hint[ORR_HINT], const struct orr_nearest *n);
+/* " (did you mean forward?)", to be put behind the word in a message, or ""; see orr_text(). */
+const char *orr_nearest_hint(const struct orr_nearest *n);
 
 /* The number of a word, which may be that of an enum, in a list that ends with NULL, in which an
  * empty word only counts. Refuses a text that is none of them, with those that there are. what: the

@@ -223,42 +223,36 @@ int orr_rate_parse(double *bytes_per_s, const char *text, const char *what, stru
 	return code;
 }
 
-/* Of the first length bytes of text. */
-static int parse_count(int64_t *value, const char *text, size_t length, int64_t low, int64_t high,
-		       const char *what, struct orr_error *err)
+int orr_count_parse(int64_t *value, const char *text, int64_t low, int64_t high, const char *what,
+		    struct orr_error *err)
 {
 	struct decimal number;
 	const char *rest = read_decimal(text, &number);
 	long double result = rest ? scaled(&number, 1) : 0;
-	int n = !length ? 2 : length < 60 ? (int)length : 60; /* an empty one is shown as '' */
 
-	if (!rest || rest != text + length || strcspn(text, ".eE") < length)
+	if (!rest || *rest || strpbrk(text, ".eE"))
 		return orr_fail(err, ORR_E_INPUT,
-				"%s: %.*s is no whole number: say one from %lld to %lld", what, n,
-				length ? text : "''", (long long)low, (long long)high);
+				"%s: %.60s is no whole number: say one from %lld to %lld", what,
+				shown(text), (long long)low, (long long)high);
 	if (number.negative)
 		result = -result;
 	if (!(result >= (long double)low && result <= (long double)high))
-		return orr_fail(err, ORR_E_INPUT, "%s: %.*s is out of range: say %lld to %lld",
-				what, n, text, (long long)low, (long long)high);
+		return orr_fail(err, ORR_E_INPUT, "%s: %.60s is out of range: say %lld to %lld",
+				what, text, (long long)low, (long long)high);
 	*value = (int64_t)llroundl(result);
 	return 0;
 }
 
-int orr_count_parse(int64_t *value, const char *text, int64_t low, int64_t high, const char *what,
-		    struct orr_error *err)
-{
-	return parse_count(value, text, strlen(text), low, high, what, err);
-}
-
+/* Not by orr_part_next(): a long list would use up the memory of texts, where `what` may be. */
 int orr_count_next(int64_t *value, const char **list, char separator, int64_t low, int64_t high,
 		   const char *what, struct orr_error *err)
 {
 	const char *text = *list, *end = strchr(text, separator);
+	char part[ORR_TEXT];
 
 	*list = end ? end + 1 : NULL;
-	return parse_count(value, text, end ? (size_t)(end - text) : strlen(text), low, high, what,
-			   err);
+	(void)snprintf(part, sizeof(part), "%.*s", end ? (int)(end - text) : ORR_TEXT, text);
+	return orr_count_parse(value, part, low, high, what, err);
 }
 
 int orr_real_parse(double *value, const char *text, double low, double high, const char *what,
@@ -291,6 +285,14 @@ const char *orr_text(const char *format, ...)
 	(void)vsnprintf(text, ORR_TEXT, format, values);
 	va_end(values);
 	return text;
+}
+
+const char *orr_part_next(const char **list, char separator)
+{
+	const char *text = *list, *end = strchr(text, separator);
+
+	*list = end ? end + 1 : NULL;
+	return orr_text("%.*s", end ? (int)(end - text) : ORR_TEXT, text);
 }
 
 const char *orr_duration_text(int64_t ns, bool units)

@@ -33,6 +33,8 @@ int orr_real_parse(double *value, const char *text, double low, double high, con
 /* Text in the thread's own memory, for a line that shows several, until 64 more are asked for. */
 #define ORR_TEXT 512
 const char *orr_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The first part of a list, which has few; *list moves to the rest, NULL after the last. */
+const char *orr_part_next(const char **list, char separator);
 /* The same of these: "1.2 ms", or "12.5" in a study with units; */
 const char *orr_duration_text(int64_t ns, bool units);
 const char *orr_time_text(int64_t ns, bool units); /* "1.2 ms", or "12.5 units"; */

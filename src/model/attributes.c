@@ -117,8 +117,7 @@ static const struct orr_attribute *own_of(const struct orr_op *op)
 	return op && op->attributes ? op->attributes : &none;
 }
 
-const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
-			       const struct orr_op *op)
+const char *orr_attribute_hint(char kind, const char *name, const struct orr_op *op)
 {
 	struct orr_nearest near = orr_nearest_to(name);
 
@@ -132,7 +131,7 @@ const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
 		orr_nearest_try_all(&near, kind == 'e' ? edge_own : graph_own);
 	}
 	orr_nearest_try_all(&near, drawing_of(kind));
-	return orr_nearest_hint(hint, &near);
+	return orr_nearest_hint(&near);
 }
 
 bool orr_attribute_is_cost(const char *name)
@@ -177,14 +176,6 @@ static int read_ranges(int64_t **out, int64_t *n, const char *text, int64_t most
 	}
 	free(copy);
 	return code;
-}
-
-static int set_columns(struct orr_operator *o, const char *text, const char *what,
-		       struct orr_error *err)
-{
-	free(o->columns);
-	o->columns = NULL;
-	return read_ranges(&o->columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what, err);
 }
 
 static int set_name(char **name, const char *text, const char *what, struct orr_error *err)
@@ -266,7 +257,10 @@ static int set_own(struct orr_operator *o, const struct orr_attribute *a, const 
 		code = set_range(value, a, text, what, err);
 		break;
 	case ORR_ATTRIBUTE_COLUMNS:
-		code = set_columns(o, text, what, err);
+		free(o->columns);
+		o->columns = NULL;
+		code = read_ranges(&o->columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what,
+				   err);
 		break;
 	case ORR_ATTRIBUTE_TEXT:
 		code = set_name(&o->tensor, text, what, err);
@@ -382,7 +376,6 @@ static int fail_unknown(const struct orr_draft_operator *o, const char *place, c
 {
 	const struct orr_op *op = o->is.instance ? o->is.instance->op : NULL;
 	const char *known = "";
-	char hint[ORR_HINT];
 
 	for (const struct orr_attribute *a = own_of(op); a->name; a++)
 		if (!find(a->name))
@@ -391,8 +384,8 @@ static int fail_unknown(const struct orr_draft_operator *o, const char *place, c
 		known = orr_text("%s%s, ", known, attributes[i].name);
 	return orr_fail(err, ORR_E_INPUT,
 			"%s%s is no attribute of %s%s: use op, %sor what Graphviz draws with",
-			place, orr_attribute_hint(hint, 'n', name, op),
-			op ? "op=" : "a study operator", op ? op->name : "", known);
+			place, orr_attribute_hint('n', name, op), op ? "op=" : "a study operator",
+			op ? op->name : "", known);
 }
 
 int orr_attribute_set(struct orr_draft_operator *o, struct orr_dot_durations *durations,

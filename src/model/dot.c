@@ -27,7 +27,6 @@ static bool plain_name(const char *name)
 static void fail_no_op(struct orr_draft *draft, const struct orr_dot_node *node)
 {
 	const char *unknown = NULL;
-	char hint[ORR_HINT];
 
 	for (int i = 0; i < node->attributes.n && !unknown; i++)
 		if (*node->attributes.list[i].text &&
@@ -38,21 +37,20 @@ static void fail_no_op(struct orr_draft *draft, const struct orr_dot_node *node)
 		       "lists them), or forward=... and backward=... for a study",
 		       orr_location(draft->name, node->line, node->name), unknown ? ", but " : "",
 		       unknown ? unknown : "",
-		       unknown ? orr_attribute_hint(hint, 'n', unknown, NULL) : "");
+		       unknown ? orr_attribute_hint('n', unknown, NULL) : "");
 }
 
 static void fail_op(struct orr_draft *draft, const struct orr_dot_node *node,
 		    const struct orr_dot_attribute *op)
 {
 	struct orr_nearest near = orr_nearest_to(op->text);
-	char hint[ORR_HINT];
 
 	for (int i = 0; i < orr_n_ops; i++)
 		orr_nearest_try(&near, orr_ops[i]->name, NULL);
 	orr_draft_fail(draft, ORR_E_INPUT,
 		       "%s: op: %.60s%s is no operator: say one that show [operators] lists",
 		       orr_location(draft->name, op->line, node->name), op->text,
-		       orr_nearest_hint(hint, &near));
+		       orr_nearest_hint(&near));
 }
 
 static void read_op(struct orr_draft *draft, const struct orr_dot_node *node,
@@ -193,7 +191,6 @@ static void read_edges(struct reader *r)
 static void check_known(struct orr_draft *draft, const struct orr_dot_attributes *of, char kind,
 			const char *owner, const char *allowed)
 {
-	char hint[ORR_HINT];
 
 	for (int i = 0; i < of->n; i++) {
 		const struct orr_dot_attribute *a = &of->list[i];
@@ -203,8 +200,7 @@ static void check_known(struct orr_draft *draft, const struct orr_dot_attributes
 				       "%s:%d: %.60s%s is no attribute of %s: use %s, or what "
 				       "Graphviz draws with",
 				       draft->name, a->line, a->name,
-				       orr_attribute_hint(hint, kind, a->name, NULL), owner,
-				       allowed);
+				       orr_attribute_hint(kind, a->name, NULL), owner, allowed);
 	}
 }
 

@@ -35,5 +35,4 @@ bool orr_attribute_is_known(char kind, const char *name);
 /* " (did you mean forward?)" for a name that nothing has, or ""; op: of the node, or
  * NULL. */
 struct orr_op;
-const char *orr_attribute_hint(char hint[ORR_HINT], char kind, const char *name,
-			       const struct orr_op *op);
+const char *orr_attribute_hint(char kind, const char *name, const struct orr_op *op);

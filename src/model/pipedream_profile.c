@@ -53,10 +53,9 @@ static bool find_value(const char *text, const char *key, char *value, size_t si
 }
 
 /* The same of one that must be there; what: its place. */
-static int find_cost(char value[1024], char what[400], const char *text, const char *key,
-		     const char *place, struct orr_error *err)
+static int find_cost(char value[1024], const char *what, const char *text, const char *key,
+		     struct orr_error *err)
 {
-	(void)snprintf(what, 400, "%s: %.*s", place, (int)strlen(key) - 1, key);
 	return find_value(text, key, value, 1022)
 		       ? 0
 		       : orr_fail(err, ORR_E_INPUT, "%s is missing: say %s and a number", what,
@@ -66,8 +65,9 @@ static int find_cost(char value[1024], char what[400], const char *text, const c
 static int read_time(int64_t *ns, const char *text, const char *key, const char *place,
 		     struct orr_error *err)
 {
-	char value[1024], what[400];
-	int code = find_cost(value, what, text, key, place, err);
+	const char *what = orr_text("%s: %.*s", place, (int)strlen(key) - 1, key);
+	char value[1024];
+	int code = find_cost(value, what, text, key, err);
 	size_t length;
 	bool units;
 
@@ -85,9 +85,10 @@ static int read_time(int64_t *ns, const char *text, const char *key, const char 
 static int read_size(int64_t *bytes, const char *text, const char *key, const char *place,
 		     struct orr_error *err)
 {
-	char value[1024], what[400], *next = value, *part;
+	const char *what = orr_text("%s: %.*s", place, (int)strlen(key) - 1, key);
+	char value[1024], *next = value, *part;
 	int64_t size;
-	int code = find_cost(value, what, text, key, place, err);
+	int code = find_cost(value, what, text, key, err);
 
 	*bytes = 0;
 	next += !code && *next == '[';

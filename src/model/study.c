@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "orrery/orrery.h"
-#include "base/arrays.h"
 #include "base/quantity.h"
 
 #define CHAIN "chain:"
@@ -101,14 +100,13 @@ int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const
 			  struct orr_error *err)
 {
 	int64_t *const fields[] = {&costs->forward_ns, &costs->backward_ns, &costs->weight_ns};
-	char *copy = strdup(text), *rest = copy, *part;
+	const char *rest = text;
 	bool units[3] = {false, false, false};
 	int n = 0, code = 0;
 
-	if (!copy)
-		return orr_no_memory(err, what);
-	for (; !code && n < 3 && (part = strsep(&rest, ",")); n++)
-		if (!(code = orr_duration_parse(fields[n], &units[n], part, what, err)) &&
+	for (; !code && n < 3 && rest; n++)
+		if (!(code = orr_duration_parse(fields[n], &units[n], orr_part_next(&rest, ','),
+						what, err)) &&
 		    units[n] != units[0])
 			code = orr_fail(
 				err, ORR_E_INPUT,
@@ -117,7 +115,6 @@ int orr_study_costs_parse(struct orr_study_costs *costs, const char *text, const
 	if (!code && (n < 2 || rest))
 		code = orr_fail(err, ORR_E_INPUT, "%s: '%s': write F,B or F,B,W", what, text);
 	costs->units = units[0];
-	free(copy);
 	return code;
 }
 

@@ -26,15 +26,13 @@ static int refuse_key(const struct orr_schedule *schedule, const char *key, stru
 {
 	struct orr_nearest near = orr_nearest_to(key);
 	const char *known = "";
-	char hint[ORR_HINT];
 
 	for (int i = 0; schedule->parameters && schedule->parameters[i].key; i++) {
 		known = orr_text("%s%s%s", known, *known ? ", " : "", schedule->parameters[i].key);
 		orr_nearest_try(&near, schedule->parameters[i].key, NULL);
 	}
 	return orr_fail(err, ORR_E_INPUT, "schedule %s: no parameter '%s'%s: it takes %s",
-			schedule->name, key, orr_nearest_hint(hint, &near),
-			*known ? known : "none");
+			schedule->name, key, orr_nearest_hint(&near), *known ? known : "none");
 }
 
 /* "key=value,key=value"; text is cut up. */

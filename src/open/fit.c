@@ -11,6 +11,7 @@
 #include "orrery/timeline.h"
 #include "simulate/idle.h"
 #include "base/arrays.h"
+#include "base/quantity.h"
 
 #define MOST_ROUNDS 40
 #define CLOSE 1e-7       /* no further rounds where values change less, as a share */
@@ -33,11 +34,12 @@ const char *orr_constant_name(int c)
 char *orr_fit_machine(const struct orr_fit *fit, int n_workers)
 {
 	const double *value = fit->value;
-	char *text, bandwidth[64] = "";
+	const char *bandwidth =
+		value[ORR_CONSTANT_BYTE] > 0
+			? orr_text("bandwidth=\"%.0fB/s\"; ", 1 / value[ORR_CONSTANT_BYTE])
+			: "";
+	char *text;
 
-	if (value[ORR_CONSTANT_BYTE] > 0)
-		(void)snprintf(bandwidth, sizeof(bandwidth), "bandwidth=\"%.0fB/s\"; ",
-			       1 / value[ORR_CONSTANT_BYTE]);
 	return asprintf(&text,
 			"graph fitted {\n    %slatency=\"%.0fns\"; overhead=\"%.0fns\";\n"
 			"    worker [repeat=%d, speed=\"%.6g\"];\n}\n",

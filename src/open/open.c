@@ -456,14 +456,12 @@ static int add_words(struct list *list, char *line, bool file, const char *what,
 /* path NULL: text is the list. */
 static int add_lines(struct list *list, char *text, const char *path, struct orr_error *err)
 {
-	char what[256] = "[lengths]", *line;
+	char *line;
 	int code = 0;
 
-	for (int n = 1; !code && (line = strsep(&text, "\n")); n++) {
-		if (path)
-			(void)snprintf(what, sizeof(what), "%.200s:%d", path, n);
-		code = add_words(list, line, path != NULL, what, err);
-	}
+	for (int n = 1; !code && (line = strsep(&text, "\n")); n++)
+		code = add_words(list, line, path != NULL,
+				 path ? orr_text("%.200s:%d", path, n) : "[lengths]", err);
 	return code;
 }
 

@@ -37,17 +37,12 @@ static int read_links(struct orr_levels *levels, const char *list, bool rates, b
 		      const char *workers, struct orr_error *err)
 {
 	const char *what = rates ? "[bandwidth]" : "[latency]", *at = list;
-	char part[64];
 	int n = 0, code;
 
 	for (; at && n < levels->n; n++) {
-		size_t length = strcspn(at, ",");
+		const char *part = orr_part_next(&at, ',');
 		bool plain = false;
 
-		if (length >= sizeof(part))
-			break;
-		memcpy(part, at, length);
-		part[length] = '\0';
 		code = rates ? orr_rate_parse(&levels->bytes_per_s[n], part, what, err)
 			     : orr_duration_parse(&levels->latency_ns[n], &plain, part, what, err);
 		if (code)
@@ -57,7 +52,6 @@ static int read_links(struct orr_levels *levels, const char *list, bool rates, b
 					"%s %.60s: give all of them a unit, or none", what, list);
 		if (!rates)
 			*units = plain;
-		at = at[length] ? at + length + 1 : NULL;
 	}
 	if (!list || (!at && n == levels->n))
 		return 0;
@@ -106,14 +100,11 @@ int orr_levels_parse(struct orr_levels *levels, const char *workers, const char 
 int orr_link_parse(struct orr_link_cost *link, bool *units, const char *text, const char *what,
 		   struct orr_error *err)
 {
-	const char *comma = strchr(text, ',');
-	char rate[64];
-	int code;
+	int code = orr_rate_parse(&link->bytes_per_s, orr_part_next(&text, ','), what, err);
 
 	link->latency_ns = 0;
-	(void)snprintf(rate, sizeof(rate), "%.*s", comma ? (int)(comma - text) : 63, text);
-	if ((code = orr_rate_parse(&link->bytes_per_s, rate, what, err)) ||
-	    (comma && (code = orr_duration_parse(&link->latency_ns, units, comma + 1, what, err))))
+	if (code ||
+	    (text && (code = orr_duration_parse(&link->latency_ns, units, text, what, err))))
 		return code;
 	*units = *units && link->latency_ns;
 	return link->bytes_per_s > 0 ? 0

@@ -191,7 +191,6 @@ static int refuse_attribute(const struct reader *r, const struct orr_dot_attribu
 {
 	struct orr_nearest near = orr_nearest_to(a->name);
 	const char *allowed = "", *last = NULL;
-	char hint[ORR_HINT];
 
 	for (size_t k = 0; k < N_KEYS; k++) {
 		if (!(keys[k].of & OF(kind)))
@@ -203,7 +202,7 @@ static int refuse_attribute(const struct reader *r, const struct orr_dot_attribu
 	return orr_fail(r->err, ORR_E_INPUT,
 			"%s:%d: %.60s%s is no attribute of %s: use %s and %s, or what Graphviz "
 			"draws with",
-			r->file, a->line, a->name, orr_nearest_hint(hint, &near), kind_names[kind],
+			r->file, a->line, a->name, orr_nearest_hint(&near), kind_names[kind],
 			allowed, last);
 }
 
@@ -216,13 +215,12 @@ static int read_attributes(struct reader *r, struct said *said, int *n, enum kin
 	*n = 0;
 	for (int i = 0; i < of->n && !code; i++) {
 		const struct orr_dot_attribute *a = &of->list[i];
-		char what[MOST_PLACE];
+		const char *what =
+			orr_text("%.100s:%d: %.80s: %s", r->file, a->line, owner, a->name);
 		size_t k = 0;
 
 		while (k < N_KEYS && (!(keys[k].of & OF(kind)) || strcmp(keys[k].name, a->name)))
 			k++;
-		(void)snprintf(what, MOST_PLACE, "%.100s:%d: %.80s: %s", r->file, a->line, owner,
-			       a->name);
 		*n += k < N_KEYS;
 		if (k < N_KEYS)
 			code = read_value(r, &keys[k], (char *)said + keys[k].at, a->text, what);
@@ -277,10 +275,8 @@ static int read_group(struct reader *r, int s, struct said *said)
 /* A name that Graphviz draws a box for, without what makes it do so; copies are numbered. */
 static char *name_of(const char *name, const char *copy)
 {
-	char text[MOST_NAME];
-
-	(void)snprintf(text, sizeof(text), "%.100s%.90s", orr_dot_plain_name(name), copy);
-	return orr_utf8_copy(text); /* it is printed */
+	/* it is printed */
+	return orr_utf8_copy(orr_text("%.100s%.90s", orr_dot_plain_name(name), copy));
 }
 
 static int add_workers(struct reader *r, int node, int group, const char *copy)
@@ -291,15 +287,13 @@ static int add_workers(struct reader *r, int node, int group, const char *copy)
 	int n, code = read_attributes(r, &said, &n, WORKER, &x->attributes, x->name);
 
 	for (int i = 0; i < said.repeat && !code; i++) {
-		char own[MOST_NAME];
-
 		if (c->n_workers == MOST_WORKERS)
 			return orr_fail(r->err, ORR_E_INPUT,
 					"%s:%d: more than %d workers: take fewer", r->file, x->line,
 					MOST_WORKERS);
-		(void)snprintf(own, sizeof(own), said.repeat > 1 ? "%.80s.%d" : "%.80s", copy, i);
 		r->source[c->n_workers] = node;
-		if (!(said.worker.name = name_of(x->name, own)))
+		if (!(said.worker.name = name_of(
+			      x->name, orr_text(said.repeat > 1 ? "%.80s.%d" : "%.80s", copy, i))))
 			return orr_no_memory(r->err, r->file);
 		c->workers[c->n_workers++] = said.worker;
 	}
@@ -408,7 +402,6 @@ static int check_end(const struct reader *r, int node)
 {
 	const struct orr_dot_node *end = &r->dot.nodes[node];
 	struct orr_nearest near = orr_nearest_to(end->name);
-	char hint[ORR_HINT];
 
 	for (int s = r->inside[node]; s; s = r->dot.subgraphs[s].parent)
 		if (orr_dot_find(&r->dot.subgraphs[s].attributes, "repeat"))
@@ -424,7 +417,7 @@ static int check_end(const struct reader *r, int node)
 	return orr_fail(
 		r->err, ORR_E_INPUT,
 		"%s:%d: a link of %.60s%s, which is no worker: name it first, in a line of its own",
-		r->file, end->line, end->name, orr_nearest_hint(hint, &near));
+		r->file, end->line, end->name, orr_nearest_hint(&near));
 }
 
 /* Of workers v < w; what it does not say is their group's. */

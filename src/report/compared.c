@@ -377,15 +377,6 @@ static int add_table(json_t *report, const struct orr_compared *table, const cha
 	return code;
 }
 
-/* within: null, too, where it is an axis. */
-static json_t *front_json(const struct orr_compared *table)
-{
-	bool within = table->within_ns && !json_object_get(table->axes, "within");
-
-	return json_pack("{s:i, s:o, s:[]}", "most_memories", ORR_MOST_FRONT, "within",
-			 within ? orr_json_time(table->within_ns) : json_null(), "least_within");
-}
-
 json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *graph,
 			  struct orr_error *err)
 {
@@ -411,7 +402,14 @@ json_t *orr_compared_json(const struct orr_compared *tables, int n, const char *
 		orr_json_set(&json, "axes", json_incref(axes));
 	json_decref(axes);
 	if (tables[0].front)
-		orr_json_set(&json, "front", front_json(&tables[0]));
+		orr_json_set(
+			&json, "front",
+			json_pack("{s:i, s:o, s:[]}", "most_memories", ORR_MOST_FRONT,
+				  "within", /* null, too, where it is an axis */
+				  tables[0].within_ns && !json_object_get(tables[0].axes, "within")
+					  ? orr_json_time(tables[0].within_ns)
+					  : json_null(),
+				  "least_within"));
 	code = json ? 0 : ORR_E_NOMEM;
 	(void)orr_fail(err, ORR_E_NOMEM, "compare: no memory for the report");
 	for (int t = 0; t < n && !code; t++)

@@ -24,6 +24,7 @@ struct writer {
 	const struct orr_plan *plan;
 	char *(*name_options)(char *line);
 	bool advised;
+	json_t *advice; /* of JSON */
 };
 
 static const char *span(const struct writer *w, int64_t ns)
@@ -281,7 +282,7 @@ int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_
 		      char *(*name_options)(char *line), struct orr_error *err)
 {
 	struct orr_untested untested = orr_untested_find(plan->tried.jobs);
-	struct writer w = {file, plan, name_options, false};
+	struct writer w = {file, plan, name_options, false, NULL};
 	int code;
 
 	write_stages(&w);
@@ -298,24 +299,19 @@ int orr_planned_write(FILE *file, const struct orr_plan *plan, const struct orr_
 	return code;
 }
 
-struct listed {
-	json_t *lines;
-	char *(*name_options)(char *line);
-};
-
-static void list_advice(void *listed, const char *line)
+static void list_advice(void *writer, const char *line)
 {
-	struct listed *l = listed;
+	struct writer *w = writer;
 	char text[512];
 
 	(void)snprintf(text, sizeof(text), "%s", line);
-	orr_json_append(&l->lines, json_string(l->name_options(text)));
+	orr_json_append(&w->advice, json_string(w->name_options(text)));
 }
 
 json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_plan *split,
 			 bool embed, char *(*name_options)(char *line), struct orr_error *err)
 {
-	struct listed advice = {NULL, name_options};
+	struct writer w = {.name_options = name_options};
 	struct orr_untested untested = orr_untested_find(plan->tried.jobs);
 	json_t *json =
 		split ? orr_split_plan_json(split, embed, err) : orr_plan_json(plan, embed, err);
@@ -323,12 +319,12 @@ json_t *orr_planned_json(const struct orr_plan *plan, const struct orr_split_pla
 	if (!json)
 		return NULL;
 	orr_untested_json(&json, &untested);
-	advice.lines = json_array();
-	if (orr_plan_advise(plan, list_advice, &advice, err)) {
-		json_decref(advice.lines);
+	w.advice = json_array();
+	if (orr_plan_advise(plan, list_advice, &w, err)) {
+		json_decref(w.advice);
 		json_decref(json);
 		return NULL;
 	}
-	orr_json_set(&json, "advice", advice.lines);
+	orr_json_set(&json, "advice", w.advice);
 	return orr_json_check(json, "no memory for the report", err);
 }

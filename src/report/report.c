@@ -74,8 +74,7 @@ static int64_t read_field(const struct orr_worker_figures *worker, size_t offset
 
 struct table {
 	const struct orr_figures *figures;
-	int alike; /* replicas like this one */
-	bool units;
+	const struct orr_pipeline *pipeline;
 	const struct field *shown[N_FIELDS]; /* in columns */
 	bool sized[N_FIELDS];                /* some worker has bytes */
 	int n_shown;
@@ -91,7 +90,7 @@ static int64_t figure(const struct table *table, size_t offset, int w)
 		return read_field(&f->worker[w], offset);
 	for (w = 0; w < f->n_workers; w++)
 		sum += read_field(&f->worker[w], offset);
-	return sum * table->alike;
+	return sum * table->pipeline->alike;
 }
 
 static const char *cell_text(const struct table *table, int i, int w)
@@ -102,7 +101,7 @@ static const char *cell_text(const struct table *table, int i, int w)
 	if (w == table->figures->n_workers && i < N_BASIC)
 		return "";
 	if (field->kind == TIME)
-		return orr_duration_text(value, table->units);
+		return orr_duration_text(value, table->pipeline->units);
 	if (field->kind == SIZE)
 		return orr_size_text(value);
 	return table->sized[i] && value ? orr_text("%lld (%s)", (long long)value,
@@ -122,8 +121,7 @@ static void fill_row(void *user, int w, const char **cells)
 /* Columns of zeros are left out, and bytes if no worker has any. */
 static void write_table(FILE *file, const struct orr_figures *f, const struct orr_pipeline *p)
 {
-	bool units = p->units;
-	struct table table = {.figures = f, .alike = p->alike, .units = units};
+	struct table table = {.figures = f, .pipeline = p};
 	struct orr_column columns[N_FIELDS + 1] = {{.heading = {"worker", ""}, .width = 7}};
 	struct orr_rows rows = {columns, 1, f->n_workers, 0, fill_row, &table};
 
@@ -136,7 +134,7 @@ static void write_table(FILE *file, const struct orr_figures *f, const struct or
 		table.sized[i] = field->kind == COUNT && figure(&table, field->bytes, f->n_workers);
 		columns[rows.n_columns].heading[0] = field->top;
 		columns[rows.n_columns++].heading[1] =
-			field->kind == TIME && units ? "units" : field->bottom;
+			field->kind == TIME && p->units ? "units" : field->bottom;
 	}
 	rows.n += table.n_shown > N_BASIC && f->n_workers > 1; /* the sums */
 	orr_rows_write(file, &rows);
@@ -261,11 +259,6 @@ static void write_heading(FILE *file, const struct orr_timeline *t, const struct
 	fputc('\n', file);
 }
 
-static const char *range_text(int least, int most)
-{
-	return least == most ? orr_text("%d", most) : orr_text("%d to %d", least, most);
-}
-
 /* Of an asynchronous schedule: its steady state and the versions of its parameters. */
 static void write_stream(FILE *file, const struct orr_timeline *t, const struct orr_figures *f)
 {
@@ -289,8 +282,9 @@ static void write_stream(FILE *file, const struct orr_timeline *t, const struct 
 			continue;
 		fprintf(file, "s%-6d  %8d  %12d  %9s  %8d  %s\n", s,
 			t->jobs->first_owner[s + 1] - t->jobs->first_owner[s], v->every[s],
-			range_text(v->least[s], v->most[s]), v->peak[s],
-			orr_size_text(v->peak[s] * p->stages[s].parameter_bytes));
+			v->least[s] == v->most[s] ? orr_text("%d", v->most[s])
+						  : orr_text("%d to %d", v->least[s], v->most[s]),
+			v->peak[s], orr_size_text(v->peak[s] * p->stages[s].parameter_bytes));
 	}
 }
 

@@ -372,13 +372,6 @@ static void write_head(FILE *file, const char *title, const char *below)
 	orr_svg_write_text(file, PLOT_LEFT, 48, "class=\"axis\"", below);
 }
 
-static void free_labels(struct scatter *scatter)
-{
-	for (int i = 0; scatter->labels && i < scatter->n_labels; i++)
-		free(scatter->labels[i].text);
-	free(scatter->labels);
-}
-
 int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *title,
 		       struct orr_error *err)
 {
@@ -403,6 +396,8 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 	fputs("</svg>\n", file);
 	code = orr_layout_finish(file, "scatter", err);
 out:
-	free_labels(&scatter);
+	for (int i = 0; i < scatter.n_labels; i++)
+		free(scatter.labels[i].text);
+	free(scatter.labels);
 	return code;
 }

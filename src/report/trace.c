@@ -42,13 +42,6 @@ static void write_name(struct trace *trace, const char *what, int thread, const 
 	json_decref(text);
 }
 
-static void write_names(struct trace *trace, const char *name)
-{
-	write_name(trace, "process", 0, name, trace->process);
-	for (int w = 0; w < trace->layout->n_workers; w++)
-		write_name(trace, "thread", w, orr_layout_worker(trace->layout->timeline, w), w);
-}
-
 static void write_jobs(struct trace *trace)
 {
 	const struct orr_layout *layout = trace->layout;
@@ -177,7 +170,9 @@ static int write_timeline(struct trace *trace, const char *name, struct orr_erro
 	const struct orr_timeline *t = trace->layout->timeline;
 	int code = 0;
 
-	write_names(trace, name);
+	write_name(trace, "process", 0, name, trace->process);
+	for (int w = 0; w < trace->layout->n_workers; w++)
+		write_name(trace, "thread", w, orr_layout_worker(t, w), w);
 	write_jobs(trace);
 	write_transfers(trace);
 	if (!has_others(t))

@@ -12,7 +12,6 @@ static int set(struct orr_split_choice *choices, const struct orr_graph *g, cons
 	       bool copied, struct orr_error *err)
 {
 	struct orr_nearest near;
-	char hint[ORR_HINT];
 	int n = 0;
 
 	for (int k = 0; k < g->n_operators; k++) {
@@ -33,7 +32,7 @@ static int set(struct orr_split_choice *choices, const struct orr_graph *g, cons
 	return orr_fail(err, ORR_E_INPUT,
 			"split %.60s: %s has no encoder and no operator of that name%s: `orrery "
 			"show` lists them",
-			name, g->name, orr_nearest_hint(hint, &near));
+			name, g->name, orr_nearest_hint(&near));
 }
 
 /* One of those between commas. */

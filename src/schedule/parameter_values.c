@@ -49,7 +49,6 @@ static int parse_word(int64_t *value, const char *words, const char *text, const
 {
 	struct orr_nearest near = orr_nearest_to(text);
 	size_t length = strlen(text);
-	char hint[ORR_HINT];
 
 	*value = 0;
 	for (const char *at = words; *at; at += *at == '|', ++*value) {
@@ -61,7 +60,7 @@ static int parse_word(int64_t *value, const char *words, const char *text, const
 	}
 	orr_nearest_try_all(&near, words);
 	return orr_fail(err, ORR_E_INPUT, "%s=%s%s: write one of %s", place, text,
-			orr_nearest_hint(hint, &near), words);
+			orr_nearest_hint(&near), words);
 }
 
 /* "2-1-1" */

@@ -18,7 +18,6 @@ const char *orr_sync_name(enum orr_sync sync)
 int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err)
 {
 	struct orr_nearest near = orr_nearest_to(text);
-	char hint[ORR_HINT];
 
 	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++)
 		if (!strcmp(text, names[i])) {
@@ -27,7 +26,7 @@ int orr_sync_parse(enum orr_sync *sync, const char *text, struct orr_error *err)
 		}
 	orr_nearest_try_all(&near, "stashing, vertical, none");
 	return orr_fail(err, ORR_E_INPUT, "[sync]: '%.60s'%s: give stashing, vertical or none",
-			text, orr_nearest_hint(hint, &near));
+			text, orr_nearest_hint(&near));
 }
 
 /* The version that F reads, of any microbatch, as if rounds had no beginning. */

@@ -63,7 +63,7 @@ int orr_schedule_find(const struct orr_schedule **out, const char **parameters, 
 		      struct orr_error *err)
 {
 	struct orr_nearest near = orr_nearest_to(text);
-	char known[420] = "", hint[ORR_HINT];
+	char known[420] = "";
 	size_t used = 0;
 
 	*parameters = NULL;
@@ -90,5 +90,5 @@ int orr_schedule_find(const struct orr_schedule **out, const char **parameters, 
 	return orr_fail(err, ORR_E_INPUT,
 			"no schedule '%.40s'%s: there are %splug-ins (./mine.so), tables "
 			"(mine.csv) and plans (mine.json)",
-			text, orr_nearest_hint(hint, &near), known);
+			text, orr_nearest_hint(&near), known);
 }

@@ -234,15 +234,12 @@ static void release_signals(const struct sigaction *old, int handled)
 static void tell_stop(const struct checkpoints_options *o, const struct checkpoints_end *r,
 		      int64_t step, int64_t end, const struct session *s)
 {
-	char kept[1024];
+	const char *kept =
+		!o->folder   ? "without --checkpoint nothing is kept"
+		: r->unsaved ? orr_text("no checkpoint of it: %s", r->why.msg)
+			     : orr_text("%s has a checkpoint of it: --resume goes on from there",
+					o->folder);
 
-	if (!o->folder)
-		(void)snprintf(kept, sizeof(kept), "without --checkpoint nothing is kept");
-	else if (r->unsaved)
-		(void)snprintf(kept, sizeof(kept), "no checkpoint of it: %s", r->why.msg);
-	else
-		(void)snprintf(kept, sizeof(kept),
-			       "%s has a checkpoint of it: --resume goes on from there", o->folder);
 	session_say(s, "%s: stopped after step %lld of %lld; %s",
 		    s->signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)step, (long long)end,
 		    kept);

@@ -64,9 +64,8 @@ static int check_step(const struct orr_opened *x, struct orr_error *err)
 static int read_own(const struct table *t, struct orr_measured_step *step, const char *name,
 		    const char *text, bool *is_own)
 {
-	char what[64];
+	const char *what = orr_text("%.40s:%d: %.10s", t->path, t->line, name);
 
-	(void)snprintf(what, sizeof(what), "%.40s:%d: %.10s", t->path, t->line, name);
 	*is_own = true;
 	if (!strcmp(name, "seconds"))
 		return orr_real_parse(&step->seconds, text, 1e-9, 1e9, what, t->err);

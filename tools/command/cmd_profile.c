@@ -77,7 +77,6 @@ out:
 static void print(const struct orr_graph *g, const struct orr_pipeline *p,
 		  const struct orr_profile *profile)
 {
-
 	printf("%-20s %-22s %10s %10s %10s %10s %7s %10s\n", "operator", "op", "F", "B", "W", "U",
 	       "spread", "stash");
 	for (int i = 0; i < g->n_operators; i++) {

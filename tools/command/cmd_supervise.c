@@ -64,13 +64,12 @@ static void ask(int number)
 
 static pid_t parent_of(pid_t pid, char *state)
 {
-	char path[32], text[512], *end;
+	FILE *file = fopen(orr_text("/proc/%d/stat", (int)pid), "re");
+	char text[512], *end;
 	size_t n = 0;
-	FILE *file;
 	int parent;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if ((file = fopen(path, "re"))) {
+	if (file) {
 		n = fread(text, 1, sizeof(text) - 1, file);
 		(void)fclose(file);
 	}
@@ -126,12 +125,6 @@ static void reap(void)
 		}
 }
 
-static void forget_peers(void)
-{
-	while (job.n_peers)
-		close(job.peers[--job.n_peers].fd);
-}
-
 /* What ranks that were killed leave of Open MPI's shared memory would fill it, start by start. */
 static void remove_shared(void)
 {
@@ -169,7 +162,8 @@ static int end_all(struct orr_error *err)
 					left);
 		usleep(5000);
 	}
-	forget_peers();
+	while (job.n_peers)
+		close(job.peers[--job.n_peers].fd);
 	remove_shared();
 	return 0;
 }
@@ -270,16 +264,14 @@ static bool look(void)
 /* The command, or a probe of one host of it, which says nothing. */
 static _Noreturn void become(int probed)
 {
-	char starts[16], ranks[16], **words = job.launch.words;
+	char **words = job.launch.words;
 
 	if (probed >= 0)
 		launch_probe(&job.launch, probed);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	(void)snprintf(starts, sizeof(starts), "%d", job.n_starts);
 	setenv(ORR_KEEP_FOLDER, job.folder, 1);
-	setenv(ORR_KEEP_STARTS, starts, 1);
-	(void)snprintf(ranks, sizeof(ranks), "%d", job.launch.n_first);
-	setenv(ORR_KEEP_RANKS, ranks, 1);
+	setenv(ORR_KEEP_STARTS, orr_text("%d", job.n_starts), 1);
+	setenv(ORR_KEEP_RANKS, orr_text("%d", job.launch.n_first), 1);
 	setenv("OMPI_MCA_btl_vader_backing_directory", job.folder, 0);
 	/* a terminal's Ctrl-C comes to the launcher, which passes it on to one rank */
 	setpgid(0, 0);
@@ -393,7 +385,7 @@ static int choose_ranks(struct orr_error *err)
 	if (job.n_same > job.options.restarts) {
 		bool drops = launch_drop(&job.launch);
 
-		if (!drops && job.launch.tries_all)
+		if (!drops && job.launch.n_left < job.launch.n_fewest)
 			return orr_fail(err, ORR_E_RUNTIME,
 					"host %s is gone and leaves room for %s, fewer than %s %d: "
 					"the training is not started again",

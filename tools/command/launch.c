@@ -99,15 +99,13 @@ static int count_ranks(const struct launch *l)
 
 int launch_settle(struct launch *l, struct orr_error *err)
 {
-	int n = count_ranks(l);
-	bool all = n < l->n_fewest;
+	bool all;
 
 	if (!l->ranks_at)
 		return 0;
-	l->tries_all = all;
-	l->n_left = n;
-	l->n_ranks = all ? l->n_most : n;
-	(void)snprintf(l->count, sizeof(l->count), "%d", l->n_ranks);
+	l->n_left = count_ranks(l);
+	all = l->n_left < l->n_fewest;
+	(void)snprintf(l->count, sizeof(l->count), "%d", all ? l->n_most : l->n_left);
 	l->words[l->ranks_at] = l->count;
 	if (!l->hosts)
 		return 0;
@@ -154,7 +152,7 @@ static int check(struct launch *l, char **command, int64_t fewest, struct orr_er
 				"--fewer %lld: the command starts %lld ranks: give a number up to "
 				"that",
 				(long long)fewest, (long long)ranks);
-	l->n_first = l->n_ranks = l->n_most = (int)ranks;
+	l->n_first = l->n_left = l->n_most = (int)ranks;
 	l->n_fewest = fewest ? (int)fewest : (int)ranks;
 	l->hosts_at = l->ranks_at ? find(command, " -host --host -H ") : 0;
 	return 0;
@@ -201,9 +199,9 @@ void launch_fini(struct launch *l)
 
 bool launch_drop(struct launch *l)
 {
-	if (l->tries_all || l->n_ranks <= l->n_fewest)
+	if (l->n_left <= l->n_fewest)
 		return false;
-	l->n_most = l->n_ranks - 1;
+	l->n_most = l->n_left - 1;
 	return true;
 }
 
@@ -220,11 +218,13 @@ const char *launch_gone(const struct launch *l)
 const char *launch_text(const struct launch *l)
 {
 	const char *gone = launch_gone(l), *text = "";
+	bool all = l->n_left < l->n_fewest;
+	int n = all ? l->n_most : l->n_left;
 
-	if (l->n_ranks < l->n_first)
-		text = orr_text(" on %d of %d ranks", l->n_ranks, l->n_first);
+	if (n < l->n_first)
+		text = orr_text(" on %d of %d ranks", n, l->n_first);
 	if (*gone)
 		text = orr_text("%s%s host %s", text,
-				l->tries_all ? ", though nothing starts on" : ", without", gone);
+				all ? ", though nothing starts on" : ", without", gone);
 	return text;
 }

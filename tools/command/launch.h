@@ -12,14 +12,14 @@ struct launch_host {
 };
 
 struct launch {
-	char **words;              /* what to execute, ended by NULL */
-	int ranks_at, hosts_at;    /* in words; 0: there is none, or several */
-	int n_first, n_ranks;      /* as the command was given, and now; 0: not known */
-	int n_most, n_fewest;      /* ranks: n_most falls where some are lost in vain */
-	int n_left;                /* ranks for which the hosts that are not gone have room */
+	char **words;           /* what to execute, ended by NULL */
+	int ranks_at, hosts_at; /* in words; 0: there is none, or several */
+	int n_first;            /* ranks, as the command was given; 0: not known */
+	int n_most, n_fewest;   /* ranks: n_most falls where some are lost in vain */
+	int n_left; /* ranks for which the hosts that are not gone have room: below n_fewest all
+		     * hosts are tried, for n_most */
 	struct launch_host *hosts; /* NULL: not given, or one */
 	int n_hosts;
-	bool tries_all;     /* of the hosts, also those that are gone */
 	char *names, *list; /* what hosts and words point into */
 	char count[16];
 };

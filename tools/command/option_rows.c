@@ -71,22 +71,20 @@ static int read_search(struct options *o, const char *text, struct orr_error *er
 
 static int read_constants(struct options *o, const char *text, struct orr_error *err)
 {
-	do {
-		size_t n = strcspn(text, ",");
+	while (text) {
+		const char *name = orr_part_next(&text, ',');
 		int c = 0;
 
-		while (c < ORR_CONSTANTS && (strncmp(orr_constant_name(c), text, n) ||
-					     strlen(orr_constant_name(c)) != n))
+		while (c < ORR_CONSTANTS && strcmp(orr_constant_name(c), name))
 			c++;
 		if (c == ORR_CONSTANTS)
 			return orr_fail(
 				err, ORR_E_INPUT,
-				"--constants: '%.*s' is none: give some of compute, overhead, "
+				"--constants: '%.40s' is none: give some of compute, overhead, "
 				"bandwidth and latency",
-				(int)(n < 40 ? n : 40), text);
+				name);
 		o->fit.asked[c] = true;
-		text += n;
-	} while (*text++);
+	}
 	return 0;
 }
 

@@ -43,11 +43,6 @@ struct machine_options {
 	struct orr_levels levels; /* of these; one of all workers where they have none */
 };
 
-struct jitter_options {
-	struct orr_noise noise;
-	bool given;
-};
-
 struct compare_options {
 	struct list stages;
 	struct texts schedules;
@@ -55,22 +50,6 @@ struct compare_options {
 	bool plan, front;
 	int64_t within_ns; /* 0: not asked for */
 	bool within_units;
-};
-
-struct plan_options {
-	bool straight, free_activations, makespan, contiguous, unpin, search;
-	int added;       /* 1: links' time is added to computing, and not overlapped */
-	int restarts;    /* of the search, at least */
-	int64_t seconds; /* and until these have passed; 0: no limit */
-};
-
-struct train_options {
-	int64_t steps, epochs; /* -1 and 0: not given */
-	bool has_lr, has_momentum, has_final_rate;
-	const char *data, *losses;
-	const char *init, *weights; /* files of weights, to begin with and at the end; or NULL */
-	bool init_partly;
-	const char *workers; /* the reason for their number; NULL: an option or a file gives it */
 };
 
 struct supervise_options {
@@ -90,12 +69,29 @@ struct options {
 	struct orr_run_options run;
 	struct checkpoints_options keep;
 	struct evaluations_options evaluate;
-	struct jitter_options jitter;
+	struct {
+		struct orr_noise noise;
+		bool given;
+	} jitter;
 	struct orr_failures failures; /* mtbf_ns 0: not given */
 	struct compare_options compare;
-	struct plan_options plan;
+	struct {
+		bool straight, free_activations, makespan, contiguous, unpin, search;
+		int added;       /* 1: links' time is added to computing, and not overlapped */
+		int restarts;    /* of the search, at least */
+		int64_t seconds; /* and until these have passed; 0: no limit */
+	} plan;
 	struct orr_fit fit; /* which constants */
-	struct train_options train;
+	struct {
+		int64_t steps, epochs; /* -1 and 0: not given */
+		bool has_lr, has_momentum, has_final_rate;
+		const char *data, *losses;
+		const char *init,
+			*weights; /* files of weights, to begin with and at the end; or NULL */
+		bool init_partly;
+		const char *workers; /* the reason for their number; NULL: an option or a file gives
+					it */
+	} train;
 	struct supervise_options supervise;
 	bool links;                 /* profile them, and no model */
 	bool dot, operators, table; /* of show, show and schedules */

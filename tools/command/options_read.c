@@ -56,10 +56,7 @@ static bool has(const struct row *row)
 /* As users write it. */
 static const char *name_of(const struct row *row)
 {
-	static char name[40];
-
-	(void)snprintf(name, sizeof(name), "--%s", row->name);
-	return row->letter == 'm' ? "-m" : name;
+	return row->letter == 'm' ? "-m" : orr_text("--%s", row->name);
 }
 
 /* Only compare takes several values; another row says so, or of compare the row itself. */
@@ -471,24 +468,23 @@ static const char *find_bad(int argc, char **argv)
 }
 
 /* " (did you mean --workers?)" for "--num-workers=4". */
-static const char *hint_option(char hint[ORR_HINT], const char *word)
+static const char *hint_option(const char *word)
 {
 	/* other words for workers */
 	static const char *const workers[] = {"pp", "gpus", "devices", "nproc-per-node"};
-	char option[64], name[40];
+	char option[64];
 	struct orr_nearest near = orr_nearest_to(option + 2);
 
 	(void)snprintf(option, sizeof(option), "%.*s", (int)strcspn(word, "="), word);
 	if (strncmp(word, "--", 2) || is_option(option)) /* its value is wrong */
 		return "";
 	for (int i = 0; i < n_option_rows; i++)
-		if (option_rows[i].verbs & (unsigned)reading.verb) {
-			(void)snprintf(name, sizeof(name), "--%s", option_rows[i].name);
-			orr_nearest_try(&near, option_rows[i].name, name);
-		}
+		if (option_rows[i].verbs & (unsigned)reading.verb)
+			orr_nearest_try(&near, option_rows[i].name,
+					orr_text("--%s", option_rows[i].name));
 	for (size_t i = 0; i < sizeof(workers) / sizeof(*workers) && is_option("--workers="); i++)
 		orr_nearest_try(&near, workers[i], "--workers");
-	return orr_nearest_hint(hint, &near);
+	return orr_nearest_hint(&near);
 }
 
 /* argp's own help, which ARGP_NO_ERRS would swallow. */
@@ -514,7 +510,6 @@ struct options options_read(enum verb verb, const char *works_on, const char *ab
 {
 	struct argp_option *options = calloc((size_t)n_option_rows + 1, sizeof(*options));
 	const struct argp argp = {options, parse, works_on, about, NULL, NULL, NULL};
-	char hint[ORR_HINT];
 
 	reading.given = calloc((size_t)n_option_rows, sizeof(*reading.given));
 	if (!options || !reading.given)
@@ -529,7 +524,7 @@ struct options options_read(enum verb verb, const char *works_on, const char *ab
 		options_refuse(
 			"'%s'%s is no option of `%s`, or lacks its value, or takes none: `%s "
 			"--help` lists them",
-			bad, hint_option(hint, bad), argv[0], argv[0]);
+			bad, hint_option(bad), argv[0], argv[0]);
 	}
 	free(options);
 	for (int i = options_n_combinations() - 1; i > 0; i--) /* what is wrong is said at once */

@@ -67,12 +67,11 @@ static bool repeats(int argc, char **argv)
 static int refuse_command(const char *word)
 {
 	struct orr_nearest near = orr_nearest_to(word);
-	char hint[ORR_HINT];
 	const char *text;
 
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		orr_nearest_try(&near, commands[i].name, NULL);
-	text = orr_text("no command '%.200s'%s: there are", word, orr_nearest_hint(hint, &near));
+	text = orr_text("no command '%.200s'%s: there are", word, orr_nearest_hint(&near));
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		text = orr_text("%s%s %s", text, i ? "," : "", commands[i].name);
 	command_say(text);

@@ -194,14 +194,6 @@ static void draw_bar(int64_t done, int64_t all)
 		BAR - filled, "");
 }
 
-static void draw_steps(const struct progress *p)
-{
-	int64_t done = p->first + p->n_done, all = p->first + p->n_steps;
-
-	draw_bar(done, all);
-	fprintf(stderr, "step %lld of %lld, loss %.4g ", (long long)done, (long long)all, p->loss);
-}
-
 static void keep(struct progress *p, const struct orr_step *step)
 {
 	int64_t place = p->n_done % PROGRESS_KEPT;
@@ -267,7 +259,7 @@ static void print_each(const struct progress *p, const struct orr_scores *scores
 void progress_visit(void *progress, const struct orr_step *step)
 {
 	struct progress *p = progress;
-	int64_t tenth = p->n_steps / 10;
+	int64_t tenth = p->n_steps / 10, done, all = p->first + p->n_steps;
 
 	session_step(p->session, step->step + 1);
 	if (p->silent)
@@ -281,13 +273,15 @@ void progress_visit(void *progress, const struct orr_step *step)
 	p->seconds[p->n_done % MOST_STEPS] = step->seconds;
 	if (!step->skipped)
 		p->loss = p->n_seen++ ? 0.9 * p->loss + 0.1 * step->scores.loss : step->scores.loss;
-	p->n_done++;
+	done = p->first + ++p->n_done;
 	ticking.told = true;
 	if (p->terminal && (p->n_done % 10 == 0 || p->n_done == p->n_steps)) {
-		draw_steps(p);
+		draw_bar(done, all);
+		fprintf(stderr, "step %lld of %lld, loss %.4g ", (long long)done, (long long)all,
+			p->loss);
 	} else if (!p->terminal && (tenth == 0 || p->n_done % tenth == 0)) {
-		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)p->first + p->n_done,
-			(long long)p->first + p->n_steps, step->scores.loss);
+		fprintf(stderr, "step %lld of %lld: loss %.4g", (long long)done, (long long)all,
+			step->scores.loss);
 		print_each(p, &step->scores);
 		if (!isnan(step->scores.accuracy))
 			fprintf(stderr, ", accuracy %.1f%%", 100 * step->scores.accuracy);

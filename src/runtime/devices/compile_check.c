@@ -86,7 +86,7 @@ static int fail_tensor(const struct orr_graph *g, const struct orr_operator *o,
 		       const struct orr_dataset *data, struct orr_error *err)
 {
 	struct orr_nearest near = orr_nearest_to(o->tensor ? o->tensor : "");
-	char names[128], hint[ORR_HINT];
+	char names[128];
 
 	if (!o->tensor)
 		return orr_fail(err, ORR_E_INPUT,
@@ -104,7 +104,7 @@ static int fail_tensor(const struct orr_graph *g, const struct orr_operator *o,
 	return orr_fail(err, ORR_E_INPUT,
 			"%s:%d: node %s: takes the tensor '%.60s'%s, and the data has %s: correct "
 			"tensor=, or name other data ([data])",
-			g->name, o->line, o->name, o->tensor, orr_nearest_hint(hint, &near),
+			g->name, o->line, o->name, o->tensor, orr_nearest_hint(&near),
 			name_tensors(names, data));
 }
 
