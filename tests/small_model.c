@@ -139,6 +139,16 @@ double small_random(uint64_t *state)
 	return (double)(*state * UINT64_C(0x2545f4914f6cdd1d) >> 11) * 0x1p-52 - 1.0;
 }
 
+float *small_filled(int64_t n, uint64_t seed)
+{
+	float *x = malloc((size_t)(n + 1) * sizeof(*x));
+
+	ck_assert_ptr_nonnull(x);
+	for (int64_t i = 0; i < n; i++)
+		x[i] = seed ? (float)small_random(&seed) : NAN;
+	return x;
+}
+
 void small_data(float *values, int64_t rows, int64_t columns, int64_t class_column,
 		int64_t n_classes, uint64_t seed)
 {

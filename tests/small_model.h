@@ -51,6 +51,8 @@ struct orr_pipeline *small_model_cut(const struct small_model *m, const int *sta
 
 /* A repeatable number in [-1, 1). */
 double small_random(uint64_t *state);
+/* n of them; seed 0: NaN, as poison. */
+float *small_filled(int64_t n, uint64_t seed);
 /* rows x columns in [-1, 1), but column class_column holds whole numbers in [0, n_classes). */
 void small_data(float *values, int64_t rows, int64_t columns, int64_t class_column,
 		int64_t n_classes, uint64_t seed);

@@ -24,16 +24,6 @@ struct textbook {
 	const float *given; /* what is not differentiated: a target */
 };
 
-static float *filled(int64_t n, uint64_t seed)
-{
-	float *x = malloc((size_t)(n + 1) * sizeof(*x));
-
-	ck_assert_ptr_nonnull(x);
-	for (int64_t i = 0; i < n; i++)
-		x[i] = seed ? (float)small_random(&seed) : NAN; /* seed 0: poison */
-	return x;
-}
-
 static double *exact(int64_t n, const float *x)
 {
 	double *y = malloc((size_t)(n + 1) * sizeof(*y));
@@ -131,8 +121,9 @@ static struct textbook images(const struct orr_window *w, int64_t n)
 START_TEST(windows_show_their_pixels_and_give_back_their_gradients)
 {
 	struct textbook t = images(&windows[_i], 2);
-	float *x = filled(t.n_x, 1), *y = filled(t.n_y, 0), *dy = filled(t.n_y, 2);
-	float *dx = filled(t.n_x, 0);
+	float *x = small_filled(t.n_x, 1), *y = small_filled(t.n_y, 0),
+	      *dy = small_filled(t.n_y, 2);
+	float *dx = small_filled(t.n_x, 0);
 
 	memset(dx, 0, (size_t)t.n_x * sizeof(*dx)); /* channels that the window does not see */
 	orr_images_cpu.unfold(&cpu, t.n, &t.window, x, y);
@@ -206,8 +197,8 @@ START_TEST(pools_are_the_mean_and_the_largest)
 {
 	struct textbook t = images(&pools[_i], 2);
 	int64_t n_y = t.n * orr_window_places(&t.window) * t.window.channels;
-	float *x = filled(t.n_x, 3), *y = filled(n_y, 0), *dy = filled(n_y, 4);
-	float *at = filled(n_y, 0), *dx = filled(t.n_x, 0);
+	float *x = small_filled(t.n_x, 3), *y = small_filled(n_y, 0), *dy = small_filled(n_y, 4);
+	float *at = small_filled(n_y, 0), *dx = small_filled(t.n_x, 0);
 
 	t.n_y = n_y;
 	t.f = mean_pooled;
@@ -312,9 +303,11 @@ START_TEST(groupnorm_is_that_of_the_textbook)
 			     .n_x = cells + 2 * g->width,
 			     .n_y = cells,
 			     .groups = *g};
-	float *x = filled(t.n_x, 5), *y = filled(cells, 0), *dy = filled(cells, 6);
-	float *moments = filled(2 * n * g->width, 0), *slopes = filled(2 * n * g->width, 0);
-	float *sums = filled(2 * n * g->width, 0), *dx = filled(t.n_x, 0);
+	float *x = small_filled(t.n_x, 5), *y = small_filled(cells, 0),
+	      *dy = small_filled(cells, 6);
+	float *moments = small_filled(2 * n * g->width, 0),
+	      *slopes = small_filled(2 * n * g->width, 0);
+	float *sums = small_filled(2 * n * g->width, 0), *dx = small_filled(t.n_x, 0);
 
 	orr_column_norms_cpu.moments(&cpu, n, g, x, moments);
 	orr_column_norms_cpu.normalise(&cpu, n, g, x, x + cells, x + cells + g->width, moments,
@@ -339,8 +332,9 @@ START_TEST(batchnorm_is_that_of_the_textbook)
 			     .n_x = cells + 2 * width,
 			     .n_y = cells,
 			     .groups = *g};
-	float *x = filled(t.n_x, 7), *y = filled(cells, 0), *dy = filled(cells, 8);
-	float *dx = filled(t.n_x, 0), *moments = filled(2 * width, 0);
+	float *x = small_filled(t.n_x, 7), *y = small_filled(cells, 0),
+	      *dy = small_filled(cells, 8);
+	float *dx = small_filled(t.n_x, 0), *moments = small_filled(2 * width, 0);
 
 	orr_column_norms_cpu.moments(&cpu, 1, &batch, x, moments);
 	orr_column_norms_cpu.normalise(&cpu, 1, &batch, x, x + cells, x + cells + width, moments,
@@ -397,7 +391,8 @@ START_TEST(cross_entropy_of_rows_is_that_of_the_textbook)
 	const struct orr_classes *k = &entropies[_i].classes;
 	int64_t n = entropies[_i].n, rows = n * k->rows;
 	struct textbook t = {.f = entropy, .n = n, .n_y = 1, .n_x = rows * k->width, .classes = *k};
-	float *x = filled(t.n_x, 9), *slope = filled(t.n_x, 0), *classes = filled(rows, 10);
+	float *x = small_filled(t.n_x, 9), *slope = small_filled(t.n_x, 0),
+	      *classes = small_filled(rows, 10);
 	float one = 1;
 
 	for (int64_t r = 0; r < rows; r++) {
@@ -447,7 +442,7 @@ static void binary_entropy(const struct textbook *t, const double *x, double *y)
 START_TEST(binary_cross_entropy_is_that_of_the_textbook)
 {
 	struct textbook t = {.f = binary_entropy, .n = 3, .n_x = 15, .n_y = 1};
-	float *x = filled(15, 11), *target = filled(15, 12), slope[15], one = 1;
+	float *x = small_filled(15, 11), *target = small_filled(15, 12), slope[15], one = 1;
 	struct orr_metrics m = {0};
 	int64_t correct = 0;
 

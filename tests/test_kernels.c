@@ -18,16 +18,6 @@
 
 static struct orr_device cpu = {.kernels = &orr_kernels_cpu};
 
-static float *filled(int64_t n, uint64_t seed)
-{
-	float *x = malloc((size_t)(n + 1) * sizeof(*x));
-
-	ck_assert_ptr_nonnull(x);
-	for (int64_t i = 0; i < n; i++)
-		x[i] = seed ? (float)small_random(&seed) : NAN; /* seed 0: poison */
-	return x;
-}
-
 static void check_near(double value, double expected, double scale, const char *what, int64_t i)
 {
 	ck_assert_msg(fabs(value - expected) <= 1e-6 * scale, "%s[%lld] is %.9g, should be %.9g",
@@ -52,9 +42,11 @@ static double as_it_is(double x)
 static void check_linear(struct orr_device *d, int which, double (*read)(double x))
 {
 	int64_t n = shapes[which].n, in = shapes[which].in, out = shapes[which].out;
-	float *x = filled(n * in, 1), *w = filled(out * in, 2), *bias = filled(out, 3);
-	float *dy = filled(n * out, 4), *y = filled(n * out, 0), *dx = filled(n * in, 0);
-	float *dw = filled(out * in, 0), *dbias = filled(out, 0);
+	float *x = small_filled(n * in, 1), *w = small_filled(out * in, 2),
+	      *bias = small_filled(out, 3);
+	float *dy = small_filled(n * out, 4), *y = small_filled(n * out, 0),
+	      *dx = small_filled(n * in, 0);
+	float *dw = small_filled(out * in, 0), *dbias = small_filled(out, 0);
 
 	d->workspace = malloc(d->kernels->workspace_bytes(d->precision, n, in, out));
 	d->kernels->linear->forward(d, n, in, out, x, w, NULL, bias, y);
@@ -107,15 +99,17 @@ END_TEST
 START_TEST(a_product_has_the_same_bits_at_any_address)
 {
 	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out;
-	float *x = filled(n * in, 5), *w = filled(out * in, 6), *bias = filled(out, 7);
-	float *y = filled(n * out, 0), *dw = filled(out * in, 0);
+	float *x = small_filled(n * in, 5), *w = small_filled(out * in, 6),
+	      *bias = small_filled(out, 7);
+	float *y = small_filled(n * out, 0), *dw = small_filled(out * in, 0);
 
-	cpu.workspace = filled(n * out, 0);
+	cpu.workspace = small_filled(n * out, 0);
 	orr_linear_cpu.forward(&cpu, n, in, out, x, w, NULL, bias, y);
 	orr_linear_cpu.weight(&cpu, n, in, out, x, y, NULL, dw, NULL);
 	for (int64_t shift = 1; shift < 16; shift += 3) {
-		float *at[4] = {filled(n * in + shift, 0), filled(out * in + shift, 0),
-				filled(n * out + shift, 0), filled(out * in + shift, 0)};
+		float *at[4] = {small_filled(n * in + shift, 0), small_filled(out * in + shift, 0),
+				small_filled(n * out + shift, 0),
+				small_filled(out * in + shift, 0)};
 
 		memcpy(at[0] + shift, x, (size_t)(n * in) * sizeof(*x));
 		memcpy(at[1] + shift, w, (size_t)(out * in) * sizeof(*w));
@@ -249,12 +243,12 @@ static void run_contrastive(float *scores, float t, bool again, struct orr_contr
 START_TEST(contrastive_slopes_are_finite_differences_of_the_textbook)
 {
 	static const float temperatures[] = {-0.5f, 0, 1.25f};
-	float t = temperatures[_i], *scores = filled(PAIRS * PAIRS, 3), *slopes, *turned;
+	float t = temperatures[_i], *scores = small_filled(PAIRS * PAIRS, 3), *slopes, *turned;
 	struct orr_contrast seen[PAIRS];
 	double loss = 0, slope = 0, step = 1e-4;
 
-	slopes = filled(PAIRS * PAIRS, 3);
-	turned = filled(PAIRS * PAIRS, 0);
+	slopes = small_filled(PAIRS * PAIRS, 3);
+	turned = small_filled(PAIRS * PAIRS, 0);
 	scores[5 * PAIRS + 5] = slopes[5 * PAIRS + 5] = 9; /* it wins */
 	for (int i = 0; i < PAIRS * PAIRS; i++)
 		turned[i] = scores[i % PAIRS * PAIRS + i / PAIRS];
@@ -586,9 +580,12 @@ END_TEST
 START_TEST(a_weight_gradient_is_added_with_the_bits_of_one_written)
 {
 	int64_t n = shapes[_i].n, in = shapes[_i].in, out = shapes[_i].out, count = out * in;
-	float *x = filled(n * in, 1), *dy = filled(n * out, 2), *dw = filled(count, 0);
-	float *sum = filled(count, 3), *before = filled(count, 3), *apart = filled(count + out, 0);
-	float *dbias = filled(out, 0), *bias_sum = filled(out, 4), *bias_before = filled(out, 4);
+	float *x = small_filled(n * in, 1), *dy = small_filled(n * out, 2),
+	      *dw = small_filled(count, 0);
+	float *sum = small_filled(count, 3), *before = small_filled(count, 3),
+	      *apart = small_filled(count + out, 0);
+	float *dbias = small_filled(out, 0), *bias_sum = small_filled(out, 4),
+	      *bias_before = small_filled(out, 4);
 
 	for (int precision = 0; precision < ORR_N_PRECISIONS; precision++) {
 		struct orr_device d = orr_device_cpu((enum orr_precision)precision);

@@ -67,37 +67,6 @@ static void bench_fini(struct bench *t)
 	orr_graph_destroy(t->graph);
 }
 
-struct watch {
-	const char *name;
-	const struct orr_run *run;
-	const struct orr_timeline *predicted;
-};
-
-static void check_step(void *user, const struct orr_step *step)
-{
-	const struct watch *watch = user;
-	const struct orr_timeline *measured = orr_run_timeline(watch->run);
-	const struct orr_jobs *jobs = measured->jobs;
-	struct orr_error err = {""};
-	int *expected = calloc((size_t)jobs->n_jobs, sizeof(int)),
-	    *found = calloc((size_t)jobs->n_jobs, sizeof(int));
-
-	ck_assert(expected && found);
-	ck_assert_msg(!orr_timeline_check(measured, &err), "%s, step %lld: %s", watch->name,
-		      (long long)step->step, err.msg);
-	for (int w = 0; w < jobs->pipeline->n_workers && jobs->order == ORR_ORDER_STRICT; w++) {
-		int n = jobs->first[w + 1] - jobs->first[w];
-
-		order_by_start(watch->predicted, w, expected);
-		order_by_start(measured, w, found);
-		ck_assert_msg(!memcmp(expected, found, (size_t)n * sizeof(int)),
-			      "%s, step %lld: worker %d has another order than was simulated",
-			      watch->name, (long long)step->step, w);
-	}
-	free(expected);
-	free(found);
-}
-
 static void check_same(struct bench *t, const char *name, float *parameters, int64_t n)
 {
 	if (!t->parameters) {

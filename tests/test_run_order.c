@@ -22,37 +22,6 @@
 #include "suite.h"
 #include "codelets/codelets.h"
 
-/* ---- order ---- */
-
-struct orders {
-	const struct training *t;
-	const struct orr_timeline *predicted;
-	int n;
-};
-
-static void compare_orders(void *user, const struct orr_step *step)
-{
-	struct orders *orders = user;
-	const struct orr_timeline *measured = orr_run_timeline(orders->t->run);
-	const struct orr_jobs *jobs = orders->t->jobs;
-	struct orr_error err = {""};
-	int expected[1000], found[1000];
-
-	ck_assert_msg(!orr_timeline_check(measured, &err), "%s", err.msg);
-	for (int w = 0; w < orders->t->pipeline->n_workers; w++) {
-		int n = jobs->first[w + 1] - jobs->first[w];
-
-		ck_assert_int_le(n, 1000);
-		order_by_start(orders->predicted, w, expected);
-		order_by_start(measured, w, found);
-		for (int i = 0; i < n; i++)
-			ck_assert_msg(expected[i] == found[i],
-				      "step %lld, worker %d: job %d of its order differs",
-				      (long long)step->step, w, i);
-	}
-	orders->n++;
-}
-
 /* ---- one backward pass after the other ---- */
 
 static const char one_stage[] = "digraph one {\n"
@@ -144,7 +113,7 @@ START_TEST(strict_order_is_the_simulated_one_in_every_step)
 		int n_workers;
 	} cases[] = {{"1f1b", 6}, {"eager-1f1b", 16}, {"gpipe", 3}, {"lpp:G=2,R=2", 4}};
 	struct orr_timeline *predicted = NULL;
-	struct orders orders = {0};
+	struct watch watch = {.name = cases[_i].schedule};
 	struct training t;
 	int n_steps = suite_drawn(200);
 
@@ -157,11 +126,12 @@ START_TEST(strict_order_is_the_simulated_one_in_every_step)
 		t.pipeline->stages[s].backward_ns = 2000 + s;
 	}
 	ck_assert_msg(!orr_simulate(&predicted, t.jobs, &t.err), "%s", t.err.msg);
-	orders = (struct orders){&t, predicted, 0};
+	ck_assert_int_eq(t.jobs->order, ORR_ORDER_STRICT);
 	training_start(&t);
-	ck_assert_msg(!orr_run_train(t.run, n_steps, compare_orders, &orders, &t.err), "%s",
-		      t.err.msg);
-	ck_assert_int_eq(orders.n, n_steps);
+	watch.run = t.run;
+	watch.predicted = predicted;
+	ck_assert_msg(!orr_run_train(t.run, n_steps, check_step, &watch, &t.err), "%s", t.err.msg);
+	ck_assert_int_eq(watch.n, n_steps);
 	orr_timeline_destroy(predicted);
 	training_fini(&t);
 }

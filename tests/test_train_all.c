@@ -299,37 +299,6 @@ static void check_same(struct bench *t, const char *name, const struct orr_jobs 
 	t->n_found++;
 }
 
-struct watch {
-	const char *name;
-	const struct orr_run *run;
-	const struct orr_timeline *predicted;
-	int n;
-};
-
-static void check_step(void *user, const struct orr_step *step)
-{
-	struct watch *watch = user;
-	const struct orr_timeline *measured = orr_run_timeline(watch->run);
-	const struct orr_jobs *jobs = measured->jobs;
-	int expected[N_STAGES * N_MICROBATCHES * ORR_N_PASSES],
-		found[N_STAGES * N_MICROBATCHES * ORR_N_PASSES];
-	struct orr_error err = {""};
-
-	ck_assert_msg(!orr_timeline_check(measured, &err), "%s, step %lld: %s", watch->name,
-		      (long long)step->step, err.msg);
-	for (int w = 0; w < jobs->pipeline->n_workers && jobs->order == ORR_ORDER_STRICT; w++) {
-		int n = jobs->first[w + 1] - jobs->first[w];
-
-		order_by_start(watch->predicted, w, expected);
-		order_by_start(measured, w, found);
-		for (int i = 0; i < n; i++)
-			ck_assert_msg(expected[i] == found[i],
-				      "%s, step %lld, worker %d: job %d of its order differs",
-				      watch->name, (long long)step->step, w, i);
-	}
-	watch->n++;
-}
-
 static void train(struct bench *t, const char *name, const struct orr_jobs *jobs)
 {
 	float *parameters = calloc((size_t)t->n_parameters, sizeof(*parameters));

@@ -108,16 +108,11 @@ START_TEST(unit_times_give_the_published_makespan_span_and_peak)
 	struct orr_pipeline *p =
 		make_split_chain(unit_rows[_i].p, ORR_UNIT_NS, ORR_UNIT_NS, ORR_UNIT_NS);
 	struct way way;
-	int peak = 0;
 
 	way_init(&way, p, unit_rows[_i].schedule, unit_rows[_i].p, unit_rows[_i].m);
 	ck_assert_int_eq(units(way.tried.figures->makespan_ns), unit_rows[_i].makespan);
 	ck_assert_int_eq(units(way.tried.figures->span_ns), unit_rows[_i].span);
-	for (int w = 0; w < unit_rows[_i].p; w++)
-		peak = way.tried.figures->worker[w].peak_stash > peak
-			       ? way.tried.figures->worker[w].peak_stash
-			       : peak;
-	ck_assert_int_le(peak, unit_rows[_i].peak);
+	ck_assert_int_le(peak_of(way.tried.figures), unit_rows[_i].peak);
 	way_end(&way);
 }
 END_TEST
