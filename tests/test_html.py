@@ -279,12 +279,11 @@ def check_compared(results, told):
 def check_browser(browser):
     path, _, _ = write('simulate', 'simulate', 'towers:3,3/2', '-m', '16', '--costs', '1,2')
     backgrounds = set()
-    for width in 1400, 500:
-        for dark in False, True:
-            results = look(browser, path, width, dark)
-            backgrounds.add(results.get('background'))
-            if results:
-                check_simulated(results)
+    for width, dark in (1400, False), (500, True):
+        results = look(browser, path, width, dark)
+        backgrounds.add(results.get('background'))
+        if results:
+            check_simulated(results)
     check(len(backgrounds) == 2, f'light and dark: {backgrounds}')
     path, _, told = write('compare', 'compare', 'chain:8', '-w', '4', '-m', '8', '--costs', '1,1,1', '--jitter', 'uniform:0.1',
                           '--samples', '5')
