@@ -149,9 +149,11 @@ static void use_freed(bool planted)
 }
 
 /* The kernel of a sum; its argument 1 is what is done with each item, with all pointers. */
+#define SUM_OF "sum(orr_device*, int64_t, const float*, const float*, float*)::<lambda(float, float)>"
 #define SUM \
-	"orr_each <I = long int; F = orr_item<4, orr_map<true, sum(orr_device*, int64_t, const " \
-	"float*, const float*, float*)::<lambda(float, float)>, float, float, float> >>"
+	"orr_each <I = long int; F = orr_item<4, orr_each_value<true, " SUM_OF \
+	", float, float, float>(orr_device*, const char*, int64_t, const float*, const float*, " \
+	"float*, " SUM_OF ")::<lambda(auto:2, int64_t)> >>"
 
 static const struct {
 	void (*f)(bool planted);
@@ -160,8 +162,9 @@ static const struct {
 	{add_from_host, SUM ", argument 1: neither the device's memory nor pinned\n"},
 	{multiply_by_host, "cublasLtMatmul, argument 0: neither the device's memory nor pinned\n"},
 	{step_by_host,
-	 "orr_each <I = long int; F = orr_item<4, update<sgd> >>, argument 1: neither the device's "
-	 "memory nor pinned\n"},
+	 "orr_each <I = long int; F = orr_item<4, start<sgd>(orr_device*, int64_t, sgd, "
+	 "const blocks&, float*, uintptr_t)::<lambda(auto:2, int64_t)> >>, argument 1: neither the "
+	 "device's memory nor pinned\n"},
 	{copy_from_host, "cudaMemcpyAsync, argument 1: neither the device's memory nor pinned\n"},
 	{copy_too_much, "cudaMemcpyAsync, argument 0: neither the device's memory nor pinned\n"},
 	{free_early, SUM ", argument 1: freed before this ran\n"},

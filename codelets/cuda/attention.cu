@@ -299,13 +299,6 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 
 /* ---- from the host ---- */
 
-static unsigned blocks_of(const struct orr_attention *a, const struct tile &t, bool keys)
-{
-	int64_t heads = keys ? a->kv_heads : a->heads, rows = keys ? a->keys : a->queries;
-
-	return orr_blocks(a->n * heads * orr_ceil(rows, t.rows), 1);
-}
-
 static unsigned threads_of(const struct tile &t)
 {
 	return (unsigned)t.rows / ORR_EACH * 32;
@@ -328,8 +321,8 @@ static void start_forward(struct orr_device *d, const struct orr_attention *a, c
 						   y, sums);
 			return;
 		}
-	orr_launch(d, "attention", forward<A>, blocks_of(a, t, false), threads_of(t), t.bytes, *a,
-		   t, orr_attention_factor(a), q, k, v, lengths, y, sums);
+	orr_launch(d, "attention", forward<A>, orr_tile_blocks(a, false, t.rows), threads_of(t),
+		   t.bytes, *a, t, orr_attention_factor(a), q, k, v, lengths, y, sums);
 }
 
 static void attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
@@ -380,11 +373,13 @@ static void start_backward(struct orr_device *d, const struct orr_attention *a, 
 			return;
 		}
 	if (b.dq)
-		orr_launch(d, "attention backward", backward<false, A>, blocks_of(a, t, false),
-			   threads_of(t), t.bytes, *a, t, orr_attention_factor(a), b);
+		orr_launch(d, "attention backward", backward<false, A>,
+			   orr_tile_blocks(a, false, t.rows), threads_of(t), t.bytes, *a, t,
+			   orr_attention_factor(a), b);
 	if (b.dk || b.dv)
-		orr_launch(d, "attention backward", backward<true, A>, blocks_of(a, keys, true),
-			   threads_of(keys), keys.bytes, *a, keys, orr_attention_factor(a), b);
+		orr_launch(d, "attention backward", backward<true, A>,
+			   orr_tile_blocks(a, true, keys.rows), threads_of(keys), keys.bytes, *a,
+			   keys, orr_attention_factor(a), b);
 }
 
 static void attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,

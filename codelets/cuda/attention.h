@@ -13,6 +13,14 @@ struct item {
 	}
 };
 
+/* Blocks of tiles of `rows` keys, or queries. */
+static inline unsigned orr_tile_blocks(const struct orr_attention *a, bool keys, int rows)
+{
+	int64_t tiles = orr_ceil(keys ? a->keys : a->queries, rows);
+
+	return orr_blocks(a->n * (keys ? a->kv_heads : a->heads) * tiles, 1);
+}
+
 /* Rows of a backward, and the others that pass by them. KEYS: the rows are keys, and queries of all
  * heads that read them pass by; else they are queries, and keys do. */
 template <bool KEYS> struct back_item {

@@ -361,11 +361,6 @@ static shape shape_of(const struct orr_attention *a, uintptr_t together)
 	return {(int)a->width, (int)a->width + PAD, together % 16 == 0};
 }
 
-static unsigned blocks_of(const struct orr_attention *a, int64_t heads, int64_t rows, int warps)
-{
-	return orr_blocks(a->n * heads * orr_ceil(rows, warps * SIDE), 1);
-}
-
 /* f(a tile's products beside each other) */
 template <class F> static void by_head(const struct orr_attention *a, F f)
 {
@@ -384,7 +379,7 @@ void orr_attention_wmma_forward(struct orr_device *d, const struct orr_attention
 
 	by_head(a, [=](auto e) {
 		orr_launch(d, "attention", wmma_forward<e.value>,
-			   blocks_of(a, a->heads, a->queries, QUERY_WARPS), QUERY_WARPS * 32,
+			   orr_tile_blocks(a, false, QUERY_WARPS * SIDE), QUERY_WARPS * 32,
 			   shared_bytes(a->width, rows, QUERY_WARPS, 1, 1), *a, h, factor, q, k, v,
 			   lengths, y, sums);
 	});
@@ -399,11 +394,11 @@ void orr_attention_wmma_backward(struct orr_device *d, const struct orr_attentio
 	by_head(a, [=](auto e) {
 		if (b.dq)
 			orr_launch(d, "attention backward", wmma_backward<false, e.value>,
-				   blocks_of(a, a->heads, a->queries, BACK_WARPS), BACK_WARPS * 32,
+				   orr_tile_blocks(a, false, BACK_WARPS * SIDE), BACK_WARPS * 32,
 				   bytes, *a, h, factor, b);
 		if (b.dk || b.dv)
 			orr_launch(d, "attention backward", wmma_backward<true, e.value>,
-				   blocks_of(a, a->kv_heads, a->keys, BACK_WARPS), BACK_WARPS * 32,
+				   orr_tile_blocks(a, true, BACK_WARPS * SIDE), BACK_WARPS * 32,
 				   bytes, *a, h, factor, b);
 	});
 }

@@ -85,28 +85,21 @@ static void map_back(struct orr_device *d, enum orr_elementwise f, int64_t count
 }
 
 /* Where there is none, which is nearly always, nothing is written. */
-struct wild {
-	const float *x;
-	int64_t at;
-	long long *first;
-
-	template <int V> __device__ void operator()(int64_t i) const
-	{
-		float v[V];
-
-		orr_load<V>(v, x + i);
-		for (int k = 0; k < V; k++)
-			if (orr_is_wild(v[k]))
-				atomicMin(first, (long long)(at + i + k));
-	}
-};
-
 static void find_wild(struct orr_device *d, int64_t count, const float *x, int64_t at,
 		      int64_t *first)
 {
-	static_assert(sizeof(long long) == sizeof(*first), "as atomicMin takes it");
-	orr_each_item<4>(d, "find what is wild", count, count,
-			 wild{x, at, reinterpret_cast<long long *>(first)}, orr_address(x));
+	long long *least = reinterpret_cast<long long *>(first);
+
+	static_assert(sizeof(*least) == sizeof(*first), "as atomicMin takes it");
+	orr_each_item<4>(d, "find what is wild", count, count, orr_address(x),
+			 [=] __device__(auto n, int64_t i) {
+				 float v[n.value];
+
+				 orr_load<n.value>(v, x + i);
+				 for (int k = 0; k < n.value; k++)
+					 if (orr_is_wild(v[k]))
+						 atomicMin(least, (long long)(at + i + k));
+			 });
 }
 
 /* ---- what is kept as bfloat16: to floats and back ---- */

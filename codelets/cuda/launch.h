@@ -58,25 +58,24 @@ static void orr_each_block(struct orr_device *d, const char *name, int64_t n, F 
 	orr_launch(d, name, orr_in_blocks<F>, orr_blocks(n, 1), ORR_BLOCK, 0, n, f);
 }
 
-/* The first `wide` times W values W by W, then the rest. f is asked for V values from a place on.
- */
+/* The first `wide` times W values W by W, then the rest: f(how many, from which place on). */
 template <int W, class F> struct orr_item {
 	int64_t wide;
 	F f;
 	__device__ void operator()(int64_t i) const
 	{
 		if (i < wide)
-			f.template operator()<W>(W * i);
+			f(std::integral_constant<int, W>(), W * i);
 		else
-			f.template operator()<1>((W - 1) * wide + i);
+			f(std::integral_constant<int, 1>(), (W - 1) * wide + i);
 	}
 };
 
 /* Over `count` values, of which the first `whole` may be taken W at a time, 16 bytes; together: the
  * addresses of all that it reads and writes, or-ed. */
 template <int W, class F>
-static void orr_each_item(struct orr_device *d, const char *name, int64_t whole, int64_t count, F f,
-			  uintptr_t together)
+static void orr_each_item(struct orr_device *d, const char *name, int64_t whole, int64_t count,
+			  uintptr_t together, F f)
 {
 	int64_t wide = together % 16 == 0 ? whole / W : 0;
 

@@ -5,43 +5,38 @@
 #include "../sequence.h"
 #include "rows.h"
 
-/* What a row adds to the metrics: of a loss of classes, whether it counts and is right. */
-struct seen {
-	float loss;
-	int32_t counted, correct;
-};
-
 size_t orr_cuda_rows_bytes(int64_t n)
 {
-	return orr_cuda_aligned(n, sizeof(struct seen));
+	return orr_cuda_aligned(n, sizeof(struct orr_metrics));
 }
 
-static struct seen *seen_of(const struct orr_device *d)
+/* What each row adds to the metrics. */
+static struct orr_metrics *seen_of(const struct orr_device *d)
 {
-	return reinterpret_cast<struct seen *>(orr_cuda_workspace(d));
+	return reinterpret_cast<struct orr_metrics *>(orr_cuda_workspace(d));
 }
 
 /* All of the rows' to the metrics. One block: they are in the host's memory, and no other block
  * writes them. */
 static void count_rows(struct orr_device *d, int64_t n, struct orr_metrics *metrics)
 {
-	const struct seen *seen = seen_of(d);
+	const struct orr_metrics *seen = seen_of(d);
 
 	if (!metrics)
 		return;
 	orr_each_block(d, "metrics", 1, [=] __device__(int64_t) {
-		double loss = 0, counted = 0, correct = 0;
+		struct orr_metrics all = {0, 0, 0};
 
 		for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK) {
-			loss += (double)seen[r].loss;
-			counted += seen[r].counted;
-			correct += seen[r].correct;
+			all.loss += seen[r].loss;
+			all.correct += seen[r].correct;
+			all.classified += seen[r].classified;
 		}
-		loss = row_sum<ORR_BLOCK>(loss);
-		counted = row_sum<ORR_BLOCK>(counted);
-		correct = row_sum<ORR_BLOCK>(correct);
+		all.loss = row_sum<ORR_BLOCK>(all.loss);
+		all.correct = row_sum<ORR_BLOCK>(all.correct);
+		all.classified = row_sum<ORR_BLOCK>(all.classified);
 		if (!threadIdx.x)
-			*metrics = {loss, correct, counted};
+			*metrics = all;
 	});
 }
 
@@ -77,7 +72,7 @@ static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct 
 {
 	const struct orr_classes k = *of;
 	const struct targets target = targets_of(of);
-	struct seen *seen = seen_of(d);
+	struct orr_metrics *seen = seen_of(d);
 
 	by_typed_row(
 		d, "softmax_cross_entropy", n * k.rows, k.width, whole(k.width),
@@ -118,7 +113,7 @@ static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct 
 					     target.rest * sums.b;
 
 				seen[r].loss = ignored ? 0.0f : is_class ? share * loss : NAN;
-				seen[r].counted = ignored ? 0 : 1;
+				seen[r].classified = ignored ? 0 : 1;
 				seen[r].correct = is_class && !ignored && top.at == at ? 1 : 0;
 			}
 			others = top.at == at ? sums.a : sum - expf(right - top.score);
@@ -137,10 +132,10 @@ static void softmax_cross_entropy(struct orr_device *d, int64_t n, const struct 
 /* Of a sample the mean of its numbers' losses, f(&x, target, &correct), which makes x its slope. */
 template <class F>
 static void mean_loss(struct orr_device *d, const char *name, int64_t n, int64_t width,
-		      int32_t counted, const float *x, const float *target, float *slope,
+		      double counted, const float *x, const float *target, float *slope,
 		      struct orr_metrics *metrics, F f)
 {
-	struct seen *seen = seen_of(d);
+	struct orr_metrics *seen = seen_of(d);
 
 	by_row(d, name, n, width, orr_address(x, target, slope), [=] __device__(auto t, int64_t r) {
 		int64_t first = r * width;
@@ -155,7 +150,7 @@ static void mean_loss(struct orr_device *d, const char *name, int64_t n, int64_t
 		sum = t.sum(sum);
 		correct = t.sum(correct);
 		if (!t.x())
-			seen[r] = {sum / (float)width, counted, correct};
+			seen[r] = {sum / (float)width, (double)correct, counted};
 	});
 	count_rows(d, n, metrics);
 }
@@ -175,7 +170,7 @@ static void mse(struct orr_device *d, int64_t n, int64_t width, const float *pre
 static void bce(struct orr_device *d, int64_t n, int64_t width, const float *scores,
 		const float *target, float *slope, struct orr_metrics *metrics)
 {
-	mean_loss(d, "bce", n, width, (int32_t)width, scores, target, slope, metrics,
+	mean_loss(d, "bce", n, width, (double)width, scores, target, slope, metrics,
 		  [] __device__(float *score, float t, int *correct) {
 			  float x = *score, e = expf(-fabsf(x)), far = e / (1.0f + e);
 
@@ -245,7 +240,7 @@ static void class_parts_entropy(struct orr_device *d, int64_t n, const struct or
 	const struct orr_classes k = *of;
 	const struct orr_class_part *from = reinterpret_cast<const struct orr_class_part *>(parts);
 	struct orr_class_part *slopes = reinterpret_cast<struct orr_class_part *>(slope);
-	struct seen *seen = seen_of(d);
+	struct orr_metrics *seen = seen_of(d);
 
 	by_warp(d, "softmax_cross_entropy_parts", n * k.rows, [=] __device__(auto t, int64_t r) {
 		double share = (double)share_of(t, k, classes + r / k.rows * k.rows), loss;
@@ -257,7 +252,7 @@ static void class_parts_entropy(struct orr_device *d, int64_t n, const struct or
 			return;
 		loss = orr_class_parts_loss(&k, n_parts, from + r * n_parts, share, to, &at);
 		seen[r].loss = ignored ? 0.0f : own < 0 ? NAN : (float)loss;
-		seen[r].counted = ignored ? 0 : 1;
+		seen[r].classified = ignored ? 0 : 1;
 		seen[r].correct = !ignored && own >= 0 && at == own ? 1 : 0;
 		for (int64_t i = 0; i < n_parts && (ignored || own < 0); i++) {
 			float all = ignored ? 0.0f : NAN;
@@ -277,7 +272,7 @@ static void balance(struct orr_device *d, const struct orr_routing *routing, con
 	const struct orr_routing r = *routing;
 	int64_t rows = r.n * r.rows;
 	const struct orr_routed *from = orr_routed_of(route);
-	struct seen *seen = seen_of(d);
+	struct orr_metrics *seen = seen_of(d);
 
 	orr_rows_cuda.softmax_forward(d, rows, r.experts, scores, slope);
 	orr_each(d, "balance", r.n * r.experts, [=] __device__(int64_t i) {
@@ -300,7 +295,7 @@ static void balance(struct orr_device *d, const struct orr_routing *routing, con
 		for (int64_t j = 0; j < r.top; j++)
 			served += from[i * r.top + j].place >= 0 ? 1 : 0;
 		if (!t.x())
-			seen[i] = {scale * along, (int32_t)r.top, served};
+			seen[i] = {scale * along, (double)served, (double)r.top};
 	});
 	count_rows(d, rows, metrics);
 }

@@ -18,11 +18,9 @@ extern "C" {
 
 /* A product of a shape and how cuBLASLt computes it. */
 struct orr_product {
-	int64_t n, in, out;
-	int pass;    /* of product.c; 0: the entry is free */
-	int aligned; /* at multiples of 16 bytes: see product.c */
-	bool halves; /* activations are bfloat16 */
-	bool found;  /* else by cublasGemmEx */
+	int64_t rows, columns, inner;
+	int kind;   /* what else it is, see product.c; 0: the entry is free */
+	bool found; /* else by cublasGemmEx */
 	cublasLtMatmulAlgo_t algo;
 };
 #define ORR_PRODUCTS 1024

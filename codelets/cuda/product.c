@@ -18,44 +18,51 @@ static bool is_aligned(const struct problem *p)
 	       0;
 }
 
-/* The table's entry for a shape, which is new if its pass is PASS_FREE; where the table is full,
- * the first one's place. */
-static struct orr_product *look_up(struct orr_device *d, enum pass pass, int64_t n, int64_t in,
-				   int64_t out, bool aligned)
+/* What tells products of the same shape apart: what is transposed, what is added on the way, and
+ * what lies how. */
+static int kind_of(const struct orr_device *d, const struct problem *p, bool aligned)
 {
-	uint64_t hash = ((uint64_t)n * UINT64_C(0x9e3779b97f4a7c15)) ^
-			((uint64_t)in * UINT64_C(0xbf58476d1ce4e5b9)) ^
-			((uint64_t)out * UINT64_C(0x94d049bb133111eb)) ^ ((uint64_t)pass << 33) ^
-			((uint64_t)aligned << 32) ^ ((uint64_t)d->halves << 36);
+	return 1 | p->a.transposed << 1 | p->b.transposed << 2 | !!p->bias << 3 | !!p->sums << 4 |
+	       aligned << 5 | d->halves << 6;
+}
+
+/* The table's entry for a product, which is new if its kind is 0; where the table is full, the
+ * first one's place. */
+static struct orr_product *look_up(struct orr_device *d, const struct problem *p, int kind)
+{
+	uint64_t hash = ((uint64_t)p->rows * UINT64_C(0x9e3779b97f4a7c15)) ^
+			((uint64_t)p->columns * UINT64_C(0xbf58476d1ce4e5b9)) ^
+			((uint64_t)p->inner * UINT64_C(0x94d049bb133111eb)) ^
+			((uint64_t)kind << 32);
 	struct orr_product *products = d->cuda->products, *entry;
 	size_t first = (size_t)(hash >> 32) % ORR_PRODUCTS, tries = 0;
 
 	do {
 		entry = &products[(first + tries) % ORR_PRODUCTS];
-		if (entry->pass == (int)pass && entry->n == n && entry->in == in &&
-		    entry->out == out && entry->aligned == aligned && entry->halves == d->halves)
+		if (entry->kind == kind && entry->rows == p->rows && entry->columns == p->columns &&
+		    entry->inner == p->inner)
 			return entry;
-	} while (entry->pass && ++tries < ORR_PRODUCTS);
+	} while (entry->kind && ++tries < ORR_PRODUCTS);
 	if (tries == ORR_PRODUCTS)
 		entry = &products[first];
-	*entry = (struct orr_product){n, in, out, PASS_FREE, aligned, d->halves, false, {{0}}};
+	*entry = (struct orr_product){.rows = p->rows, .columns = p->columns, .inner = p->inner};
 	return entry;
 }
 
 /* How a problem is computed: chosen now where it is new; measured, where there is time to, else
  * cuBLASLt's first choice, which has the same bits. */
-static struct orr_product *algorithm_of(struct orr_device *d, enum pass pass, int64_t n, int64_t in,
-					int64_t out, const struct problem *p,
+static struct orr_product *algorithm_of(struct orr_device *d, const struct problem *p,
 					const struct described *l)
 {
 	bool aligned = is_aligned(p);
-	struct orr_product *entry = look_up(d, pass, n, in, out, aligned);
+	int kind = kind_of(d, p, aligned);
+	struct orr_product *entry = look_up(d, p, kind);
 	cublasLtMatmulAlgo_t algos[ORR_ALGORITHMS];
 	int count, best;
 
-	if (entry->pass != PASS_FREE)
+	if (entry->kind)
 		return entry;
-	entry->pass = (int)pass;
+	entry->kind = kind;
 	count = orr_product_ask(d, l, p, aligned, ORR_ALGORITHMS, algos);
 	best = count > 0 && d->cuda->prepares ? orr_product_measure(d, p, count, algos) : 0;
 	entry->found = count > 0 && (best >= 0 || !p->sums);
@@ -97,8 +104,7 @@ static void multiply_plainly(struct orr_device *d, const struct problem *p)
 }
 
 /* False: not with sums, for this shape; nothing is computed. */
-static bool multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in, int64_t out,
-		     const struct problem *p)
+static bool multiply(struct orr_device *d, const struct problem *p)
 {
 	struct described l;
 	struct orr_product *entry;
@@ -106,7 +112,7 @@ static bool multiply(struct orr_device *d, enum pass pass, int64_t n, int64_t in
 
 	if (d->failure || !orr_cuda_blas_ok(d, orr_product_describe(&l, d, p), "description"))
 		return true;
-	entry = algorithm_of(d, pass, n, in, out, p, &l);
+	entry = algorithm_of(d, p, &l);
 	if (d->cuda->prepares)
 		return entry->found || !p->sums;
 	code = entry->found ? orr_product_run(d, &l, p, &entry->algo) : CUBLAS_STATUS_SUCCESS;
@@ -184,7 +190,7 @@ static void forward(struct orr_device *d, int64_t n, int64_t in, int64_t out, co
 	p.bias = bias_of(d, bias, rounded, in, out, &space);
 	p.a = operand(d, w, rounded, out, in, true, &space);
 	p.b = activations(d, x, n, in, false, &space);
-	(void)multiply(d, bias ? PASS_FORWARD_BIAS : PASS_FORWARD, n, in, out, &p);
+	(void)multiply(d, &p);
 }
 
 static void input(struct orr_device *d, int64_t n, int64_t in, int64_t out, const float *dy,
@@ -195,26 +201,25 @@ static void input(struct orr_device *d, int64_t n, int64_t in, int64_t out, cons
 
 	p.a = operand(d, w, rounded, out, in, false, &space);
 	p.b = activations(d, dy, n, out, false, &space);
-	(void)multiply(d, PASS_INPUT, n, in, out, &p);
+	(void)multiply(d, &p);
 }
 
 /* dbias as a sum that cuBLASLt makes on the way, where it does for this shape. That is written
  * apart where it is added, and where its place is less aligned than that of a sum to be added would
  * be.
  */
-static bool weight_with_sums(struct orr_device *d, int64_t n, int64_t in, int64_t out,
-			     struct problem p, float *room, float *dbias)
+static bool weight_with_sums(struct orr_device *d, struct problem p, float *room, float *dbias)
 {
 	bool apart = p.add || (uintptr_t)dbias % 16, halves = d->halves;
 
 	p.sums = apart ? room : dbias;
-	if (!multiply(d, PASS_WEIGHT_SUMS, n, in, out, &p))
+	if (!multiply(d, &p))
 		return false;
 	d->halves = false; /* these are no activations */
 	if (p.add)
-		orr_elements_cuda.sum(d, out, dbias, room, dbias);
+		orr_elements_cuda.sum(d, p.rows, dbias, room, dbias);
 	else if (apart)
-		orr_elements_cuda.copy(d, out, room, dbias);
+		orr_elements_cuda.copy(d, p.rows, room, dbias);
 	d->halves = halves;
 	return true;
 }
@@ -227,9 +232,9 @@ static void weight(struct orr_device *d, int64_t n, int64_t in, int64_t out, con
 
 	p.a = activations(d, x, n, in, false, &space);
 	p.b = activations(d, dy, n, out, true, &space);
-	if (dbias && weight_with_sums(d, n, in, out, p, (float *)(void *)space, dbias))
+	if (dbias && weight_with_sums(d, p, (float *)(void *)space, dbias))
 		return;
-	(void)multiply(d, PASS_WEIGHT, n, in, out, &p);
+	(void)multiply(d, &p);
 	if (dbias && !d->cuda->prepares)
 		orr_cuda_column_sums(d, n, out, dy, NULL, apart, NULL, dbias);
 }

@@ -6,9 +6,6 @@
  * columns, so that y = x w^T becomes y' = w'^T x'. */
 #include "private.h"
 
-/* One with a bias is another product: so may be its algorithm. */
-enum pass { PASS_FREE, PASS_FORWARD, PASS_FORWARD_BIAS, PASS_INPUT, PASS_WEIGHT, PASS_WEIGHT_SUMS };
-
 /* One operand as it lies in memory. */
 struct matrix {
 	const void *at;

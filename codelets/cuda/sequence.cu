@@ -1,5 +1,5 @@
 /* What operators of sequences compute place by place; sums have the order of the CPU's. */
-#include "launch.h"
+#include "sums.h"
 #include "../sequence.h"
 
 /* V floats at once. */
@@ -210,25 +210,8 @@ static void sort_runs(struct orr_device *d, const struct orr_bag &b, const float
 	});
 }
 
-/* WAYS runs become one: a key goes behind those that are less in each of them. */
-struct merge_runs {
-	int64_t n, run;
-	const int64_t *from;
-	int64_t *to;
-	__device__ void operator()(int64_t i) const
-	{
-		int64_t begin = i / (WAYS * run) * (WAYS * run), own = __ldg(from + i), at = begin;
-
-		for (int64_t first = begin; first < n && first < begin + WAYS * run; first += run) {
-			int64_t last = first + run < n ? first + run : n;
-
-			at += first_from(from, first, last, own) - first;
-		}
-		to[at] = own;
-	}
-};
-
-/* The sorted keys, in a or b. */
+/* The sorted keys, in a or b: WAYS runs become one, where a key goes behind those that are less in
+ * each of them. */
 static const int64_t *sort(struct orr_device *d, const struct orr_bag *bag, const float *ids,
 			   int64_t *a, int64_t *b)
 {
@@ -238,7 +221,17 @@ static const int64_t *sort(struct orr_device *d, const struct orr_bag *bag, cons
 	for (int64_t run = ORR_BLOCK; run < n; run *= WAYS) {
 		int64_t *sorted = b;
 
-		orr_each(d, "merge ids", n, merge_runs{n, run, a, b});
+		orr_each(d, "merge ids", n, [=] __device__(int64_t i) {
+			int64_t begin = i / (WAYS * run) * (WAYS * run), end = begin + WAYS * run;
+			int64_t own = __ldg(a + i), at = begin;
+
+			for (int64_t first = begin; first < n && first < end; first += run) {
+				int64_t last = first + run < n ? first + run : n;
+
+				at += first_from(a, first, last, own) - first;
+			}
+			sorted[at] = own;
+		});
 		b = a, a = sorted;
 	}
 	return a;
@@ -261,11 +254,9 @@ struct row_sums {
 	{
 		return i >= 0 && i < b.n * b.ids && row_of(keys, i) == row;
 	}
-	__device__ void put(int64_t row, int64_t c, float sum) const
+	__device__ void leave(int64_t row, int64_t c, float sum) const
 	{
-		float *to = dw + row * b.features + c;
-
-		*to = add ? *to + sum : sum;
+		put(dw + row * b.features + c, add, sum);
 	}
 	/* Of the part that begins at i. Parts of longer rows than MOST_PLACES are so far apart that
 	 * of any MOST_PLACES places only one begins a row, and only one goes on with one. */
@@ -299,7 +290,7 @@ struct sum_parts {
 		if (!begins && (i - first_from(r.keys, 0, i, row << PLACE_BITS)) % MOST_PLACES)
 			return;
 		if (begins && !r.has(i + MOST_PLACES, row))
-			r.put(row, c, r.sum_of(i, row, c));
+			r.leave(row, c, r.sum_of(i, row, c));
 		else
 			*r.part(i, begins, c) = r.sum_of(i, row, c);
 	}
@@ -317,7 +308,7 @@ struct join_parts {
 		sum = *r.part(i, true, c);
 		for (i += MOST_PLACES; r.has(i, row); i += MOST_PLACES)
 			sum += *r.part(i, false, c);
-		r.put(row, c, sum);
+		r.leave(row, c, sum);
 	}
 };
 

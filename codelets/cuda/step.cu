@@ -63,30 +63,23 @@ struct adam {
 	}
 };
 
-template <class R> struct update {
-	R rule;
-	struct blocks from;
-	float *parameters;
-
-	template <int V> __device__ void operator()(int64_t at) const
-	{
-		float g[V], p[V];
-
-		gradient<V>(g, from, at);
-		orr_load<V>(p, parameters + at);
-		rule.template step<V>(g, p, at);
-		orr_store<V>(parameters + at, p);
-	}
-};
-
 template <class R>
-static void start(struct orr_device *d, int64_t count, R rule, const struct blocks &from,
+static void start(struct orr_device *d, int64_t count, R rule, const struct blocks &blocks,
 		  float *parameters, uintptr_t together)
 {
+	const struct blocks from = blocks;
+
 	together |= orr_address(parameters);
 	for (int b = 0; b < from.n; b++)
 		together |= orr_address(from.at[b]);
-	orr_each_item<4>(d, "update", count, count, update<R>{rule, from, parameters}, together);
+	orr_each_item<4>(d, "update", count, count, together, [=] __device__(auto n, int64_t at) {
+		float g[n.value], p[n.value];
+
+		gradient<n.value>(g, from, at);
+		orr_load<n.value>(p, parameters + at);
+		rule.template step<n.value>(g, p, at);
+		orr_store<n.value>(parameters + at, p);
+	});
 }
 
 /* count parameters at p; their state is at `first`, and n floats after it in a second block, if the
