@@ -153,6 +153,13 @@ struct orr_metrics {
 	/* of a loss that `drops`: choices of experts that found a place, and all of them */
 };
 
+ORR_ELEMENT void orr_metrics_add(struct orr_metrics *sum, const struct orr_metrics *seen)
+{
+	sum->loss += seen->loss;
+	sum->correct += seen->correct;
+	sum->classified += seen->classified;
+}
+
 /* Of n samples. metrics, where the device can write: their sum over the samples, and what was
  * counted (NULL: not wanted). slope: the derivative by the first input. */
 struct orr_loss_kernels {

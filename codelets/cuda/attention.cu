@@ -309,29 +309,24 @@ static size_t bytes(const struct orr_attention *a)
 	return ORR_BLAS_BYTES + orr_cuda_aligned(a->n * a->heads * a->queries, sizeof(float));
 }
 
-template <class A>
-static void start_forward(struct orr_device *d, const struct orr_attention *a, const A *q,
-			  const A *k, const A *v, const float *lengths, A *y, float *sums)
-{
-	struct tile t = tile_of(a->width, 2, 1, 1, orr_address(q, k, v));
-
-	if constexpr (std::is_same_v<A, uint16_t>)
-		if (orr_attention_is_wmma(a)) {
-			orr_attention_wmma_forward(d, a, orr_attention_factor(a), q, k, v, lengths,
-						   y, sums);
-			return;
-		}
-	orr_launch(d, "attention", forward<A>, orr_tile_blocks(a, false, t.rows), threads_of(t),
-		   t.bytes, *a, t, orr_attention_factor(a), q, k, v, lengths, y, sums);
-}
-
 static void attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
 			      const float *k, const float *v, const float *lengths, float *y,
 			      float *sums)
 {
+	const float factor = orr_attention_factor(a);
+	const struct tile t = tile_of(a->width, 2, 1, 1, orr_address(q, k, v));
+
 	orr_typed(d->halves, [=](auto n) {
-		start_forward(d, a, orr_as(n, q), orr_as(n, k), orr_as(n, v), lengths, orr_as(n, y),
-			      sums);
+		if constexpr (std::is_same_v<decltype(n), uint16_t>)
+			if (orr_attention_is_wmma(a)) {
+				orr_attention_wmma_forward(d, a, factor, orr_as(n, q), orr_as(n, k),
+							   orr_as(n, v), lengths, orr_as(n, y),
+							   sums);
+				return;
+			}
+		orr_launch(d, "attention", forward<decltype(n)>, orr_tile_blocks(a, false, t.rows),
+			   threads_of(t), t.bytes, *a, t, factor, orr_as(n, q), orr_as(n, k),
+			   orr_as(n, v), lengths, orr_as(n, y), sums);
 	});
 }
 
@@ -356,44 +351,38 @@ static void find_along(struct orr_device *d, const struct orr_attention &a, cons
 		});
 }
 
-template <class A>
-static void start_backward(struct orr_device *d, const struct orr_attention *a, const A *y,
-			   struct pass<A> b)
-{
-	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
-	uintptr_t together = orr_address(b.q, b.k, b.v, b.dy);
-	struct tile t = tile_of(a->width, 3, 2, 1, together),
-		    keys = tile_of(a->width, 4, 2, 2, together);
-
-	b.along = along;
-	find_along(d, *a, y, b.dy, along);
-	if constexpr (std::is_same_v<A, uint16_t>)
-		if (orr_attention_is_wmma(a)) {
-			orr_attention_wmma_backward(d, a, orr_attention_factor(a), b);
-			return;
-		}
-	if (b.dq)
-		orr_launch(d, "attention backward", backward<false, A>,
-			   orr_tile_blocks(a, false, t.rows), threads_of(t), t.bytes, *a, t,
-			   orr_attention_factor(a), b);
-	if (b.dk || b.dv)
-		orr_launch(d, "attention backward", backward<true, A>,
-			   orr_tile_blocks(a, true, keys.rows), threads_of(keys), keys.bytes, *a,
-			   keys, orr_attention_factor(a), b);
-}
-
 static void attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
 			    const float *k, const float *v, const float *lengths, const float *y,
 			    const float *sums, const float *dy, float *dq, float *dk, float *dv)
 {
+	const float factor = orr_attention_factor(a);
+	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
+	const uintptr_t together = orr_address(q, k, v, dy);
+	const struct tile t = tile_of(a->width, 3, 2, 1, together);
+	const struct tile keys = tile_of(a->width, 4, 2, 2, together);
+
 	orr_typed(d->halves, [=](auto n) {
-		const struct pass<decltype(n)> b = {
+		using A = decltype(n);
+		const struct pass<A> b = {
 			orr_as(n, q), orr_as(n, k), orr_as(n, v),
-				orr_as(n, dy), lengths, sums, NULL, orr_as(n, dq), orr_as(n, dk),
+				orr_as(n, dy), lengths, sums, along, orr_as(n, dq), orr_as(n, dk),
 				orr_as(n, dv)
 		};
 
-		start_backward(d, a, orr_as(n, y), b);
+		find_along(d, *a, orr_as(n, y), b.dy, along);
+		if constexpr (std::is_same_v<A, uint16_t>)
+			if (orr_attention_is_wmma(a)) {
+				orr_attention_wmma_backward(d, a, factor, b);
+				return;
+			}
+		if (dq)
+			orr_launch(d, "attention backward", backward<false, A>,
+				   orr_tile_blocks(a, false, t.rows), threads_of(t), t.bytes, *a, t,
+				   factor, b);
+		if (dk || dv)
+			orr_launch(d, "attention backward", backward<true, A>,
+				   orr_tile_blocks(a, true, keys.rows), threads_of(keys),
+				   keys.bytes, *a, keys, factor, b);
 	});
 }
 

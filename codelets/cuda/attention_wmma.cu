@@ -220,11 +220,10 @@ __global__ void __launch_bounds__(QUERY_WARPS * 32)
 		  lane = (int)threadIdx.x % 32, r = warp * SIDE + lane / 2, half = lane % 2 * SIDE;
 	uint16_t *queries = reinterpret_cast<uint16_t *>(shared), *keys = queries + rows * h.pitch,
 		 *values = keys + OTHERS * h.pitch;
-	float *scores = reinterpret_cast<float *>(values + OTHERS * h.pitch) + warp * SIDE * SCORES;
-	uint16_t *weights =
-		reinterpret_cast<uint16_t *>(reinterpret_cast<float *>(values + OTHERS * h.pitch) +
-					     QUERY_WARPS * SIDE * SCORES) +
-		warp * SIDE * WEIGHTS;
+	float *floats = reinterpret_cast<float *>(values + OTHERS * h.pitch);
+	float *scores = floats + warp * SIDE * SCORES;
+	uint16_t *halves = reinterpret_cast<uint16_t *>(floats + QUERY_WARPS * SIDE * SCORES);
+	uint16_t *weights = halves + warp * SIDE * WEIGHTS;
 	int64_t q_row = a.heads * a.width, k_row = a.kv_heads * a.width;
 	int64_t n_tiles = orr_ceil(a.queries, rows), items = a.n * a.heads * n_tiles;
 

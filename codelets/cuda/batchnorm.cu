@@ -1,9 +1,8 @@
 /* Normalisation down the columns: of a batch over all of its rows, and of each sample in groups of
  * columns; by sums of strips of rows. A thread adds up its own few rows in float, and all else is
  * added in double. */
-#include "halves.h"
-
 #include "../shapes.h"
+#include "launch.h"
 
 static size_t bytes(int64_t n, const struct orr_norm_groups *g)
 {

@@ -14,6 +14,7 @@
 #endif
 
 #define ORR_ALL_LANES 0xffffffffu
+#define ORR_EIGHT 8 /* bfloat16 at once: 16 bytes */
 
 /* Starts a kernel; a failure to is noted by that name. */
 template <class... P, class... A>

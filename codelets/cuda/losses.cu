@@ -27,11 +27,8 @@ static void count_rows(struct orr_device *d, int64_t n, struct orr_metrics *metr
 	orr_each_block(d, "metrics", 1, [=] __device__(int64_t) {
 		struct orr_metrics all = {0, 0, 0};
 
-		for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK) {
-			all.loss += seen[r].loss;
-			all.correct += seen[r].correct;
-			all.classified += seen[r].classified;
-		}
+		for (int64_t r = threadIdx.x; r < n; r += ORR_BLOCK)
+			orr_metrics_add(&all, &seen[r]);
 		all.loss = row_sum<ORR_BLOCK>(all.loss);
 		all.correct = row_sum<ORR_BLOCK>(all.correct);
 		all.classified = row_sum<ORR_BLOCK>(all.classified);

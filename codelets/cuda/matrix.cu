@@ -112,9 +112,8 @@ size_t orr_cuda_sums_bytes(int64_t n, int64_t width)
 	return 2 * orr_cuda_aligned(orr_most_strips(n) * width, sizeof(float));
 }
 
-template <class A>
-static void column_sums(struct orr_device *d, int64_t n, int64_t width, const A *dy,
-			const float *normal, bool add, float *gain, float *sum)
+void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
+			  const float *normal, bool add, float *gain, float *sum)
 {
 	bool wide = width > ORR_NARROW;
 	char *room = orr_cuda_workspace(d);
@@ -122,16 +121,14 @@ static void column_sums(struct orr_device *d, int64_t n, int64_t width, const A 
 	float *gains = reinterpret_cast<float *>(room + orr_cuda_sums_bytes(n, width) / 2);
 	dim3 grid(orr_blocks(width, wide ? ORR_BLOCK : ORR_TILE_X), (unsigned)orr_strips(n));
 
-	orr_launch(d, "column sums",
-		   gain ? (wide ? sum_strips<true, 1, A> : sum_strips<true, ORR_TILE_Y, A>)
-			: (wide ? sum_strips<false, 1, A> : sum_strips<false, ORR_TILE_Y, A>),
-		   grid, ORR_BLOCK, 0, n, width, orr_strip_rows(n), dy, normal, gains, sums,
-		   d->cuda->tickets, add, gain, sum);
-}
+	orr_typed(d->halves, [=](auto a) {
+		using A = decltype(a);
 
-void orr_cuda_column_sums(struct orr_device *d, int64_t n, int64_t width, const float *dy,
-			  const float *normal, bool add, float *gain, float *sum)
-{
-	orr_typed(d->halves,
-		  [=](auto a) { column_sums(d, n, width, orr_as(a, dy), normal, add, gain, sum); });
+		orr_launch(
+			d, "column sums",
+			gain ? (wide ? sum_strips<true, 1, A> : sum_strips<true, ORR_TILE_Y, A>)
+			     : (wide ? sum_strips<false, 1, A> : sum_strips<false, ORR_TILE_Y, A>),
+			grid, ORR_BLOCK, 0, n, width, orr_strip_rows(n), orr_as(a, dy), normal,
+			gains, sums, d->cuda->tickets, add, gain, sum);
+	});
 }

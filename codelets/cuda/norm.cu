@@ -250,14 +250,13 @@ static void layernorm_both(struct orr_device *d, const struct orr_norm *norm, co
 		.bias = norm->centred ? dbias : NULL,
 	};
 
-	bool at_once = dx && dgain && width <= OWN * (width > ORR_NARROW ? ORR_BLOCK : 32);
-
-	if (dx && !at_once)
-		find_dx(d, norm, normal, gain, dy, dx);
-	if (dgain && !at_once)
-		orr_cuda_column_sums(d, norm->n, width, dy, normal, apart, dgain, to.bias);
-	if (!at_once)
+	if (!dx || !dgain || width > OWN * (width > ORR_NARROW ? ORR_BLOCK : 32)) {
+		if (dx)
+			find_dx(d, norm, normal, gain, dy, dx);
+		if (dgain)
+			orr_cuda_column_sums(d, norm->n, width, dy, normal, apart, dgain, to.bias);
 		return;
+	}
 	by_type(d, width, orr_address(normal, gain, dy, dx), [=](auto t, auto a, auto b) {
 		orr_launch(d, "layernorm backward",
 			   layernorm_backward<t.T, t.V, decltype(a), decltype(b)>,

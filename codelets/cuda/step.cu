@@ -23,9 +23,8 @@ template <int V> __device__ inline void gradient(float *sum, const struct blocks
 struct sgd {
 	struct orr_sgd rule;
 
-	template <int V> __device__ void step(const float *g, float *p, int64_t at) const
+	template <int V> __device__ void step(const float *g, float *p, int64_t) const
 	{
-		(void)at;
 		for (int k = 0; k < V; k++)
 			orr_sgd_element(&rule, g[k], &p[k]);
 	}

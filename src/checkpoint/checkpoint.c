@@ -270,18 +270,15 @@ static int open_step(struct orr_checkpoint **out, const struct orr_folder *folde
 	    (code = orr_manifest_read(&c->manifest, &c->folder, step, err)))
 		goto out;
 	shards = json_object_get(c->manifest, "shards");
-	if (!(c->shards = calloc(json_array_size(shards) + 1, sizeof(*c->shards)))) {
+	if (!(c->shards = calloc(json_array_size(shards) + 1, sizeof(*c->shards))))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", c->folder.path);
-		goto out;
-	}
 	for (size_t i = 0; i < json_array_size(shards) && !code; i++)
 		code = open_shard(c, json_array_get(shards, i), whole, err);
-	if (code)
-		goto out;
-	*out = c;
-	c = NULL;
 out:
-	orr_checkpoint_close(c);
+	if (code)
+		orr_checkpoint_close(c);
+	else
+		*out = c;
 	return code;
 }
 

@@ -345,14 +345,9 @@ static int add_up(struct evaluation *x, struct orr_error *err)
 	if ((code = orr_ranks_sum(&x->metrics->loss, 3 * x->n_blocks * n, err)))
 		return code;
 	for (int l = 0; l < n; l++) {
-		struct orr_metrics *sum = &scoring->sums[l];
-
-		*sum = (struct orr_metrics){0};
-		for (int c = 0; c < x->n_blocks; c++) {
-			sum->loss += x->metrics[c * n + l].loss;
-			sum->correct += x->metrics[c * n + l].correct;
-			sum->classified += x->metrics[c * n + l].classified;
-		}
+		scoring->sums[l] = (struct orr_metrics){0};
+		for (int c = 0; c < x->n_blocks; c++)
+			orr_metrics_add(&scoring->sums[l], &x->metrics[c * n + l]);
 	}
 	return 0;
 }

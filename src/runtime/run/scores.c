@@ -55,14 +55,8 @@ struct orr_scores orr_scores_of_slot(struct orr_scoring *x, const struct orr_slo
 	for (int l = 0; l < x->work->n_losses; l++) {
 		struct orr_metrics sum = {0};
 
-		for (int b = first; b < end; b++) {
-			const struct orr_metrics *m =
-				&slot->metrics[orr_work_loss_at(x->work, l, b)];
-
-			sum.loss += m->loss;
-			sum.correct += m->correct;
-			sum.classified += m->classified;
-		}
+		for (int b = first; b < end; b++)
+			orr_metrics_add(&sum, &slot->metrics[orr_work_loss_at(x->work, l, b)]);
 		x->sums[l] = x->work->rank ? (struct orr_metrics){NAN, NAN, NAN} : sum;
 	}
 	return orr_scores_of(x, n);
