@@ -10,7 +10,7 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "schedules/one_f_one_b.h"
-#include "order/split_one_f_one_b.h"
+#include "order/zero_bubble.h"
 #include "derived_traffic.h"
 #include "frozen.h"
 #include "late.h"

@@ -170,7 +170,8 @@ START_TEST(the_order_that_holds_least_is_found)
 		struct orr_pipeline *p = make_random(2 + suite_draw(5));
 		int worker[8], n_workers = 1 + suite_draw(3), all[8] = {0}, most = 0;
 		struct exhaustion x = {.p = p, .worker = worker, .best = 100};
-		struct orr_smallest found;
+		int64_t of_one[8 * ORR_N_PASSES];
+		struct orr_smallest found = {.n = of_one};
 		struct orr_timed *timed = NULL;
 		int64_t n[8 * 2 * ORR_N_PASSES];
 
@@ -204,7 +205,6 @@ START_TEST(the_order_that_holds_least_is_found)
 			for (int w = 0; w < n_workers; w++)
 				excess += orr_timed_excess(timed, w);
 			ck_assert_int_eq(excess == 0, x.best <= limit);
-			orr_smallest_fini(&found);
 			orr_timed_destroy(timed);
 		}
 		orr_pipeline_destroy(p);

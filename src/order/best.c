@@ -160,11 +160,8 @@ static int search_related(const struct orr_searched *x, int64_t *n, const struct
 			  const struct orr_search_options *options, bool *found)
 {
 	struct orr_error why = {""};
-	int *worker = malloc((size_t)p->n_stages * sizeof(*worker)); /* those given */
-	int code = worker ? orr_search(worker, n, NULL, p, options, &why)
-			  : orr_no_memory(&why, "search");
+	int code = orr_search(x->searcher->worker, n, NULL, p, options, &why);
 
-	free(worker);
 	*found = !code;
 	return code == ORR_E_NOMEM ? orr_fail(x->searcher->err, code, "%s", why.msg)
 				   : 0; /* it fits nowhere */

@@ -219,7 +219,7 @@ static int open_smallest(struct orr_searched *x)
 {
 	struct orr_searcher *o = x->searcher;
 	int n_kinds = o->p->n_stages * ORR_N_PASSES;
-	struct orr_smallest smallest;
+	struct orr_smallest smallest = {.n = o->other};
 	int code = orr_smallest_find(&smallest, x->timed, o->err);
 
 	if (code)
@@ -230,7 +230,6 @@ static int open_smallest(struct orr_searched *x)
 		o->excess = smaller(o->excess, smallest.excess);
 		o->exact = o->exact && smallest.exact;
 	}
-	orr_smallest_fini(&smallest);
 	return code;
 }
 

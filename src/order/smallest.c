@@ -4,7 +4,6 @@
  * worker was. W follows its B at once. */
 #include "smallest.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arrays.h"
@@ -333,10 +332,6 @@ int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 	orr_arrays_make(&all, f.down, n_kinds);
 	if ((code = orr_arrays_check(&all, "search", err)))
 		return code;
-	if (!(out->n = calloc(n_kinds, sizeof(*out->n)))) {
-		code = orr_no_memory(err, "search");
-		goto out;
-	}
 	find_largest(&f);
 	out->excess = try_plain(&f, out->n);
 	out->exact = out->excess <= 0;
@@ -350,13 +345,5 @@ int orr_smallest_find(struct orr_smallest *out, const struct orr_timed *timed,
 	out->exact = out->exact && (out->excess <= 0 || !p->microbatches);
 out:
 	orr_arrays_free(&all);
-	if (code)
-		orr_smallest_fini(out);
 	return code;
-}
-
-void orr_smallest_fini(struct orr_smallest *x)
-{
-	free(x->n);
-	x->n = NULL;
 }

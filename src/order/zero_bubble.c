@@ -6,7 +6,6 @@
 
 #include "base/max.h"
 #include "orrery/orrery.h"
-#include "split_one_f_one_b.h"
 #include "base/arrays.h"
 #include "base/sort.h"
 

@@ -1,6 +1,7 @@
 #include "plan_draft.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/sort.h"
@@ -11,6 +12,8 @@
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
 #include "pipeline/charge.h"
+
+#define MOST_ORDERS 24 /* of workers that differ, of which all are tried */
 
 void orr_plan_draft_fini(struct orr_plan_draft *d)
 {
@@ -132,4 +135,159 @@ int orr_plan_draft_spread(struct orr_plan_draft *d, const struct orr_graph *g,
 out:
 	orr_arrays_free(&all);
 	return code;
+}
+
+/* ---- orders of workers ---- */
+
+struct finder {
+	const struct orr_machine *machine;
+	struct orr_plan_orders *found;
+	bool *taken; /* [n_workers] */
+	int *order;  /* [n_workers] so far */
+	bool too_many;
+};
+
+/* Could each stand in the other's place? */
+static bool are_alike(const struct orr_machine *m, int v, int w)
+{
+	const struct orr_cluster *c = m->cluster;
+	bool free_links = !m->latency_ns && m->bandwidth_bytes_per_s <= 0;
+
+	return orr_machine_speed(m, v) == orr_machine_speed(m, w) &&
+	       orr_machine_memory(m, v) == orr_machine_memory(m, w) &&
+	       (free_links || (!c->n_pairs && c->workers[v].group == c->workers[w].group));
+}
+
+/* f->order, unless it is there. */
+static void add(struct finder *f)
+{
+	struct orr_plan_orders *found = f->found;
+	size_t n = (size_t)f->machine->n_workers;
+
+	for (int i = 0; i < found->n; i++)
+		if (!memcmp(found->list + (size_t)i * n, f->order, n * sizeof(*f->order)))
+			return;
+	memcpy(found->list + (size_t)found->n++ * n, f->order, n * sizeof(*f->order));
+}
+
+/* All orders that go on from the first n workers; of workers that are alike the first is next. */
+static void extend(struct finder *f, int n)
+{
+	int n_workers = f->machine->n_workers;
+
+	if (n == n_workers) {
+		f->too_many = f->found->n == MOST_ORDERS;
+		if (!f->too_many)
+			add(f);
+	}
+	for (int w = 0; n < n_workers && w < n_workers && !f->too_many; w++) {
+		bool skip = f->taken[w];
+
+		for (int v = 0; v < w && !skip; v++)
+			skip = !f->taken[v] && are_alike(f->machine, v, w);
+		if (skip)
+			continue;
+		f->taken[w] = true;
+		f->order[n] = w;
+		extend(f, n + 1);
+		f->taken[w] = false;
+	}
+}
+
+static void reverse(int *order, int n)
+{
+	for (int i = 0; i < n / 2; i++) {
+		int w = order[i];
+
+		order[i] = order[n - 1 - i];
+		order[n - 1 - i] = w;
+	}
+}
+
+/* The file's order, which has neighbours side by side, and by speed; and each backwards. */
+static void add_some(struct finder *f)
+{
+	int n = f->machine->n_workers;
+
+	f->found->n = 0;
+	for (int i = 0; i < 4; i++) {
+		for (int w = 0; w < n; w++) {
+			int at = w;
+
+			for (; i < 2 && at > 0 &&
+			       orr_machine_speed(f->machine, f->order[at - 1]) <
+				       orr_machine_speed(f->machine, w);
+			     at--)
+				f->order[at] = f->order[at - 1];
+			f->order[at] = w;
+		}
+		if (i % 2)
+			reverse(f->order, n);
+		add(f);
+	}
+}
+
+int orr_plan_orders_find(struct orr_plan_orders *found, const struct orr_machine *machine,
+			 struct orr_error *err)
+{
+	size_t n = (size_t)machine->n_workers;
+	struct finder f = {.machine = machine, .found = found};
+	int code;
+
+	*found = (struct orr_plan_orders){0};
+	orr_arrays_make(&found->arrays, found->list, MOST_ORDERS * n);
+	orr_arrays_make(&found->arrays, f.taken, n);
+	orr_arrays_make(&found->arrays, f.order, n);
+	if ((code = orr_arrays_check(&found->arrays, "plan", err)))
+		return code;
+	extend(&f, 0);
+	if (f.too_many)
+		add_some(&f);
+	found->all = !f.too_many;
+	return 0;
+}
+
+/* ---- what is refused of a graph before a plan is looked for ---- */
+
+/* Measured times and guesses from FLOP do not compare: all operators have them, or none. */
+int orr_plan_check_costs(const struct orr_graph *g, struct orr_error *err)
+{
+	const struct orr_operator *measured = NULL, *guessed = NULL;
+
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+
+		if (orr_operator_is_input(o) || orr_operator_is_study(o))
+			continue;
+		if (o->forward_ns >= 0 || o->backward_ns >= 0)
+			measured = o;
+		if (!guessed && (o->forward_ns < 0 || o->backward_ns < 0))
+			guessed = o;
+	}
+	if (!measured || !guessed)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"%s: node %s: no %s, and others are measured: profile it again (`orrery "
+			"profile`), or give one",
+			g->name, guessed->name, guessed->forward_ns < 0 ? "forward" : "backward");
+}
+
+/* A plan chooses workers itself, and lets gradients go back before a minibatch is whole. */
+int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err)
+{
+	for (int i = 0; i < g->n_operators; i++) {
+		const struct orr_operator *o = &g->operators[i];
+		const char *says = o->n_gang ? "gang" : o->with ? "with" : "gather";
+		/* an operator that computes gathers by what it is */
+		bool asked = o->n_gang || o->with || orr_operator_is_study(o);
+
+		if (o->n_gang || o->with || o->gather)
+			return orr_fail(err, ORR_E_INPUT,
+					"%s:%d: node %s: %s: plan places stages itself, each on "
+					"workers of its own, and overlaps a minibatch with its "
+					"backwards: %s%s%ssimulate it under auto",
+					g->name, o->line, o->name, says, asked ? "take " : "",
+					asked ? says : "", asked ? "= away, or " : "");
+	}
+	return 0;
 }

@@ -410,13 +410,13 @@ static int lay(struct orr_plan **out, const struct orr_graph *g, const struct or
 
 	for (size_t s = 0; s < n; s++)
 		n_replicas += (size_t)d->replicas[s];
-	if (!plan || !(plan->first = calloc(n, sizeof(int))) ||
-	    !(plan->replicas = calloc(n, sizeof(int))) ||
-	    !(plan->workers = calloc(n_replicas, sizeof(int))) ||
+	if (!plan || !(plan->first = calloc(2 * n + n_replicas, sizeof(int))) ||
 	    !(plan->costs = calloc(n, sizeof(*plan->costs)))) {
 		orr_plan_destroy(plan);
 		return orr_no_memory(err, "plan");
 	}
+	plan->replicas = plan->first + n; /* one array */
+	plan->workers = plan->replicas + n;
 	plan->graph = g;
 	plan->options = *o;
 	memcpy(plan->replicas, d->replicas, n * sizeof(int));
@@ -464,8 +464,6 @@ void orr_plan_destroy(struct orr_plan *plan)
 	orr_table_destroy(plan->table);
 	orr_pipeline_destroy(plan->pipeline);
 	free(plan->first);
-	free(plan->workers);
-	free(plan->replicas);
 	free(plan->costs);
 	free(plan);
 }

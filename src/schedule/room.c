@@ -141,13 +141,13 @@ static int create(struct orr_room **out, const struct orr_jobs *jobs, struct orr
 
 	if (code || (code = orr_arrays_check(&all, "jobs", err)))
 		goto out;
-	if (!room || !(room->before = calloc(n, sizeof(int))) ||
-	    !(room->after = calloc(n, sizeof(int))) ||
-	    !(room->first_before = calloc(n_jobs + 1, sizeof(int))) ||
-	    !(room->first_after = calloc(n_jobs + 1, sizeof(int)))) {
+	if (!room || !(room->before = calloc(2 * (n + n_jobs + 1), sizeof(int)))) {
 		code = orr_no_memory(err, "jobs");
 		goto out;
 	}
+	room->after = room->before + n; /* all are one array */
+	room->first_before = room->after + n;
+	room->first_after = room->first_before + n_jobs + 1;
 	for (int w = 0; w < jobs->pipeline->n_workers; w++)
 		find_worker(&pairs, w);
 	group(room->before, room->first_before, jobs->n_jobs, pairs.after, pairs.before, pairs.n);
@@ -188,8 +188,5 @@ void orr_room_destroy(struct orr_room *room)
 	if (!room)
 		return;
 	free(room->before);
-	free(room->after);
-	free(room->first_before);
-	free(room->first_after);
 	free(room);
 }

@@ -1,5 +1,4 @@
 /* Zero bubble: the backward split into B and W. */
-#include "order/split_one_f_one_b.h"
 #include "order/zero_bubble.h"
 #include "direct.h"
 
