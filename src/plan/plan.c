@@ -26,7 +26,6 @@
 #define LEAST_IDEALS 40
 #define MOST_PIECES 3000 /* operators that are placed one by one */
 #define MOST_REFINEMENTS 12
-#define MOST_TRIED 64
 
 /* ---- choosing ---- */
 
@@ -47,13 +46,8 @@ struct choosing {
 	int least_replicas;     /* and each of their stages at least */
 	bool straight;          /* no replicas of any, whatever the options allow */
 	struct orr_plan *least; /* where none fits, the one that needs least */
-	struct tried {
-		uint64_t hash; /* of a draft that was simulated */
-		bool fits;
-	} tried[MOST_TRIED]; /* the last ones: ways of cutting often find the same */
-	int n_tried;         /* that there were */
-	bool found, fits;    /* a draft, of those considered last, and in the memory */
-	int code;            /* of the first failure, after which nothing is tried */
+	bool found, fits;       /* a draft, of those considered last, and in the memory */
+	int code;               /* of the first failure, after which nothing is tried */
 	struct orr_error *err;
 };
 
@@ -89,57 +83,33 @@ static bool is_enough(const struct choosing *c)
 	return c->code || (any_fits(c) && c->o->enough && c->o->enough());
 }
 
-/* Simulate the draft in the worlds that it has; *fits is set where it fits in any. */
-static void realise(struct choosing *c, const struct orr_plan_draft *d, bool *fits)
+/* Simulate the draft in the worlds that it has; c->fits is set where it fits in any. d is spent. */
+static void consider(struct choosing *c, struct orr_plan_draft *d)
 {
 	int first = d->pieces ? ORR_WORLD_PIECES : ORR_WORLD_CHAIN,
 	    last = d->pieces ? ORR_WORLD_PIECES : ORR_WORLD_DAG;
 
-	for (int world = first; world <= last; world++) {
-		struct orr_plan *plan = NULL, **best = &c->best[world];
-		bool better;
+	c->fits = c->fits || is_enough(c);
+	if (!is_enough(c))
+		orr_plan_draft_place_free(d, c->g);
+	for (int world = first; world <= last && !is_enough(c); world++) {
+		struct orr_plan *plan = NULL, **best = &c->best[world], *worse;
 
 		if ((c->code = orr_plan_realise(&plan, c->g, c->o, d, world, c->tight, c->err)))
-			return;
-		if (plan->worlds[world].fits) {
-			*fits = true;
-			better = !*best || is_better(plan, *best);
-		} else {
+			break;
+		if (!plan->worlds[world].fits)
 			best = &c->least;
-			better = !*best || plan->worlds[world].memory_bytes < memory_of(*best);
-		}
-		if (better) {
-			struct orr_plan *worse = *best;
-
+		else
+			c->fits = true;
+		if (!*best || (plan->worlds[world].fits ? is_better(plan, *best)
+							: memory_of(plan) < memory_of(*best))) {
+			worse = *best;
 			*best = plan;
 			plan = worse;
 		}
 		orr_plan_destroy(plan);
 	}
-}
-
-/* c->fits is set where it fits; d is spent. */
-static void consider(struct choosing *c, struct orr_plan_draft *d)
-{
-	uint64_t hash;
-	int i = 0;
-
-	if (is_enough(c)) {
-		orr_plan_draft_fini(d);
-		c->fits = true;
-		return;
-	}
-	orr_plan_draft_place_free(d, c->g);
-	hash = orr_plan_draft_hash(d, c->g->n_operators, c->tight);
-	while (i < MOST_TRIED && c->tried[i].hash != hash)
-		i++;
-	if (i == MOST_TRIED) {
-		i = c->n_tried++ % MOST_TRIED;
-		c->tried[i] = (struct tried){.hash = hash};
-		realise(c, d, &c->tried[i].fits);
-	}
 	orr_plan_draft_fini(d);
-	c->fits = c->fits || c->tried[i].fits;
 }
 
 static bool is_limited(const struct choosing *c)

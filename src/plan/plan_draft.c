@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/sort.h"
 #include "pipeline/cut.h"
 #include "orrery/graph.h"
@@ -19,20 +18,6 @@ void orr_plan_draft_fini(struct orr_plan_draft *d)
 {
 	orr_arrays_free(&d->all);
 	*d = (struct orr_plan_draft){0};
-}
-
-uint64_t orr_plan_draft_hash(const struct orr_plan_draft *d, int n_operators, bool tight)
-{
-	uint64_t hash = orr_hash(ORR_HASH, d->stage_of, (size_t)n_operators * sizeof(int));
-	size_t n_workers = 0;
-
-	for (int s = 0; s < d->n_stages; s++) {
-		const int stage[] = {tight, d->replicas[s], d->pieces};
-
-		hash = orr_hash(hash, stage, sizeof(stage));
-		n_workers += (size_t)d->replicas[s];
-	}
-	return orr_hash(hash, d->workers, n_workers * sizeof(int));
 }
 
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,

@@ -65,9 +65,6 @@ int orr_plan_check_jobs(const struct orr_graph *g, struct orr_error *err);
 int orr_plan_draft_init(struct orr_plan_draft *d, const struct orr_graph *g, int n_stages,
 			int n_workers, struct orr_error *err);
 void orr_plan_draft_fini(struct orr_plan_draft *d);
-/* Of all that it says, and of tight. */
-uint64_t orr_plan_draft_hash(const struct orr_plan_draft *d, int n_operators, bool tight);
-
 /* What the dynamic program found; order: (optional) of the workers, see hierarchy.h. */
 int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 			const struct orr_ideals *x, const struct orr_hierarchy *h,
