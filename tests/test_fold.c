@@ -53,16 +53,16 @@ START_TEST(published_blocks_never_collide)
 {
 	for (int n_workers = 1; n_workers <= 64; n_workers++) {
 		struct orr_pipeline *p = make_pipeline(2 * n_workers, "", 1, 1, 1, 1, 0, 0);
-		struct orr_block *block = NULL;
+		struct orr_block block;
 		struct orr_error err = {""};
 
 		FAIL_IF(orr_pipeline_set_step(p, n_workers, 1, &err), err);
-		FAIL_IF(orr_fold_create(&block, p, true, &err), err);
-		orr_fold_publish(block, (enum orr_fold)_i);
-		FAIL_IF(orr_block_fill(block, &err), err);
+		FAIL_IF(orr_fold_init(&block, p, true, &err), err);
+		orr_fold_publish(&block, (enum orr_fold)_i);
+		FAIL_IF(orr_block_fill(&block, &err), err);
 		for (int w = 0; w < n_workers; w++) /* rounded up for each of the two stages */
-			ck_assert_int_le(block_peak(block, w), fold_peak(_i, n_workers) + 1);
-		orr_block_destroy(block);
+			ck_assert_int_le(block_peak(&block, w), fold_peak(_i, n_workers) + 1);
+		orr_arrays_free(&block.all);
 		orr_pipeline_destroy(p);
 	}
 }

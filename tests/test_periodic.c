@@ -10,12 +10,12 @@
 #include "pipelines.h"
 #include "suite.h"
 
-static struct orr_star *make_star(const struct orr_pipeline *p, int64_t period)
+static struct orr_star make_star(const struct orr_pipeline *p, int64_t period)
 {
-	struct orr_star *x = NULL;
+	struct orr_star x;
 	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_star_create(&x, p, period * ORR_UNIT_NS, &err), "%s", err.msg);
+	ck_assert_msg(!orr_star_init(&x, p, period * ORR_UNIT_NS, &err), "%s", err.msg);
 	return x;
 }
 
@@ -105,17 +105,17 @@ static void enumerate(const int *forward, const int *backward, int n, int period
 START_TEST(no_one_periodic_pattern_holds_less_than_star) /* theorem 3 */
 {
 	struct orr_pipeline *p = make_uneven(chains[_i].forward, chains[_i].backward);
-	struct orr_star *x = make_star(p, chains[_i].period);
+	struct orr_star x = make_star(p, chains[_i].period);
 	int fewest[6] = {99, 99, 99, 99, 99, 99}, found = 0;
 
 	enumerate(chains[_i].forward, chains[_i].backward, p->n_stages, chains[_i].period, fewest,
 		  &found);
 	ck_assert_int_gt(found, 0);
 	for (int s = 0; s < p->n_stages; s++)
-		ck_assert_msg(fewest[s] == x->in_flight[s],
+		ck_assert_msg(fewest[s] == x.in_flight[s],
 			      "stage %d: a pattern holds %d, 1F1B* holds %d", s, fewest[s],
-			      x->in_flight[s]);
-	orr_star_destroy(x);
+			      x.in_flight[s]);
+	orr_arrays_free(&x.all);
 	orr_pipeline_destroy(p);
 }
 END_TEST
@@ -123,7 +123,7 @@ END_TEST
 START_TEST(star_keeps_its_period_and_its_memory)
 {
 	struct orr_pipeline *p = make_uneven(chains[_i].forward, chains[_i].backward);
-	struct orr_star *x = make_star(p, chains[_i].period);
+	struct orr_star x = make_star(p, chains[_i].period);
 	char schedule[40];
 	struct way way;
 
@@ -131,11 +131,11 @@ START_TEST(star_keeps_its_period_and_its_memory)
 	p->units = true;
 	way_init(&way, p, schedule, p->n_stages, 20);
 	for (int s = 0; s < p->n_stages; s++)
-		ck_assert_int_eq(way.tried.figures->worker[s].peak_stash, x->in_flight[s]);
+		ck_assert_int_eq(way.tried.figures->worker[s].peak_stash, x.in_flight[s]);
 	ck_assert_int_le(way.tried.figures->makespan_ns,
-			 x->backward_ns[0] + 19 * x->period_ns + p->stages[0].backward_ns);
+			 x.backward_ns[0] + 19 * x.period_ns + p->stages[0].backward_ns);
 	way_fini(&way);
-	orr_star_destroy(x);
+	orr_arrays_free(&x.all);
 	orr_pipeline_destroy(p);
 }
 END_TEST
@@ -166,12 +166,12 @@ START_TEST(too_short_a_period_is_refused)
 {
 	struct orr_pipeline *p = make_chain(3, 1, 2),
 			    *towers = make_towers((const int[]){2, 2, 0}, 1, 1, 1);
-	struct orr_star *x = NULL;
+	struct orr_star x;
 	struct orr_error err = {""};
 
-	ck_assert_int_eq(orr_star_create(&x, p, 2 * ORR_UNIT_NS, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_star_init(&x, p, 2 * ORR_UNIT_NS, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "the longest stage takes"), "%s", err.msg);
-	ck_assert_int_eq(orr_star_create(&x, towers, 0, &err), ORR_E_INPUT);
+	ck_assert_int_eq(orr_star_init(&x, towers, 0, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, "for chains"), "%s", err.msg);
 	orr_pipeline_destroy(p);
 	orr_pipeline_destroy(towers);
@@ -409,7 +409,7 @@ START_TEST(transfers_as_stages_give_the_period_of_links)
 	struct orr_pipeline *p = make_pipeline(P, "0>1 1>2", cases[_i].forward, cases[_i].backward,
 					       0, 1, 0, cases[_i].bytes);
 	struct orr_pipeline *w = make_chain(wide, cases[_i].forward, cases[_i].backward);
-	struct orr_star *x;
+	struct orr_star x;
 	int64_t period, full;
 	int work;
 
@@ -418,15 +418,15 @@ START_TEST(transfers_as_stages_give_the_period_of_links)
 	x = make_star(w, 0);
 	w->units = true;
 	period = makespan_of(w, "1f1b-star", 80) - makespan_of(w, "1f1b-star", 40);
-	ck_assert_int_eq(period, 40 * x->period_ns);
-	ck_assert_int_eq(period_on_links(p, x, true), period);
+	ck_assert_int_eq(period, 40 * x.period_ns);
+	ck_assert_int_eq(period_on_links(p, &x, true), period);
 	/* there and back at once, in the same order: shorter where the link has most to do */
-	full = period_on_links(p, x, false);
+	full = period_on_links(p, &x, false);
 	work = cases[_i].forward + cases[_i].backward;
 	ck_assert_int_ge(full,
 			 40 * ORR_UNIT_NS * (cases[_i].bytes > work ? cases[_i].bytes : work));
 	ck_assert(2 * cases[_i].bytes > work ? full < period : full == period);
-	orr_star_destroy(x);
+	orr_arrays_free(&x.all);
 	orr_pipeline_destroy(w);
 	orr_pipeline_destroy(p);
 }

@@ -28,16 +28,16 @@ static struct orr_ideals *make_ideals(const struct orr_graph *g, int most)
 	return x;
 }
 
-/* NULL: nothing fits. */
-static struct orr_hierarchy *search(const struct orr_ideals *x, const char *workers,
-				    const char *links, struct orr_hierarchy_options o)
+/* n_stages 0: nothing fits. */
+static struct orr_hierarchy search(const struct orr_ideals *x, const char *workers,
+				   const char *links, struct orr_hierarchy_options o)
 {
-	struct orr_hierarchy *h = NULL;
+	struct orr_hierarchy h;
 	struct orr_error err = {""};
 
 	ck_assert_msg(orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) == 0, "%s",
 		      err.msg);
-	ck_assert_msg(!orr_hierarchy_create(&h, x, &o, &err), "%s", err.msg);
+	ck_assert_msg(!orr_hierarchy_find(&h, x, &o, &err), "%s", err.msg);
 	return h;
 }
 
@@ -86,11 +86,11 @@ START_TEST(every_term_of_the_cost_counts)
 	struct orr_hierarchy_options o = {.activations = cases[_i].activations,
 					  .n_microbatches = cases[_i].m,
 					  .least_in_flight = 1};
-	struct orr_hierarchy *h = search(x, cases[_i].workers, cases[_i].links, o);
+	struct orr_hierarchy h = search(x, cases[_i].workers, cases[_i].links, o);
 
-	ck_assert_double_eq_tol(h->slowest_s, cases[_i].slowest_s, 1e-9);
-	ck_assert_int_eq(h->n_stages, cases[_i].n_stages);
-	orr_hierarchy_destroy(h);
+	ck_assert_double_eq_tol(h.slowest_s, cases[_i].slowest_s, 1e-9);
+	ck_assert_int_eq(h.n_stages, cases[_i].n_stages);
+	free(h.stages);
 	orr_ideals_destroy(x);
 	orr_graph_destroy(g);
 }
@@ -113,13 +113,13 @@ START_TEST(a_machine_says_whether_directions_take_turns)
 							  .n_microbatches = 2,
 							  .least_in_flight = 1,
 							  .machine = &machine};
-			struct orr_hierarchy *h;
+			struct orr_hierarchy h;
 
 			ck_assert(!orr_cluster_parse(&cluster, "m.dot", machines[half], NULL));
 			machine = orr_machine_of(cluster, 0);
 			h = search(x, outer ? "1x2" : "2", outer ? "1GB/s,1GB/s" : "1GB/s", o);
-			ck_assert_double_eq_tol(h->slowest_s, half ? 4 : 3, 1e-9);
-			orr_hierarchy_destroy(h);
+			ck_assert_double_eq_tol(h.slowest_s, half ? 4 : 3, 1e-9);
+			free(h.stages);
 			orr_cluster_destroy(cluster);
 		}
 	orr_ideals_destroy(x);
@@ -187,12 +187,12 @@ START_TEST(memory_forbids_stages)
 	struct orr_hierarchy_options o = {.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
 					  .least_in_flight = 1,
 					  .memory_bytes = INT64_C(12000000000)};
-	struct orr_hierarchy *h = search(x, "2", NULL, o);
+	struct orr_hierarchy h = search(x, "2", NULL, o);
 
-	ck_assert_int_eq(h->n_stages, 2); /* 15 GB for both do not fit, 12 GB and 3 GB do */
-	orr_hierarchy_destroy(h);
+	ck_assert_int_eq(h.n_stages, 2); /* 15 GB for both do not fit, 12 GB and 3 GB do */
+	free(h.stages);
 	o.memory_bytes--;
-	ck_assert_ptr_null(search(x, "2", NULL, o));
+	ck_assert_int_eq(search(x, "2", NULL, o).n_stages, 0);
 	orr_ideals_destroy(x);
 	orr_graph_destroy(g);
 }

@@ -97,25 +97,26 @@ static int search_repeating(struct orr_searched *x, int k)
 {
 	const struct orr_searcher *o = x->searcher;
 	struct orr_local_search search = x->local;
-	struct orr_cyclic *cyclic;
+	struct orr_cyclic cyclic;
 	int code;
 
 	if (x->timed->jobs.most_at > 1 || o->p->microbatches || orr_pipeline_gathers(o->p) ||
 	    o->p->n_microbatches < LEAST_REPEATS * (k + 1) ||
 	    MORE_TIMED * search.n_timed / LEAST_TIMED < (int64_t)k * o->p->n_stages * ORR_N_PASSES)
 		return 0;
-	if ((code = orr_cyclic_create(&cyclic, x->timed, k, o->err)) || !cyclic)
-		return code;
-	x->cyclic = cyclic;
-	search.n_timed *= MORE_TIMED;
-	search.stop *= MORE_TIMED;
-	search.timed = cyclic->timed;
-	search.cyclic = cyclic;
-	search.best_ns = INT64_MAX;
-	search.found = found_repeating;
-	code = orr_local_search(&search, o->err);
-	orr_cyclic_destroy(cyclic);
-	x->cyclic = NULL;
+	code = orr_cyclic_init(&cyclic, x->timed, k, o->err);
+	if (!code && cyclic.n) {
+		x->cyclic = &cyclic;
+		search.n_timed *= MORE_TIMED;
+		search.stop *= MORE_TIMED;
+		search.timed = cyclic.timed;
+		search.cyclic = &cyclic;
+		search.best_ns = INT64_MAX;
+		search.found = found_repeating;
+		code = orr_local_search(&search, o->err);
+		x->cyclic = NULL;
+	}
+	orr_cyclic_fini(&cyclic);
 	return code;
 }
 

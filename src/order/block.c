@@ -1,46 +1,30 @@
 #include "block.h"
 
-#include <stdlib.h>
-
 #include "base/max.h"
 #include "base/sort.h"
 #include "reorder.h"
 #include "timed.h"
 
-int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
-		     int n_microbatches, int64_t interval, struct orr_error *err)
+int orr_block_init(struct orr_block *block, const struct orr_pipeline *p, bool split,
+		   int n_microbatches, int64_t interval, struct orr_error *err)
 {
-	struct orr_block *block = calloc(1, sizeof(*block));
 	int n_passes = split ? 3 : 2, n = p->n_stages * n_microbatches, code;
 
-	if (!block)
-		return orr_no_memory(err, "block");
+	*block = (struct orr_block){.pipeline = p,
+				    .n_stages = p->n_stages,
+				    .n_passes = n_passes,
+				    .n_microbatches = n_microbatches,
+				    .interval = interval};
 	orr_arrays_make(&block->all, block->worker, n);
 	orr_arrays_make(&block->all, block->start, (size_t)n * (size_t)n_passes);
 	orr_arrays_make(&block->all, block->length, (size_t)p->n_stages * (size_t)n_passes);
-	if ((code = orr_arrays_check(&block->all, "block", err))) {
-		free(block);
+	if ((code = orr_arrays_check(&block->all, "block", err)))
 		return code;
-	}
-	block->pipeline = p;
-	block->n_stages = p->n_stages;
-	block->n_passes = n_passes;
-	block->n_microbatches = n_microbatches;
-	block->interval = interval;
 	for (int i = 0; i < n * n_passes; i++)
 		block->start[i] = ORR_BLOCK_FREE;
 	for (int i = 0; i < p->n_stages * n_passes; i++)
 		block->length[i] = !split && i % n_passes == ORR_PASS_B ? 2 : 1;
-	*out = block;
 	return 0;
-}
-
-void orr_block_destroy(struct orr_block *block)
-{
-	if (!block)
-		return;
-	orr_arrays_free(&block->all);
-	free(block);
 }
 
 static int64_t length_of(const struct orr_block *block, int i)

@@ -26,14 +26,13 @@ struct orr_block {
 	int *worker;      /* [n_microbatches * n_stages] */
 	int64_t *start;   /* [n_microbatches * n_stages * n_passes], in cells; any origin */
 	int64_t *length;  /* [n_stages * n_passes], in cells, at least 1 */
-	struct orr_arrays all;
+	struct orr_arrays all; /* these; free them */
 };
 
 /* A block without starts, all W free, every stage on worker 0. A cell is a pass: B takes 2 where it
  * is the whole backward. */
-int orr_block_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
-		     int n_microbatches, int64_t interval, struct orr_error *err);
-void orr_block_destroy(struct orr_block *block); /* NULL is fine */
+int orr_block_init(struct orr_block *block, const struct orr_pipeline *p, bool split,
+		   int n_microbatches, int64_t interval, struct orr_error *err);
 
 static inline int orr_block_at(const struct orr_block *block, int s, int b, enum orr_pass d)
 {

@@ -10,13 +10,10 @@
 #define MOST_REPEATS 64 /* in flight */
 #define LONGEST 4 /* times all microbatches come while one is on its way: none of them repeats */
 
-void orr_cyclic_destroy(struct orr_cyclic *c)
+void orr_cyclic_fini(struct orr_cyclic *c)
 {
-	if (!c)
-		return;
 	orr_timed_destroy(c->timed);
 	orr_arrays_free(&c->all);
-	free(c);
 }
 
 static int n_kinds(const struct orr_cyclic *c)
@@ -146,27 +143,19 @@ static int open_few(struct orr_cyclic *c, const struct orr_timed *timed, struct 
 	return 0;
 }
 
-int orr_cyclic_create(struct orr_cyclic **out, const struct orr_timed *timed, int k,
-		      struct orr_error *err)
+int orr_cyclic_init(struct orr_cyclic *c, const struct orr_timed *timed, int k,
+		    struct orr_error *err)
 {
-	struct orr_cyclic *c = calloc(1, sizeof(*c));
 	size_t n = (size_t)k * (size_t)timed->jobs.pipeline->n_stages * ORR_N_PASSES;
 	int code;
 
-	if (!c)
-		return orr_no_memory(err, "search");
-	c->p = timed->jobs.pipeline;
-	c->k = k;
+	*c = (struct orr_cyclic){.p = timed->jobs.pipeline, .k = k};
 	orr_arrays_make(&c->all, c->first, (size_t)c->p->n_workers + 1);
 	orr_arrays_make(&c->all, c->list, n);
 	orr_arrays_make(&c->all, c->place, n);
-	if (!(code = orr_arrays_check(&c->all, "search", err)) && !(code = fill(c, timed, err)) &&
-	    c->n)
-		code = open_few(c, timed, err);
-	*out = !code && c->n ? c : NULL;
-	if (!*out)
-		orr_cyclic_destroy(c);
-	return code;
+	if ((code = orr_arrays_check(&c->all, "search", err)) || (code = fill(c, timed, err)))
+		return code;
+	return c->n ? open_few(c, timed, err) : 0;
 }
 
 int orr_cyclic_place(const struct orr_cyclic *c, int j)

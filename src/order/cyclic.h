@@ -28,11 +28,11 @@ struct orr_cyclic {
 };
 
 /* Repetitions of k microbatches as they are in the middle of an order, which is timed: of
- * microbatches that are alike, on one worker a stage. They need not fit the memory. *out NULL: by
- * slow links nothing repeats. */
-int orr_cyclic_create(struct orr_cyclic **out, const struct orr_timed *timed, int k,
-		      struct orr_error *err);
-void orr_cyclic_destroy(struct orr_cyclic *c); /* NULL is fine */
+ * microbatches that are alike, on one worker a stage. They need not fit the memory. n 0: by slow
+ * links nothing repeats. After an error, too, orr_cyclic_fini() frees what there is. */
+int orr_cyclic_init(struct orr_cyclic *c, const struct orr_timed *timed, int k,
+		    struct orr_error *err);
+void orr_cyclic_fini(struct orr_cyclic *c);
 
 /* Place in its worker's list of a job of timed. */
 int orr_cyclic_place(const struct orr_cyclic *c, int j);

@@ -9,13 +9,13 @@
 #include "block.h"
 
 /* A block of 2P stages, placed; every start is free. */
-static inline int orr_fold_create(struct orr_block **out, const struct orr_pipeline *p, bool split,
-				  struct orr_error *err)
+static inline int orr_fold_init(struct orr_block *block, const struct orr_pipeline *p, bool split,
+				struct orr_error *err)
 {
-	int code = orr_block_create(out, p, split, 1, 6, err);
+	int code = orr_block_init(block, p, split, 1, 6, err);
 
 	for (int s = 0; !code && s < p->n_stages; s++)
-		(*out)->worker[s] = s < p->n_workers ? s : p->n_stages - 1 - s;
+		block->worker[s] = s < p->n_workers ? s : p->n_stages - 1 - s;
 	return code;
 }
 

@@ -84,14 +84,14 @@ static void place(struct orr_star *x, const struct orr_pipeline *p)
 	}
 }
 
-int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t period_ns,
-		    struct orr_error *err)
+int orr_star_init(struct orr_star *x, const struct orr_pipeline *p, int64_t period_ns,
+		  struct orr_error *err)
 {
-	struct orr_star *x = NULL;
 	size_t n = (size_t)p->n_stages;
 	int64_t least;
 	int code = check_chain(p, err);
 
+	*x = (struct orr_star){0};
 	if (code)
 		return code;
 	least = longest_work(p);
@@ -100,29 +100,15 @@ int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t
 				"a period of %s: the longest stage takes %s: give that or more",
 				orr_duration_text(period_ns, p->units),
 				orr_duration_text(least, p->units));
-	if (!(x = calloc(1, sizeof(*x))))
-		return orr_no_memory(err, "periodic");
 	orr_arrays_make(&x->all, x->in_flight, n);
 	orr_arrays_make(&x->all, x->forward_ns, n);
 	orr_arrays_make(&x->all, x->backward_ns, n);
-	if ((code = orr_arrays_check(&x->all, "periodic", err))) {
-		free(x);
+	if ((code = orr_arrays_check(&x->all, "periodic", err)))
 		return code;
-	}
-	x->n_stages = p->n_stages;
 	x->period_ns = period_ns ? period_ns : least;
 	group(x->in_flight, p, x->period_ns);
 	place(x, p);
-	*out = x;
 	return 0;
-}
-
-void orr_star_destroy(struct orr_star *x)
-{
-	if (!x)
-		return;
-	orr_arrays_free(&x->all);
-	free(x);
 }
 
 /* Groups change where the work of some stages in a row just fits. */

@@ -14,18 +14,16 @@ struct orr_pipeline;
 /* 1F1B* for a period (algorithm 1): of all 1-periodic patterns with this period, it holds the
  * fewest microbatches on every stage (theorem 3). */
 struct orr_star {
-	int n_stages;
 	int64_t period_ns;
 	int *in_flight; /* [n_stages] microbatches that the stage holds: the number of its group */
 	int64_t *forward_ns, *backward_ns; /* [n_stages] offsets of the first microbatch */
-	struct orr_arrays all;
+	struct orr_arrays all;             /* these; free them */
 };
 
 /* period_ns 0: the smallest, which is the longest stage's F + B. Refuses less, and what is no
  * chain. */
-int orr_star_create(struct orr_star **out, const struct orr_pipeline *p, int64_t period_ns,
-		    struct orr_error *err);
-void orr_star_destroy(struct orr_star *x); /* NULL is fine */
+int orr_star_init(struct orr_star *x, const struct orr_pipeline *p, int64_t period_ns,
+		  struct orr_error *err);
 
 /* A period at which some stage holds fewer microbatches than with any smaller one. */
 struct orr_star_point {

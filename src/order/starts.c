@@ -119,9 +119,9 @@ static int visit_spaced(const struct starts *starts, int k, int64_t cells)
 {
 	const struct orr_pipeline *p = starts->p;
 	const struct orr_searcher *o = starts->of->searcher;
-	struct orr_block *block = NULL;
+	struct orr_block block = {0};
 	struct orr_error why = {""};
-	int code = orr_block_create(&block, p, true, k, cells, o->err);
+	int code = orr_block_init(&block, p, true, k, cells, o->err);
 
 	if (code)
 		return code;
@@ -129,12 +129,12 @@ static int visit_spaced(const struct starts *starts, int k, int64_t cells)
 		int s = i % p->n_stages, depth = p->stages[s].depth;
 		int64_t at = (i / p->n_stages) * cells / k & ~INT64_C(1);
 
-		block->worker[i] = starts->of->worker[s];
-		block->start[i * ORR_N_PASSES + ORR_PASS_F] = at + p->depth - depth;
-		block->start[i * ORR_N_PASSES + ORR_PASS_B] = at + p->depth + depth - 1;
+		block.worker[i] = starts->of->worker[s];
+		block.start[i * ORR_N_PASSES + ORR_PASS_F] = at + p->depth - depth;
+		block.start[i * ORR_N_PASSES + ORR_PASS_B] = at + p->depth + depth - 1;
 	}
-	code = orr_block_lay_out(block, o->most_stashes, starts->n, NULL, &why);
-	orr_block_destroy(block);
+	code = orr_block_lay_out(&block, o->most_stashes, starts->n, NULL, &why);
+	orr_arrays_free(&block.all);
 	if (code) /* no such block is no failure */
 		return code == ORR_E_NOMEM ? orr_fail(o->err, code, "%s", why.msg) : 0;
 	return visit(starts);

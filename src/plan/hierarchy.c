@@ -524,16 +524,14 @@ static int find_gangs(struct search *s, struct orr_error *err)
 	return 0;
 }
 
-int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
-			 const struct orr_hierarchy_options *options, struct orr_error *err)
+int orr_hierarchy_find(struct orr_hierarchy *h, const struct orr_ideals *x,
+		       const struct orr_hierarchy_options *options, struct orr_error *err)
 {
 	struct search s = {.x = x, .options = options};
-	struct orr_hierarchy *h = calloc(1, sizeof(*h));
-	int last = options->levels.n - 1, n_used, code = 0;
+	int last = options->levels.n - 1, n_used, code;
+	const struct cell *all;
 
-	*out = NULL;
-	if (!h)
-		return orr_no_memory(err, "plan");
+	*h = (struct orr_hierarchy){0};
 	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
 	if (options->order && (code = find_gangs(&s, err)))
@@ -550,26 +548,16 @@ int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *x,
 			goto out;
 		fill(&s, l);
 	}
-	if (cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m)->time_s >= DBL_MAX)
+	all = cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m);
+	if (all->time_s >= DBL_MAX)
 		goto out;
-	h->slowest_s = cell_at(&s.level[last], x->n, 0, x->n - 1, s.level[last].m)->time_s;
+	h->slowest_s = all->time_s;
 	if ((code = expand(h, &s, last, 0, x->n - 1, s.level[last].m, NULL, &n_used, err)) ||
 	    (!last && !options->order && (code = go_directly(h, &s, err))))
 		goto out;
 	h->proven = h->proven || (options->order && !options->machine->latency_ns &&
 				  options->machine->bandwidth_bytes_per_s <= 0);
-	*out = h;
-	h = NULL;
 out:
 	orr_arrays_free(&s.all);
-	orr_hierarchy_destroy(h);
 	return code;
-}
-
-void orr_hierarchy_destroy(struct orr_hierarchy *h)
-{
-	if (!h)
-		return;
-	free(h->stages);
-	free(h);
 }

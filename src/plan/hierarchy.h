@@ -42,12 +42,11 @@ struct orr_hierarchy {
 	bool proven;      /* no cut at these ideals has a faster slowest stage */
 };
 
-/* *out NULL with code 0: nothing fits the memory. Takes time in proportion to the third power of
- * the ideals. */
-int orr_hierarchy_create(struct orr_hierarchy **out, const struct orr_ideals *ideals,
-			 const struct orr_hierarchy_options *options, struct orr_error *err);
+/* n_stages 0 with code 0: nothing fits the memory. h->stages are the caller's to free, after an
+ * error too. Takes time in proportion to the third power of the ideals. */
+int orr_hierarchy_find(struct orr_hierarchy *h, const struct orr_ideals *ideals,
+		       const struct orr_hierarchy_options *options, struct orr_error *err);
 /* The worker of replica i. Successive ones are in different groups of the outermost level, so that
  * a microbatch stays in one group where the stages inside a group have replicas together. */
 int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels,
 			 int i);
-void orr_hierarchy_destroy(struct orr_hierarchy *h); /* NULL is fine */

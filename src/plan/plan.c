@@ -140,23 +140,26 @@ static void consider_cut(struct choosing *c, bool connected, int64_t memory_byte
 
 	c->found = false;
 	for (int i = 0; i < larger(c->orders.n, 1) && !is_enough(c); i++) {
-		struct orr_hierarchy *h = NULL;
+		struct orr_hierarchy h;
 		struct orr_plan_draft d = {0};
 
 		if (c->orders.n) {
 			options.order = c->orders.list + (size_t)i * (size_t)c->machine.n_workers;
 			all = all && c->orders.all;
 		}
-		if ((c->code = orr_hierarchy_create(&h, c->x, &options, c->err)) || !h)
+		c->code = orr_hierarchy_find(&h, c->x, &options, c->err);
+		if (c->code || !h.n_stages) {
+			free(h.stages);
 			continue;
+		}
 		c->found = true;
-		all = all && h->proven;
-		fastest = !i || h->slowest_s < fastest ? h->slowest_s : fastest;
-		if (!(c->code = orr_plan_draft_from(&d, c->g, c->x, h, &c->o->levels, options.order,
-						    c->err)))
+		all = all && h.proven;
+		fastest = !i || h.slowest_s < fastest ? h.slowest_s : fastest;
+		if (!(c->code = orr_plan_draft_from(&d, c->g, c->x, &h, &c->o->levels,
+						    options.order, c->err)))
 			consider(c, &d);
 		orr_plan_draft_fini(&d);
-		orr_hierarchy_destroy(h);
+		free(h.stages);
 	}
 	if (c->found && all && !is_enough(c))
 		c->fastest_s = fastest;

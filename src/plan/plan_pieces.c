@@ -46,12 +46,6 @@ struct pieces {
 	struct orr_arrays all;
 };
 
-static void pieces_fini(struct pieces *x)
-{
-	orr_arrays_free(&x->all);
-	orr_arrays_free(&x->sent.all);
-}
-
 static int pieces_init(struct pieces *x, const struct orr_graph *g,
 		       const struct orr_plan_options *o, const struct orr_machine *machine,
 		       int in_flight, struct orr_error *err)
@@ -571,6 +565,7 @@ int orr_plan_draft_pieces(struct orr_plan_draft *d, const struct orr_graph *g,
 out:
 	if (code)
 		orr_plan_draft_fini(d);
-	pieces_fini(&x);
+	orr_arrays_free(&x.all);
+	orr_arrays_free(&x.sent.all);
 	return code;
 }

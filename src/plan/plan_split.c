@@ -52,17 +52,14 @@ static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 	const struct orr_graph *g = split->whole;
 	struct orr_machine machine = orr_plan_machine(o);
 	size_t bytes = (size_t)g->n_operators * sizeof(*g->operators);
-	struct orr_graph *priced = malloc(sizeof(*priced));
+	struct orr_graph *priced = malloc(sizeof(*priced) + bytes);
 	struct orr_pipeline *p = NULL;
 	int code = orr_partition_apart(&p, split, &machine, o->samples, err);
 
 	if (code || !priced)
 		goto out;
 	*priced = *g;
-	priced->operators = malloc(bytes);
-	if (!priced->operators)
-		goto out;
-	memcpy(priced->operators, g->operators, bytes);
+	priced->operators = memcpy(priced + 1, g->operators, bytes);
 	for (int k = 0; k < g->n_operators; k++) {
 		struct orr_operator *to = &priced->operators[k];
 		int s = p->split->whole->stage_of[k], width = p->split->width[s];
@@ -91,13 +88,6 @@ out:
 	return code;
 }
 
-static void free_priced(struct orr_graph *priced)
-{
-	if (priced)
-		free(priced->operators);
-	free(priced);
-}
-
 /* ---- one way to split ---- */
 
 void orr_split_plan_destroy(struct orr_split_plan *plan)
@@ -107,7 +97,7 @@ void orr_split_plan_destroy(struct orr_split_plan *plan)
 	orr_plan_destroy(plan->plan);
 	orr_try_fini(&plan->tried);
 	orr_pipeline_destroy(plan->pipeline);
-	free_priced(plan->costs);
+	free(plan->costs);
 	if (plan->graph)
 		(void)orr_graph_unsplit(plan->graph); /* which is the caller's */
 	free(plan->tries);

@@ -219,14 +219,9 @@ int orr_versions_step(const struct orr_versions *v)
 {
 	int step = 1;
 
-	for (int s = 0; s < v->n_stages; s++) {
-		int first = step;
-
-		if (v->every[s] == ORR_NEVER)
-			continue;
-		while (step % v->every[s])
-			step += first;
-	}
+	for (int s = 0; s < v->n_stages; s++)
+		if (v->every[s] != ORR_NEVER)
+			step = step / (int)common_divisor(step, v->every[s]) * v->every[s];
 	return step;
 }
 

@@ -50,18 +50,18 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 {
 	const struct orr_value *value = data;
 	int64_t k = value->integer ? value->integer : INT64_MAX;
-	struct orr_star *x = NULL;
-	int code = orr_star_create(&x, p, value->ns, err);
+	struct orr_star x;
+	int code = orr_star_init(&x, p, value->ns, err);
 
 	for (int b = 0; !code && b < p->n_microbatches; b++)
 		for (int s = 0; s < p->n_stages; s++) {
-			int64_t start = (b + b / k) * x->period_ns,
+			int64_t start = (b + b / k) * x.period_ns,
 				*n = &out->n[(b * p->n_stages + s) * 2];
 
-			n[0] = 2 * (x->forward_ns[s] + start);
-			n[1] = 2 * (x->backward_ns[s] + start) + 1;
+			n[0] = 2 * (x.forward_ns[s] + start);
+			n[1] = 2 * (x.backward_ns[s] + start) + 1;
 		}
-	orr_star_destroy(x);
+	orr_arrays_free(&x.all);
 	return code;
 }
 

@@ -32,20 +32,20 @@ static int lay_out(const struct orr_pipeline *p, int64_t k, int64_t peak, int64_
 		   int64_t *makespan_ns, struct orr_error *err)
 {
 	int64_t P = p->n_workers, v = p->n_stages / P;
-	struct orr_block *block = NULL;
-	int code = orr_block_create(&block, p, false, 1, 3 * v, err);
+	struct orr_block block = {0};
+	int code = orr_block_init(&block, p, false, 1, 3 * v, err);
 
 	for (int s = 0; !code && s < p->n_stages; s++) {
 		int64_t i = s % P, c = s / P;
 
-		block->worker[s] = (int)i;
-		block->start[orr_block_at(block, s, 0, ORR_PASS_F)] = 3 * group(k, v, c) + i;
-		block->start[orr_block_at(block, s, 0, ORR_PASS_B)] =
+		block.worker[s] = (int)i;
+		block.start[orr_block_at(&block, s, 0, ORR_PASS_F)] = 3 * group(k, v, c) + i;
+		block.start[orr_block_at(&block, s, 0, ORR_PASS_B)] =
 			3 * group(k, v, v - 1) + P + 2 * (P - 1 - i) + 3 * group(k, v, v - 1 - c);
 	}
 	if (!code)
-		code = orr_block_lay_out(block, peak, n, makespan_ns, err);
-	orr_block_destroy(block);
+		code = orr_block_lay_out(&block, peak, n, makespan_ns, err);
+	orr_arrays_free(&block.all);
 	return code;
 }
 

@@ -1,24 +1,39 @@
+/* The schedules on a V fold. They lay stages out in a row by number, which suits every DAG, since
+ * stages are numbered topologically; squeezing lets branches run side by side. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/max.h"
 #include "base/sort.h"
 #include "direct.h"
 #include "order/reorder.h"
 #include "order/timed.h"
-#include "v_fold.h"
+#include "order/fold.h"
+
+static int check(const struct orr_pipeline *p, const void *data, struct orr_error *err)
+{
+	(void)data;
+	if (p->n_stages == 2 * p->n_workers)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT,
+			"a V fold puts two stages on every worker: %d stages need %d workers%s, "
+			"and there are %d ([workers], [stages])",
+			p->n_stages, (p->n_stages + 1) / 2,
+			p->n_stages % 2 ? " and one stage more" : "", p->n_workers);
+}
 
 /* data: the published block. */
 static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		 struct orr_error *err)
 {
-	struct orr_block *block = NULL;
-	int code = orr_fold_create(&block, p, true, err);
+	struct orr_block block;
+	int code = orr_fold_init(&block, p, true, err);
 
 	if (!code) {
-		orr_fold_publish(block, *(const enum orr_fold *)data);
-		code = orr_block_lay_out(block, 0, out->n, NULL, err);
+		orr_fold_publish(&block, *(const enum orr_fold *)data);
+		code = orr_block_lay_out(&block, 0, out->n, NULL, err);
 	}
-	orr_block_destroy(block);
+	orr_arrays_free(&block.all);
 	return code;
 }
 
@@ -29,7 +44,7 @@ const struct orr_schedule orr_schedule_v_min = {
 	.summary = "V fold, split backward: a third of 1f1b's memory",
 	.paper = "Qi et al. 2024 (Controllable Memory), section 3.2",
 	.split_backward = true,
-	.check = v_fold_check,
+	.check = check,
 	.compute = orr_compute_folded,
 	.place = place,
 	.data = &(const enum orr_fold){ORR_FOLD_V_MIN},
@@ -42,7 +57,7 @@ const struct orr_schedule orr_schedule_v_half = {
 	.summary = "V fold, split backward: half of 1f1b's memory",
 	.paper = "Qi et al. 2024 (Controllable Memory), section 3.2",
 	.split_backward = true,
-	.check = v_fold_check,
+	.check = check,
 	.compute = orr_compute_folded,
 	.place = place,
 	.data = &(const enum orr_fold){ORR_FOLD_V_HALF},
@@ -54,7 +69,7 @@ const struct orr_schedule orr_schedule_v_zb = {
 	.summary = "V fold, split backward: 1f1b's memory and next to no bubble",
 	.paper = "Qi et al. 2024 (Controllable Memory), section 3.2",
 	.split_backward = true,
-	.check = v_fold_check,
+	.check = check,
 	.compute = orr_compute_folded,
 	.place = place,
 	.data = &(const enum orr_fold){ORR_FOLD_V_ZB},
@@ -84,7 +99,7 @@ struct search {
 	struct offsets found[ROOM];
 	struct orr_keyed ranked[ROOM];
 	int n_found;
-	struct orr_block *block;
+	struct orr_block block;
 	struct orr_timed *timed;
 	int64_t *n, makespan, span; /* the best so far; span 0: none */
 	int64_t least;              /* stashes that the smallest block needs */
@@ -200,7 +215,7 @@ static int rank(struct search *search)
  * than all of theirs. */
 static int64_t hold(const struct search *search)
 {
-	const struct orr_block *block = search->block;
+	const struct orr_block *block = &search->block;
 	int64_t most = 0, all = 2 * (int64_t)search->p->n_microbatches;
 
 	for (int i = 0; i < search->p->n_workers; i++)
@@ -224,13 +239,13 @@ static int squeeze(struct search *search, bool *fits)
 	int code;
 
 	*fits = false;
-	if ((code = orr_block_fill(search->block, search->err)))
+	if ((code = orr_block_fill(&search->block, search->err)))
 		return code;
 	held = hold(search);
 	search->least = smaller(search->least, held);
 	if (held > search->stashes)
 		return 0;
-	if ((code = orr_block_repeat(search->timed, search->block, search->err)))
+	if ((code = orr_block_repeat(search->timed, &search->block, search->err)))
 		return code;
 	*fits = true;
 	return 0;
@@ -261,7 +276,7 @@ static int try_published(struct search *search)
 	int code = 0;
 
 	for (int which = 0; which < ORR_N_FOLDS && !code; which++) {
-		orr_fold_publish(search->block, (enum orr_fold)which);
+		orr_fold_publish(&search->block, (enum orr_fold)which);
 		if (!(code = squeeze(search, &fits)) && fits)
 			code = reorder(search, true);
 	}
@@ -276,7 +291,7 @@ static int squeeze_found(struct search *search, const struct offsets *o, bool *f
 	for (int i = 0; i < search->p->n_workers; i++) {
 		if (i > 0)
 			step(search, o, i, cell);
-		orr_fold_set(search->block, i, cell);
+		orr_fold_set(&search->block, i, cell);
 	}
 	return squeeze(search, fits);
 }
@@ -332,8 +347,8 @@ static int adapt(const struct orr_pipeline *p, int64_t stashes, int64_t *n, stru
 			search->deltas[pairs][0] = d0;
 			search->deltas[pairs][1] = d1;
 		}
-	if ((code = orr_fold_create(&search->block, p, true, err)) ||
-	    (code = orr_timed_create(&search->timed, p, search->block->worker, 1, ORR_N_PASSES,
+	if ((code = orr_fold_init(&search->block, p, true, err)) ||
+	    (code = orr_timed_create(&search->timed, p, search->block.worker, 1, ORR_N_PASSES,
 				     false, err)) ||
 	    (code = try_published(search)) || (code = rank(search)) || (code = try_found(search)))
 		goto out;
@@ -345,7 +360,7 @@ static int adapt(const struct orr_pipeline *p, int64_t stashes, int64_t *n, stru
 				(long long)search->least);
 out:
 	orr_timed_destroy(search->timed);
-	orr_block_destroy(search->block);
+	orr_arrays_free(&search->block.all);
 	free(search);
 	return code;
 }
@@ -373,7 +388,63 @@ const struct orr_schedule orr_schedule_adaptive = {
 	.paper = "Qi et al. 2024 (Controllable Memory), appendix A",
 	.split_backward = true,
 	.parameters = parameters,
-	.check = v_fold_check,
+	.check = check,
 	.compute = orr_compute_folded,
 	.place = adaptive_place,
+};
+
+/* 1F1B on a V fold: two thirds of 1F1B's memory without splitting the backward, and less of a
+ * bubble. [Qi24, appendix H] draws the block and does not list it; this one is derived. Forward
+ * passes are one cell apart. B takes 2 cells, and the two forward passes of a worker leave room for
+ * two Bs: Bs follow each other at once, but every third waits 3 cells, so that a worker's Bs stay 3
+ * apart modulo 6. The stages of a worker live for 8P cells together: 8P/6 stage stashes, two thirds
+ * of P whole ones. Which B is the first to wait, and whether the first of all does, is tried: two
+ * ways of six do not collide. */
+
+/* When B runs after `hops` others, if the first waits `gap` and is the phase-th of three. */
+static int64_t backward(int64_t P, int64_t hops, int64_t gap, int64_t phase)
+{
+	return 2 * P + gap + 2 * hops + 3 * ((hops + phase) / 3);
+}
+
+static int place_1f1b_v(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
+			struct orr_error *err)
+{
+	size_t size = (size_t)p->n_stages * (size_t)p->n_microbatches * 2 * sizeof(*out->n);
+	int64_t P = p->n_workers, peak = 2 * (2 * P / 3 + 1), best_ns = INT64_MAX, makespan_ns;
+	int64_t *tried = malloc(size);
+	struct orr_block block = {0};
+	int code = tried ? orr_fold_init(&block, p, false, err) : orr_no_memory(err, "1f1b-v");
+
+	(void)data;
+	for (int way = 0; !code && way < 6; way++) {
+		int64_t gap = way % 2 * 3, phase = way / 2;
+
+		for (int64_t i = 0; i < P; i++)
+			orr_fold_set(&block, (int)i,
+				     (const int64_t[]){i, 2 * P - 1 - i, backward(P, i, gap, phase),
+						       backward(P, 2 * P - 1 - i, gap, phase)});
+		if ((code = orr_block_fill(&block, err)) == ORR_E_INPUT) {
+			code = way < 5 || best_ns < INT64_MAX ? 0 : code;
+			continue;
+		}
+		if (!code)
+			code = orr_block_lay_out(&block, peak, tried, &makespan_ns, err);
+		if (!code && makespan_ns < best_ns) {
+			best_ns = makespan_ns;
+			memcpy(out->n, tried, size);
+		}
+	}
+	orr_arrays_free(&block.all);
+	free(tried);
+	return code;
+}
+
+const struct orr_schedule orr_schedule_1f1b_v = {
+	.name = "1f1b-v",
+	.summary = "V fold, whole backward: two thirds of 1f1b's memory",
+	.paper = "Qi et al. 2024 (Controllable Memory), appendix H",
+	.check = check,
+	.compute = orr_compute_folded,
+	.place = place_1f1b_v,
 };

@@ -21,20 +21,20 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
 		 struct orr_error *err)
 {
-	struct orr_block *block = NULL;
-	int code = orr_block_create(&block, p, true, 2, 6, err);
+	struct orr_block block = {0};
+	int code = orr_block_init(&block, p, true, 2, 6, err);
 
 	(void)data;
 	for (int i = 0; !code && i < 2 * p->n_stages; i++) {
 		int s = i % p->n_stages, b = i / p->n_stages, depth = p->stages[s].depth;
 
-		block->worker[i] = s;
-		block->start[orr_block_at(block, s, b, ORR_PASS_F)] = p->depth - depth + 2 * b;
-		block->start[orr_block_at(block, s, b, ORR_PASS_B)] = p->depth + depth - 1 + 2 * b;
+		block.worker[i] = s;
+		block.start[orr_block_at(&block, s, b, ORR_PASS_F)] = p->depth - depth + 2 * b;
+		block.start[orr_block_at(&block, s, b, ORR_PASS_B)] = p->depth + depth - 1 + 2 * b;
 	}
 	if (!code)
-		code = orr_block_lay_out(block, 0, out->n, NULL, err);
-	orr_block_destroy(block);
+		code = orr_block_lay_out(&block, 0, out->n, NULL, err);
+	orr_arrays_free(&block.all);
 	return code;
 }
 
