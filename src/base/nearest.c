@@ -117,9 +117,10 @@ int orr_word_find(int *number, const char *const *words, const char *text, const
 
 		if (!*words[i])
 			continue;
-		*number = i;
-		if (!strcmp(text, words[i]))
+		if (!strcmp(text, words[i])) {
+			*number = i;
 			return 0;
+		}
 		orr_nearest_try(&near, words[i], NULL);
 		if (!strcmp(words[i], "cuda"))
 			orr_nearest_try(&near, "gpu", "cuda");
