@@ -43,8 +43,9 @@ can_install() {
 	[ -t 0 ] || sudo -n true 2>/dev/null
 }
 
+# Waits for another that installs.
 apt_install() {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=900 install -y -q --no-install-recommends "$@"
 }
 
 # Once per script, and only where something has to be installed.
