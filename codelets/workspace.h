@@ -32,8 +32,8 @@ int orr_workspace_keep(struct orr_workspace *own, const struct orr_program *prog
 int orr_workspace_share(struct orr_workspace *own, const struct orr_program *const *programs, int n,
 			int n_blocks);
 
-/* (codelets.c) The stream of the StarPU worker that calls it, a CUDA device: a cudaStream_t; NULL: of
- * a core. With CUDA (worker_cuda.c) or without (worker_none.c). */
+/* (codelets.c) The stream of the StarPU worker that calls it, a CUDA device: a cudaStream_t; NULL:
+ * of a core. With CUDA (worker_cuda.c) or without (worker_none.c). */
 void *orr_worker_stream(void);
 
 /* (codelets.c) Before a task's products: round its parameters unless they still are. */
