@@ -154,11 +154,11 @@ int orr_input_cells(char *line, char **cells, int most)
 {
 	int n = 0;
 
-	while (line && n <= most) {
+	for (; line; n++) {
 		char *cell = next_cell(&line);
 
-		if (n++ < most)
-			cells[n - 1] = cell;
+		if (n < most)
+			cells[n] = cell;
 	}
 	return n;
 }

@@ -28,8 +28,8 @@ int orr_read_at(int fd, void *to, size_t n, int64_t at);
 int orr_input_read(char **bytes, size_t *length, const char *path, const char *cure,
 		   struct orr_error *err);
 
-/* The cells of a line of a CSV, which are made of it, without blanks around them: how many, or
- * most + 1. */
+/* The cells of a line of a CSV, which are made of it, without blanks around them: how many, of
+ * which cells has the first `most`. */
 int orr_input_cells(char *line, char **cells, int most);
 
 /* The path without links, the caller's to free, of a file in the folder or in one below it,

@@ -234,15 +234,15 @@ static void release_signals(const struct sigaction *old, int handled)
 static void tell_stop(const struct checkpoints_options *o, const struct checkpoints_end *r,
 		      int64_t step, int64_t end, const struct session *s)
 {
-	const char *kept =
-		!o->folder   ? "without --checkpoint nothing is kept"
-		: r->unsaved ? orr_text("no checkpoint of it: %s", r->why.msg)
-			     : orr_text("%s has a checkpoint of it: --resume goes on from there",
-					o->folder);
-
-	session_say(s, "%s: stopped after step %lld of %lld; %s",
+	/* a folder's name may be longer than an orr_text() */
+	session_say(s, "%s: stopped after step %lld of %lld; %s%s",
 		    s->signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)step, (long long)end,
-		    kept);
+		    !o->folder   ? "without --checkpoint nothing is kept"
+		    : r->unsaved ? "no checkpoint of it: "
+				 : o->folder,
+		    !o->folder   ? ""
+		    : r->unsaved ? r->why.msg
+				 : " has a checkpoint of it: --resume goes on from there");
 }
 
 /* ---- evaluations ---- */
