@@ -7,7 +7,7 @@
 #include "layout.h"
 #include "base/max.h"
 #include "base/quantity.h"
-#include "stages.h"
+#include "parts.h"
 #include "orrery/timeline.h"
 #include "pipeline/machine_text.h"
 

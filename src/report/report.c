@@ -14,6 +14,7 @@
 #include "plan/plan_file.h"
 #include "text_table.h"
 #include "base/quantity.h"
+#include "parts.h"
 #include "stages.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"

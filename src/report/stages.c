@@ -9,6 +9,7 @@
 #include "base/max.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
+#include "parts.h"
 #include "text_table.h"
 
 #define MOST_ROWS 40   /* of the table; of more stages come the first and the last */

@@ -5,7 +5,7 @@
 
 #include "orrery/jobs.h"
 #include "layout.h"
-#include "stages.h"
+#include "parts.h"
 #include "orrery/timeline.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
