@@ -289,7 +289,7 @@ static void check_case(const struct training_case *c, const char *frozen, int de
 	ck_assert_int_eq(record.n, n_updates());
 	parameters = calloc((size_t)n, sizeof(*parameters));
 	expected = calloc((size_t)n, sizeof(*expected));
-	losses = calloc((size_t)(n_updates() * in_step), sizeof(*losses));
+	losses = calloc((size_t)n_updates() * (size_t)in_step, sizeof(*losses));
 	ck_assert(parameters && expected && losses);
 	ck_assert_msg(!orr_run_parameters(x.t.run, parameters, &err), "%s", err.msg);
 	delayed = (struct delayed_options){(enum delayed_sync)c->sync,
