@@ -49,7 +49,7 @@ int suite_run_with(const char *name, const struct suite_test *tests, int n_tests
 	tcase_set_timeout(tcase, 300);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	for (int i = 0; i < n_tests; i++)
-		tcase_add_loop_test(tcase, tests[i].test, tests[i].first, tests[i].end);
+		tcase_add_loop_test(tcase, *tests[i].test, tests[i].first, tests[i].end);
 	srunner_run_all(runner, CK_ENV);
 	n_failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * A test program of Check is a table of tests and a call of suite_run(). Each test has 300 s, times
- * CK_TIMEOUT_MULTIPLIER; CK_FORK=no runs all of them in one process, without a limit.
+ * A test program of Check is a table `tests` and SUITE(), or a main() that calls suite_run(). Each
+ * test has 300 s, times CK_TIMEOUT_MULTIPLIER; CK_FORK=no, which StarPU's threads need, runs all of
+ * them in one process, without a limit.
  */
 #include <check.h>
 #include <stdbool.h>
@@ -27,17 +28,14 @@ int suite_draw(int64_t n);
 
 /* A test is run with _i from first to below end. */
 struct suite_test {
-	const TTest *test;
+	const TTest *const *test;
 	int first, end;
 };
 
-#define ONCE(test) \
-	{ \
-		test, 0, 1 \
-	}
+#define ONCE(test) EACH(test, 1)
 #define EACH(test, n) \
 	{ \
-		test, 0, n \
+		&(test), 0, n \
 	}
 
 /* Run the tests of the table. Returns 0 where all pass, else 1: the value of main. */
@@ -46,3 +44,10 @@ int suite_run(const char *name, const struct suite_test *tests, int n_tests);
 /* The same with setup before and teardown after every test, in its process. */
 int suite_run_with(const char *name, const struct suite_test *tests, int n_tests,
 		   void (*setup)(void), void (*teardown)(void));
+
+#define SUITE(name) SUITE_WITH(name, NULL, NULL)
+#define SUITE_WITH(name, setup, teardown) \
+	int main(void) \
+	{ \
+		return suite_run_with(name, tests, N_OF(tests), setup, teardown); \
+	}

@@ -250,20 +250,16 @@ START_TEST(memory_that_keeps_workers_waiting_is_told)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(what_is_well_is_not_advised_on),
-		ONCE(more_microbatches_leave_less_unused),
-		ONCE(replicas_want_a_multiple),
-		ONCE(replicas_share_a_large_operator),
-		ONCE(pieces_balance_what_neighbours_cannot),
-		ONCE(what_cannot_be_balanced_says_so),
-		ONCE(pieces_fit_where_neighbours_do_not),
-		ONCE(faster_links_take_their_share_away),
-		ONCE(a_full_worker_is_told_what_fills_it),
-		ONCE(memory_that_keeps_workers_waiting_is_told),
-	};
-
-	return suite_run("advice", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(what_is_well_is_not_advised_on),
+	ONCE(more_microbatches_leave_less_unused),
+	ONCE(replicas_want_a_multiple),
+	ONCE(replicas_share_a_large_operator),
+	ONCE(pieces_balance_what_neighbours_cannot),
+	ONCE(what_cannot_be_balanced_says_so),
+	ONCE(pieces_fit_where_neighbours_do_not),
+	ONCE(faster_links_take_their_share_away),
+	ONCE(a_full_worker_is_told_what_fills_it),
+	ONCE(memory_that_keeps_workers_waiting_is_told),
+};
+SUITE("advice")

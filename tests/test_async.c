@@ -383,13 +383,9 @@ START_TEST(frozen_operators_stay_and_the_others_are_those_of_delayed_training)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(updates_are_those_of_delayed_training, N_OF(cases)),
-		EACH(frozen_operators_stay_and_the_others_are_those_of_delayed_training,
-		     N_OF(frozen_cases)),
-	};
-
-	return suite_run("async", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(updates_are_those_of_delayed_training, N_OF(cases)),
+	EACH(frozen_operators_stay_and_the_others_are_those_of_delayed_training,
+	     N_OF(frozen_cases)),
+};
+SUITE("async")

@@ -356,17 +356,13 @@ START_TEST(stages_that_update_at_different_times_are_steady_together)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_schedule_that_cannot_be_asynchronous_is_refused, N_OF(wrong)),
-		ONCE(an_asynchronous_schedule_of_ones_own_is_served),
-		ONCE(versions_of_late_backwards_are_those_of_the_definition),
-		ONCE(an_asynchronous_schedule_that_is_a_round_late_is_steady),
-		ONCE(updates_are_part_of_the_steady_state),
-		ONCE(rings_are_part_of_the_steady_state),
-		ONCE(stages_that_update_at_different_times_are_steady_together),
-	};
-
-	return suite_run("async_schedules", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_schedule_that_cannot_be_asynchronous_is_refused, N_OF(wrong)),
+	ONCE(an_asynchronous_schedule_of_ones_own_is_served),
+	ONCE(versions_of_late_backwards_are_those_of_the_definition),
+	ONCE(an_asynchronous_schedule_that_is_a_round_late_is_steady),
+	ONCE(updates_are_part_of_the_steady_state),
+	ONCE(rings_are_part_of_the_steady_state),
+	ONCE(stages_that_update_at_different_times_are_steady_together),
+};
+SUITE("async_schedules")

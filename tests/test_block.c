@@ -214,14 +214,10 @@ START_TEST(reordering_gains_time_and_costs_no_memory)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(weight_gradients_take_the_first_free_cells),
-		EACH(a_block_that_collides_is_refused, N_OF(refused)),
-		EACH(any_block_gives_an_order_that_runs_within_equation_1, 200),
-		EACH(reordering_gains_time_and_costs_no_memory, 200),
-	};
-
-	return suite_run("block", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(weight_gradients_take_the_first_free_cells),
+	EACH(a_block_that_collides_is_refused, N_OF(refused)),
+	EACH(any_block_gives_an_order_that_runs_within_equation_1, 200),
+	EACH(reordering_gains_time_and_costs_no_memory, 200),
+};
+SUITE("block")

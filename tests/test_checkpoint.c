@@ -335,24 +335,20 @@ START_TEST(a_folder_that_cannot_be_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(the_newest_checkpoint_is_opened),
-		ONCE(the_last_ones_are_kept),
-		ONCE(a_copy_is_written_over_the_last_but_one),
-		ONCE(one_that_is_cut_off_takes_nobodys_place),
-		ONCE(a_later_one_that_is_damaged_takes_nobodys_place),
-		ONCE(what_was_left_unfinished_is_swept_and_never_opened),
-		ONCE(what_is_not_ours_stays),
-		ONCE(a_truncated_checkpoint_is_never_opened),
-		ONCE(a_flipped_bit_is_found),
-		EACH(a_missing_part_is_found, 3),
-		ONCE(a_checkpoint_under_another_steps_name_is_found),
-		ONCE(a_full_disk_leaves_the_one_before),
-		EACH(what_differs_is_named, N_OF(others)),
-		ONCE(a_folder_that_cannot_be_is_refused),
-	};
-
-	return suite_run_with("checkpoint", tests, N_OF(tests), make_folders, remove_folders);
-}
+static const struct suite_test tests[] = {
+	ONCE(the_newest_checkpoint_is_opened),
+	ONCE(the_last_ones_are_kept),
+	ONCE(a_copy_is_written_over_the_last_but_one),
+	ONCE(one_that_is_cut_off_takes_nobodys_place),
+	ONCE(a_later_one_that_is_damaged_takes_nobodys_place),
+	ONCE(what_was_left_unfinished_is_swept_and_never_opened),
+	ONCE(what_is_not_ours_stays),
+	ONCE(a_truncated_checkpoint_is_never_opened),
+	ONCE(a_flipped_bit_is_found),
+	EACH(a_missing_part_is_found, 3),
+	ONCE(a_checkpoint_under_another_steps_name_is_found),
+	ONCE(a_full_disk_leaves_the_one_before),
+	EACH(what_differs_is_named, N_OF(others)),
+	ONCE(a_folder_that_cannot_be_is_refused),
+};
+SUITE_WITH("checkpoint", make_folders, remove_folders)

@@ -267,18 +267,14 @@ START_TEST(the_folder_may_be_a_link)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(what_is_crafted_is_refused_in_one_line, 9),
-		ONCE(a_link_in_the_place_of_a_step_is_not_read),
-		ONCE(of_a_link_the_link_alone_is_removed),
-		EACH(a_link_in_the_place_of_a_part_is_not_read, 3),
-		EACH(a_pipe_or_a_folder_in_the_place_of_a_part_is_refused, 6),
-		EACH(what_has_the_name_of_a_step_and_is_none_stays, 2),
-		EACH(what_is_no_lock_is_refused, 4),
-		ONCE(the_folder_may_be_a_link),
-	};
-
-	return suite_run_with("checkpoint_harm", tests, N_OF(tests), make_folders, remove_folders);
-}
+static const struct suite_test tests[] = {
+	EACH(what_is_crafted_is_refused_in_one_line, 9),
+	ONCE(a_link_in_the_place_of_a_step_is_not_read),
+	ONCE(of_a_link_the_link_alone_is_removed),
+	EACH(a_link_in_the_place_of_a_part_is_not_read, 3),
+	EACH(a_pipe_or_a_folder_in_the_place_of_a_part_is_refused, 6),
+	EACH(what_has_the_name_of_a_step_and_is_none_stays, 2),
+	EACH(what_is_no_lock_is_refused, 4),
+	ONCE(the_folder_may_be_a_link),
+};
+SUITE_WITH("checkpoint_harm", make_folders, remove_folders)

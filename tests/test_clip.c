@@ -393,18 +393,14 @@ START_TEST(what_makes_no_sense_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(the_rate_has_a_closed_form, N_OF(courses)),
-		EACH(every_stage_takes_the_rate_of_its_step, 2),
-		EACH(it_is_that_of_a_plain_computation, 3),
-		ONCE(bits_do_not_depend_on_schedule_and_cut),
-		EACH(replicas_have_the_norm_of_their_sum, 3),
-		ONCE(a_limit_that_is_not_reached_changes_nothing),
-		ONCE(biases_and_norms_can_be_spared),
-		EACH(what_makes_no_sense_is_refused, N_OF(refused)),
-	};
-
-	return suite_run("clip", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(the_rate_has_a_closed_form, N_OF(courses)),
+	EACH(every_stage_takes_the_rate_of_its_step, 2),
+	EACH(it_is_that_of_a_plain_computation, 3),
+	ONCE(bits_do_not_depend_on_schedule_and_cut),
+	EACH(replicas_have_the_norm_of_their_sum, 3),
+	ONCE(a_limit_that_is_not_reached_changes_nothing),
+	ONCE(biases_and_norms_can_be_spared),
+	EACH(what_makes_no_sense_is_refused, N_OF(refused)),
+};
+SUITE("clip")

@@ -523,23 +523,19 @@ START_TEST(forty_labels_in_a_heap_do_not_collide_either)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(every_schedule_has_a_row_or_a_reason, N_OF(cases)),
-		EACH(rows_are_sorted_and_the_front_is_what_nothing_beats, N_OF(cases)),
-		ONCE(received_counts_activations_and_gradients_once),
-		ONCE(memory_that_is_too_small_is_a_reason),
-		ONCE(one_of_your_own_is_compared_as_well),
-		ONCE(every_schedule_is_shown_on_the_cut_that_suits_it),
-		ONCE(every_cut_has_a_row_where_it_is_asked_for),
-		EACH(a_front_goes_from_one_microbatch_at_a_time_to_no_bubble_but_the_way_down, 3),
-		ONCE(a_front_in_bytes_is_that_in_stashes_of_as_many),
-		ONCE(the_least_memory_within_a_makespan_is_that_of_the_whole_front),
-		EACH(what_was_not_tested_is_listed, N_OF(untested)),
-		EACH(labels_do_not_collide, N_OF(cases)),
-		EACH(forty_labels_in_a_heap_do_not_collide_either, 10),
-	};
-
-	return suite_run("compare", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(every_schedule_has_a_row_or_a_reason, N_OF(cases)),
+	EACH(rows_are_sorted_and_the_front_is_what_nothing_beats, N_OF(cases)),
+	ONCE(received_counts_activations_and_gradients_once),
+	ONCE(memory_that_is_too_small_is_a_reason),
+	ONCE(one_of_your_own_is_compared_as_well),
+	ONCE(every_schedule_is_shown_on_the_cut_that_suits_it),
+	ONCE(every_cut_has_a_row_where_it_is_asked_for),
+	EACH(a_front_goes_from_one_microbatch_at_a_time_to_no_bubble_but_the_way_down, 3),
+	ONCE(a_front_in_bytes_is_that_in_stashes_of_as_many),
+	ONCE(the_least_memory_within_a_makespan_is_that_of_the_whole_front),
+	EACH(what_was_not_tested_is_listed, N_OF(untested)),
+	EACH(labels_do_not_collide, N_OF(cases)),
+	EACH(forty_labels_in_a_heap_do_not_collide_either, 10),
+};
+SUITE("compare")

@@ -347,15 +347,11 @@ START_TEST(what_cannot_gather_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_step_is_that_of_the_textbook, 3),
-		ONCE(an_evaluation_compares_the_rows_of_a_block),
-		EACH(every_schedule_that_serves_it_trains_to_the_same_bits, 2),
-		ONCE(any_cut_trains_to_the_same_bits),
-		EACH(what_cannot_gather_is_refused, N_OF(refused)),
-	};
-
-	return suite_run("contrastive", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_step_is_that_of_the_textbook, 3),
+	ONCE(an_evaluation_compares_the_rows_of_a_block),
+	EACH(every_schedule_that_serves_it_trains_to_the_same_bits, 2),
+	ONCE(any_cut_trains_to_the_same_bits),
+	EACH(what_cannot_gather_is_refused, N_OF(refused)),
+};
+SUITE("contrastive")

@@ -170,13 +170,9 @@ START_TEST(who_computes_with_its_own_parameters_has_no_copies)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_worker_has_copies_for_its_next_jobs_alone, 4),
-		EACH(a_worker_keeps_weights_rounded_for_its_next_jobs_alone, 3),
-		ONCE(who_computes_with_its_own_parameters_has_no_copies),
-	};
-
-	return suite_run("copies", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_worker_has_copies_for_its_next_jobs_alone, 4),
+	EACH(a_worker_keeps_weights_rounded_for_its_next_jobs_alone, 3),
+	ONCE(who_computes_with_its_own_parameters_has_no_copies),
+};
+SUITE("copies")

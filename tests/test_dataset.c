@@ -357,21 +357,17 @@ START_TEST(positions_are_checked)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(good_files_are_read, N_OF(good)),
-		EACH(columns_that_nobody_wants_take_no_memory, N_OF(some)),
-		ONCE(long_rows_are_read_whole),
-		ONCE(what_never_ends_is_refused),
-		ONCE(missing_files_and_folders_are_refused),
-		ONCE(every_fifth_row_is_for_testing),
-		EACH(every_epoch_is_a_permutation_of_the_training_rows, N_OF(sizes)),
-		ONCE(epochs_and_seeds_differ_like_random_permutations),
-		EACH(every_row_comes_equally_often_at_every_place, N_OF(small)),
-		ONCE(the_order_does_not_depend_on_how_it_is_asked_for),
-		ONCE(positions_are_checked),
-	};
-
-	return suite_run_with("dataset", tests, N_OF(tests), setup, teardown);
-}
+static const struct suite_test tests[] = {
+	EACH(good_files_are_read, N_OF(good)),
+	EACH(columns_that_nobody_wants_take_no_memory, N_OF(some)),
+	ONCE(long_rows_are_read_whole),
+	ONCE(what_never_ends_is_refused),
+	ONCE(missing_files_and_folders_are_refused),
+	ONCE(every_fifth_row_is_for_testing),
+	EACH(every_epoch_is_a_permutation_of_the_training_rows, N_OF(sizes)),
+	ONCE(epochs_and_seeds_differ_like_random_permutations),
+	EACH(every_row_comes_equally_often_at_every_place, N_OF(small)),
+	ONCE(the_order_does_not_depend_on_how_it_is_asked_for),
+	ONCE(positions_are_checked),
+};
+SUITE_WITH("dataset", setup, teardown)

@@ -442,19 +442,15 @@ START_TEST(arrays_that_lie_are_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(every_type_is_read_as_the_nearest_float, N_OF(types)),
-		ONCE(the_content_says_what_a_file_is),
-		ONCE(a_rank_keeps_the_columns_that_it_reads),
-		ONCE(other_data_has_another_checksum),
-		ONCE(a_large_file_is_looked_at_in_pieces),
-		ONCE(numbers_that_no_float_holds_are_refused_as_they_are_gathered),
-		EACH(tensors_that_lie_are_refused, N_OF(bad_tensors)),
-		ONCE(files_without_a_tensor_are_refused),
-		EACH(arrays_that_lie_are_refused, N_OF(bad_arrays)),
-	};
-
-	return suite_run_with("dataset_files", tests, N_OF(tests), setup, teardown);
-}
+static const struct suite_test tests[] = {
+	EACH(every_type_is_read_as_the_nearest_float, N_OF(types)),
+	ONCE(the_content_says_what_a_file_is),
+	ONCE(a_rank_keeps_the_columns_that_it_reads),
+	ONCE(other_data_has_another_checksum),
+	ONCE(a_large_file_is_looked_at_in_pieces),
+	ONCE(numbers_that_no_float_holds_are_refused_as_they_are_gathered),
+	EACH(tensors_that_lie_are_refused, N_OF(bad_tensors)),
+	ONCE(files_without_a_tensor_are_refused),
+	EACH(arrays_that_lie_are_refused, N_OF(bad_arrays)),
+};
+SUITE_WITH("dataset_files", setup, teardown)

@@ -421,22 +421,18 @@ START_TEST(a_full_disk_is_said)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(drawings_are_as_they_were_looked_at),
-		ONCE(a_split_backward_is_as_it_was_looked_at),
-		EACH(no_line_is_wider_than_asked_and_every_worker_has_one, N_OF(cases)),
-		ONCE(a_cell_stands_where_its_job_runs),
-		ONCE(too_few_columns_are_refused),
-		EACH(svg_is_well_formed_and_not_too_large, N_OF(cases)),
-		ONCE(names_are_escaped_in_svg),
-		ONCE(svg_has_a_cell_a_job),
-		ONCE(svg_has_a_title_a_job),
-		ONCE(a_timeline_that_never_ran_is_drawn_idle),
-		ONCE(updates_are_drawn_after_the_jobs),
-		ONCE(a_full_disk_is_said),
-	};
-
-	return suite_run("diagram", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(drawings_are_as_they_were_looked_at),
+	ONCE(a_split_backward_is_as_it_was_looked_at),
+	EACH(no_line_is_wider_than_asked_and_every_worker_has_one, N_OF(cases)),
+	ONCE(a_cell_stands_where_its_job_runs),
+	ONCE(too_few_columns_are_refused),
+	EACH(svg_is_well_formed_and_not_too_large, N_OF(cases)),
+	ONCE(names_are_escaped_in_svg),
+	ONCE(svg_has_a_cell_a_job),
+	ONCE(svg_has_a_title_a_job),
+	ONCE(a_timeline_that_never_ran_is_drawn_idle),
+	ONCE(updates_are_drawn_after_the_jobs),
+	ONCE(a_full_disk_is_said),
+};
+SUITE("diagram")

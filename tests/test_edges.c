@@ -278,17 +278,13 @@ START_TEST(every_schedule_serves_several_ends_or_says_why_not)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(an_edge_carries_what_its_operators_read, N_OF(sizes)),
-		ONCE(copies_have_what_the_edge_into_them_and_out_of_them_says),
-		EACH(without_a_gradient_the_stage_before_does_not_wait, 4),
-		ONCE(a_stage_keeps_the_gradients_inside_it),
-		EACH(a_plan_counts_what_moves, 6),
-		ONCE(every_stage_reads_its_data_itself),
-		EACH(every_schedule_serves_several_ends_or_says_why_not, N_OF(ends)),
-	};
-
-	return suite_run("edges", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(an_edge_carries_what_its_operators_read, N_OF(sizes)),
+	ONCE(copies_have_what_the_edge_into_them_and_out_of_them_says),
+	EACH(without_a_gradient_the_stage_before_does_not_wait, 4),
+	ONCE(a_stage_keeps_the_gradients_inside_it),
+	EACH(a_plan_counts_what_moves, 6),
+	ONCE(every_stage_reads_its_data_itself),
+	EACH(every_schedule_serves_several_ends_or_says_why_not, N_OF(ends)),
+};
+SUITE("edges")

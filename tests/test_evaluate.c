@@ -223,17 +223,12 @@ START_TEST(a_kernel_that_cannot_be_started_is_told)
 }
 END_TEST
 
-/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(every_placement_gives_the_same_bits, N_OF(cases)),
-		ONCE(weights_are_rounded_anew_after_an_update),
-		ONCE(training_goes_on_as_if_nothing_had_been_evaluated),
-		EACH(every_worker_has_its_share, 2),
-		ONCE(a_small_block_lies_in_the_memory_of_training),
-		ONCE(a_kernel_that_cannot_be_started_is_told),
-	};
-
-	return suite_run("evaluate", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(every_placement_gives_the_same_bits, N_OF(cases)),
+	ONCE(weights_are_rounded_anew_after_an_update),
+	ONCE(training_goes_on_as_if_nothing_had_been_evaluated),
+	EACH(every_worker_has_its_share, 2),
+	ONCE(a_small_block_lies_in_the_memory_of_training),
+	ONCE(a_kernel_that_cannot_be_started_is_told),
+};
+SUITE("evaluate")

@@ -214,13 +214,9 @@ START_TEST(the_exact_solver_agrees_with_closed_forms)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(the_exact_solver_agrees_with_closed_forms),
-		ONCE(auto_parks_where_memory_is_short),
-		EACH(what_is_found_is_the_best_as_a_rule_and_no_bound_is_above_it, N_OF(sets)),
-	};
-
-	return suite_run("exact", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(the_exact_solver_agrees_with_closed_forms),
+	ONCE(auto_parks_where_memory_is_short),
+	EACH(what_is_found_is_the_best_as_a_rule_and_no_bound_is_above_it, N_OF(sets)),
+};
+SUITE("exact")

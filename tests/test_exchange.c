@@ -404,16 +404,12 @@ START_TEST(every_schedule_is_read_back_to_the_same_timeline)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(dumps_of_pytorch_are_read_with_what_moves, N_OF(dumped)),
-		EACH(a_file_is_the_schedule_that_it_says, N_OF(good)),
-		EACH(a_schedule_of_another_size_or_without_an_end_is_refused, N_OF(sizes)),
-		ONCE(a_file_that_cannot_be_read_is_refused),
-		EACH(steps_line_up_where_there_are_steps, N_OF(written)),
-		ONCE(every_schedule_is_read_back_to_the_same_timeline),
-	};
-
-	return suite_run("exchange", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(dumps_of_pytorch_are_read_with_what_moves, N_OF(dumped)),
+	EACH(a_file_is_the_schedule_that_it_says, N_OF(good)),
+	EACH(a_schedule_of_another_size_or_without_an_end_is_refused, N_OF(sizes)),
+	ONCE(a_file_that_cannot_be_read_is_refused),
+	EACH(steps_line_up_where_there_are_steps, N_OF(written)),
+	ONCE(every_schedule_is_read_back_to_the_same_timeline),
+};
+SUITE("exchange")

@@ -302,19 +302,15 @@ START_TEST(a_part_of_a_table_takes_the_ids_of_the_whole)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_loss_in_parts_is_that_of_the_whole, N_KINDS * N_OF(settings)),
-		ONCE(without_a_row_that_counts_a_loss_in_parts_is_zero),
-		EACH(a_class_that_is_none_makes_a_loss_in_parts_nan, 7),
-		EACH(an_expert_takes_rows_in_order_up_to_its_places, 3),
-		ONCE(of_two_choices_the_first_ones_are_placed_first),
-		EACH(rows_come_back_from_where_they_went, 2),
-		ONCE(a_balance_is_least_where_experts_are_chosen_evenly),
-		EACH(choices_that_are_none_go_nowhere, 8),
-		EACH(a_part_of_a_table_takes_the_ids_of_the_whole, 4),
-	};
-
-	return suite_run("experts", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_loss_in_parts_is_that_of_the_whole, N_KINDS *N_OF(settings)),
+	ONCE(without_a_row_that_counts_a_loss_in_parts_is_zero),
+	EACH(a_class_that_is_none_makes_a_loss_in_parts_nan, 7),
+	EACH(an_expert_takes_rows_in_order_up_to_its_places, 3),
+	ONCE(of_two_choices_the_first_ones_are_placed_first),
+	EACH(rows_come_back_from_where_they_went, 2),
+	ONCE(a_balance_is_least_where_experts_are_chosen_evenly),
+	EACH(choices_that_are_none_go_nowhere, 8),
+	EACH(a_part_of_a_table_takes_the_ids_of_the_whole, 4),
+};
+SUITE("experts")

@@ -129,16 +129,12 @@ START_TEST(daly_is_as_published)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(what_is_expected_is_what_comes_of_many_draws, N_OF(rows)),
-		ONCE(rare_failures_cost_what_they_lose),
-		EACH(the_best_number_of_steps_is_the_one_of_a_count, N_OF(rows)),
-		EACH(the_best_is_found_where_expectations_do_not_differ, 3),
-		EACH(closed_forms_are_near_the_best, 3),
-		EACH(daly_is_as_published, 3),
-	};
-
-	return suite_run("failures", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(what_is_expected_is_what_comes_of_many_draws, N_OF(rows)),
+	ONCE(rare_failures_cost_what_they_lose),
+	EACH(the_best_number_of_steps_is_the_one_of_a_count, N_OF(rows)),
+	EACH(the_best_is_found_where_expectations_do_not_differ, 3),
+	EACH(closed_forms_are_near_the_best, 3),
+	EACH(daly_is_as_published, 3),
+};
+SUITE("failures")

@@ -229,16 +229,11 @@ START_TEST(a_run_that_is_asked_to_stop_finishes_what_it_has_begun)
 }
 END_TEST
 
-/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(it_stops_at_the_first_step_that_is_not_finite, N_OF(ways)),
-		ONCE(an_asynchronous_schedule_stops_at_the_step_too),
-		EACH(a_step_that_is_not_finite_is_left_out_by_all, N_OF(ways)),
-		EACH(where_all_is_finite_nothing_is_left_out, N_OF(ways)),
-		ONCE(a_run_that_is_asked_to_stop_finishes_what_it_has_begun),
-	};
-
-	return suite_run("finite", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(it_stops_at_the_first_step_that_is_not_finite, N_OF(ways)),
+	ONCE(an_asynchronous_schedule_stops_at_the_step_too),
+	EACH(a_step_that_is_not_finite_is_left_out_by_all, N_OF(ways)),
+	EACH(where_all_is_finite_nothing_is_left_out, N_OF(ways)),
+	ONCE(a_run_that_is_asked_to_stop_finishes_what_it_has_begun),
+};
+SUITE("finite")

@@ -363,22 +363,18 @@ START_TEST(zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(published_blocks_never_collide, ORR_N_FOLDS),
-		EACH(unit_schedules_are_the_published_ones, N_OF(cells)),
-		ONCE(peaks_and_bubbles_of_table_1),
-		ONCE(v_zb_takes_six_units_a_microbatch_from_2p_on),
-		ONCE(the_bubble_of_v_half_does_not_grow_and_that_of_v_min_does),
-		ONCE(a_whole_backward_on_the_fold_saves_a_third_and_beats_1f1b),
-		ONCE(zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b),
-		ONCE(equal_intervals_interleave_any_number_of_microbatches),
-		EACH(adaptive_fits_and_is_never_worse_than_the_published_blocks, N_OF(searched)),
-		EACH(few_microbatches_and_few_workers_serve_as_well, N_OF(all)),
-		EACH(branches_run_side_by_side, N_OF(all)),
-		ONCE(zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks),
-	};
-
-	return suite_run("fold", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(published_blocks_never_collide, ORR_N_FOLDS),
+	EACH(unit_schedules_are_the_published_ones, N_OF(cells)),
+	ONCE(peaks_and_bubbles_of_table_1),
+	ONCE(v_zb_takes_six_units_a_microbatch_from_2p_on),
+	ONCE(the_bubble_of_v_half_does_not_grow_and_that_of_v_min_does),
+	ONCE(a_whole_backward_on_the_fold_saves_a_third_and_beats_1f1b),
+	ONCE(zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b),
+	ONCE(equal_intervals_interleave_any_number_of_microbatches),
+	EACH(adaptive_fits_and_is_never_worse_than_the_published_blocks, N_OF(searched)),
+	EACH(few_microbatches_and_few_workers_serve_as_well, N_OF(all)),
+	EACH(branches_run_side_by_side, N_OF(all)),
+	ONCE(zero_bubble_at_two_thirds_holds_as_much_as_its_depth_asks),
+};
+SUITE("fold")

@@ -160,17 +160,13 @@ START_TEST(recomputed_stashes_are_whole_for_one_microbatch)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(fully_sharded_a_rank_has_its_shard_and_the_window),
-		ONCE(two_workers_a_rank_have_a_window_each),
-		ONCE(data_parallel_a_rank_has_the_model_and_the_sum_of_gradients),
-		ONCE(replicas_divide_the_state),
-		ONCE(a_pipeline_holds_its_stashes),
-		ONCE(one_microbatch_along_a_chain),
-		ONCE(recomputed_stashes_are_whole_for_one_microbatch),
-	};
-
-	return suite_run("footprint", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(fully_sharded_a_rank_has_its_shard_and_the_window),
+	ONCE(two_workers_a_rank_have_a_window_each),
+	ONCE(data_parallel_a_rank_has_the_model_and_the_sum_of_gradients),
+	ONCE(replicas_divide_the_state),
+	ONCE(a_pipeline_holds_its_stashes),
+	ONCE(one_microbatch_along_a_chain),
+	ONCE(recomputed_stashes_are_whole_for_one_microbatch),
+};
+SUITE("footprint")

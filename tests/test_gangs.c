@@ -246,14 +246,10 @@ START_TEST(orders_survive_a_csv)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(figures_are_those_by_hand, N_OF(cases)),
-		ONCE(every_schedule_serves_gangs),
-		ONCE(gpipe_and_auto_serve_what_gathers),
-		ONCE(orders_survive_a_csv),
-	};
-
-	return suite_run("gangs", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(figures_are_those_by_hand, N_OF(cases)),
+	ONCE(every_schedule_serves_gangs),
+	ONCE(gpipe_and_auto_serve_what_gathers),
+	ONCE(orders_survive_a_csv),
+};
+SUITE("gangs")

@@ -730,29 +730,25 @@ START_TEST(a_sum_with_floats_is_kept_in_floats)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(a_comment_at_the_very_end_does_not_reach_the_next_model),
-		EACH(shapes_and_operations_are_those_counted_by_hand, N_OF(shapes)),
-		ONCE(a_sample_may_have_the_scores_of_gpt_2),
-		ONCE(inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file),
-		EACH(order_repeats_and_encoders_are_as_drawn, N_OF(orders)),
-		ONCE(costs_units_pins_and_labels_are_read),
-		ONCE(plain_durations_are_units),
-		ONCE(edges_of_a_subgraph_are_in_the_order_of_its_nodes),
-		ONCE(a_model_that_computes_may_carry_measured_costs),
-		EACH(studies_need_no_file, N_OF(studies)),
-		ONCE(costs_of_a_study_can_be_set),
-		ONCE(profiles_of_pipedream_are_told_by_their_content),
-		EACH(dot_that_is_written_reads_back_to_the_same_graph, N_OF(round_trips) + 2),
-		ONCE(writing_to_a_full_disk_fails),
-		ONCE(a_million_operators_are_numbered),
-		EACH(what_a_graph_computes_or_costs_changes_its_fingerprint, N_OF(prints)),
-		ONCE(a_study_keeps_its_fingerprint),
-		EACH(a_sum_with_floats_is_kept_in_floats, N_OF(kept)),
-		EACH(frozen_operators_have_the_gradients_that_are_needed, N_OF(freezings)),
-	};
-
-	return suite_run("graph", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(a_comment_at_the_very_end_does_not_reach_the_next_model),
+	EACH(shapes_and_operations_are_those_counted_by_hand, N_OF(shapes)),
+	ONCE(a_sample_may_have_the_scores_of_gpt_2),
+	ONCE(inputs_keep_the_order_of_the_edges_and_columns_that_of_the_file),
+	EACH(order_repeats_and_encoders_are_as_drawn, N_OF(orders)),
+	ONCE(costs_units_pins_and_labels_are_read),
+	ONCE(plain_durations_are_units),
+	ONCE(edges_of_a_subgraph_are_in_the_order_of_its_nodes),
+	ONCE(a_model_that_computes_may_carry_measured_costs),
+	EACH(studies_need_no_file, N_OF(studies)),
+	ONCE(costs_of_a_study_can_be_set),
+	ONCE(profiles_of_pipedream_are_told_by_their_content),
+	EACH(dot_that_is_written_reads_back_to_the_same_graph, N_OF(round_trips) + 2),
+	ONCE(writing_to_a_full_disk_fails),
+	ONCE(a_million_operators_are_numbered),
+	EACH(what_a_graph_computes_or_costs_changes_its_fingerprint, N_OF(prints)),
+	ONCE(a_study_keeps_its_fingerprint),
+	EACH(a_sum_with_floats_is_kept_in_floats, N_OF(kept)),
+	EACH(frozen_operators_have_the_gradients_that_are_needed, N_OF(freezings)),
+};
+SUITE("graph")

@@ -97,12 +97,8 @@ START_TEST(no_damage_to_a_model_does_more_than_a_message)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(messages_survive_names_without_end),
-		ONCE(no_damage_to_a_model_does_more_than_a_message),
-	};
-
-	return suite_run("graph_errors", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(messages_survive_names_without_end),
+	ONCE(no_damage_to_a_model_does_more_than_a_message),
+};
+SUITE("graph_errors")

@@ -83,12 +83,8 @@ START_TEST(the_models_in_the_pages_are_read)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(the_examples_are_as_their_comments_say),
-		ONCE(the_models_in_the_pages_are_read),
-	};
-
-	return suite_run("graph_files", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(the_examples_are_as_their_comments_say),
+	ONCE(the_models_in_the_pages_are_read),
+};
+SUITE("graph_files")

@@ -250,14 +250,10 @@ START_TEST(scores_their_slope_and_their_gradient_have_one_place)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_step_converts_what_comes_from_data_and_goes_to_a_loss, N_OF(models)),
-		EACH(scores_their_slope_and_their_gradient_have_one_place, N_OF(vocabularies)),
-		ONCE(a_norm_leaves_its_relu_every_bit_that_rounds_to_nothing),
-		EACH(the_bits_are_those_of_floats_that_are_rounded_afterwards, N_OF(models)),
-	};
-
-	return suite_run("halves", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_step_converts_what_comes_from_data_and_goes_to_a_loss, N_OF(models)),
+	EACH(scores_their_slope_and_their_gradient_have_one_place, N_OF(vocabularies)),
+	ONCE(a_norm_leaves_its_relu_every_bit_that_rounds_to_nothing),
+	EACH(the_bits_are_those_of_floats_that_are_rounded_afterwards, N_OF(models)),
+};
+SUITE("halves")

@@ -151,16 +151,12 @@ START_TEST(a_limit_ends_with_the_start)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(the_numa_node_of_a_device_is_the_one_it_hangs_on),
-		ONCE(devices_go_to_ranks_in_the_order_of_their_numa_nodes),
-		ONCE(more_ranks_than_devices_share_them_and_split_their_cores),
-		ONCE(without_devices_every_core_has_one_rank),
-		ONCE(more_ranks_than_cores_have_one_each),
-		EACH(a_limit_ends_with_the_start, 2),
-	};
-
-	return suite_run("host", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(the_numa_node_of_a_device_is_the_one_it_hangs_on),
+	ONCE(devices_go_to_ranks_in_the_order_of_their_numa_nodes),
+	ONCE(more_ranks_than_devices_share_them_and_split_their_cores),
+	ONCE(without_devices_every_core_has_one_rank),
+	ONCE(more_ranks_than_cores_have_one_each),
+	EACH(a_limit_ends_with_the_start, 2),
+};
+SUITE("host")

@@ -474,19 +474,15 @@ START_TEST(binary_cross_entropy_stays_finite_at_any_score)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(windows_show_their_pixels_and_give_back_their_gradients, N_OF(windows)),
-		ONCE(matrices_are_transposed),
-		EACH(pools_are_the_mean_and_the_largest, N_OF(pools)),
-		ONCE(of_equal_pixels_the_first_has_the_gradient_and_nan_shows),
-		EACH(groupnorm_is_that_of_the_textbook, N_OF(norms)),
-		EACH(batchnorm_is_that_of_the_textbook, N_OF(norms)),
-		EACH(cross_entropy_of_rows_is_that_of_the_textbook, N_OF(entropies)),
-		ONCE(binary_cross_entropy_is_that_of_the_textbook),
-		ONCE(binary_cross_entropy_stays_finite_at_any_score),
-	};
-
-	return suite_run("images", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(windows_show_their_pixels_and_give_back_their_gradients, N_OF(windows)),
+	ONCE(matrices_are_transposed),
+	EACH(pools_are_the_mean_and_the_largest, N_OF(pools)),
+	ONCE(of_equal_pixels_the_first_has_the_gradient_and_nan_shows),
+	EACH(groupnorm_is_that_of_the_textbook, N_OF(norms)),
+	EACH(batchnorm_is_that_of_the_textbook, N_OF(norms)),
+	EACH(cross_entropy_of_rows_is_that_of_the_textbook, N_OF(entropies)),
+	ONCE(binary_cross_entropy_is_that_of_the_textbook),
+	ONCE(binary_cross_entropy_stays_finite_at_any_score),
+};
+SUITE("images")

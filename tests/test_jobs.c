@@ -372,21 +372,17 @@ START_TEST(schedules_that_do_not_exist_are_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(bad_schedules_are_refused_with_the_cure, N_OF(bad)),
-		ONCE(greedy_order_needs_no_cap_to_be_free_of_deadlock),
-		ONCE(greedy_without_a_cap_holds_8_where_strict_holds_4),
-		ONCE(a_transfer_takes_latency_and_bytes_over_bandwidth),
-		ONCE(a_waiting_transfer_does_not_block_ready_work),
-		ONCE(updates_follow_the_last_gradient_and_count),
-		EACH(the_checker_refuses_a_tampered_timeline, 3),
-		ONCE(sizes_of_a_step_are_refused_out_of_range),
-		ONCE(durations_that_overflow_are_refused),
-		ONCE(every_job_has_one_number_and_edges_run_both_ways),
-		ONCE(schedules_that_do_not_exist_are_refused),
-	};
-
-	return suite_run("jobs", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(bad_schedules_are_refused_with_the_cure, N_OF(bad)),
+	ONCE(greedy_order_needs_no_cap_to_be_free_of_deadlock),
+	ONCE(greedy_without_a_cap_holds_8_where_strict_holds_4),
+	ONCE(a_transfer_takes_latency_and_bytes_over_bandwidth),
+	ONCE(a_waiting_transfer_does_not_block_ready_work),
+	ONCE(updates_follow_the_last_gradient_and_count),
+	EACH(the_checker_refuses_a_tampered_timeline, 3),
+	ONCE(sizes_of_a_step_are_refused_out_of_range),
+	ONCE(durations_that_overflow_are_refused),
+	ONCE(every_job_has_one_number_and_edges_run_both_ways),
+	ONCE(schedules_that_do_not_exist_are_refused),
+};
+SUITE("jobs")

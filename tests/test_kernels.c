@@ -684,32 +684,28 @@ START_TEST(chunks_cover_a_block_evenly)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(linear_agrees_with_plain_loops, N_OF(shapes)),
-		EACH(a_product_has_the_same_bits_at_any_address, N_OF(shapes)),
-		ONCE(gelu_is_the_exact_form_from_end_to_end),
-		ONCE(relu_lets_nan_through_and_is_flat_at_zero),
-		ONCE(layernorm_of_equal_columns_is_the_bias),
-		ONCE(cross_entropy_stays_finite_at_any_score),
-		EACH(contrastive_slopes_are_finite_differences_of_the_textbook, 3),
-		ONCE(contrastive_stays_finite_at_any_score),
-		ONCE(of_equal_scores_the_first_one_is_the_answer),
-		EACH(a_class_that_is_none_makes_the_loss_nan, 7),
-		ONCE(mse_is_the_mean_over_the_width_of_each_sample),
-		EACH(optimizers_follow_their_formulas, N_OF(rules)),
-		EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
-		EACH(parts_make_a_step_of_all, N_OF(rules)),
-		ONCE(squares_are_added_up_in_one_order),
-		EACH(what_is_spared_does_not_decay, ORR_N_OPTIMIZERS),
-		EACH(running_means_take_their_part_of_the_mean, ORR_N_OPTIMIZERS),
-		ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
-		EACH(a_weight_gradient_is_added_with_the_bits_of_one_written, N_OF(shapes)),
-		EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),
-		ONCE(strips_have_every_row_once_and_are_few),
-		ONCE(chunks_cover_a_block_evenly),
-	};
-
-	return suite_run("kernels", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(linear_agrees_with_plain_loops, N_OF(shapes)),
+	EACH(a_product_has_the_same_bits_at_any_address, N_OF(shapes)),
+	ONCE(gelu_is_the_exact_form_from_end_to_end),
+	ONCE(relu_lets_nan_through_and_is_flat_at_zero),
+	ONCE(layernorm_of_equal_columns_is_the_bias),
+	ONCE(cross_entropy_stays_finite_at_any_score),
+	EACH(contrastive_slopes_are_finite_differences_of_the_textbook, 3),
+	ONCE(contrastive_stays_finite_at_any_score),
+	ONCE(of_equal_scores_the_first_one_is_the_answer),
+	EACH(a_class_that_is_none_makes_the_loss_nan, 7),
+	ONCE(mse_is_the_mean_over_the_width_of_each_sample),
+	EACH(optimizers_follow_their_formulas, N_OF(rules)),
+	EACH(gradient_blocks_are_added_in_the_order_of_a_ring, 3),
+	EACH(parts_make_a_step_of_all, N_OF(rules)),
+	ONCE(squares_are_added_up_in_one_order),
+	EACH(what_is_spared_does_not_decay, ORR_N_OPTIMIZERS),
+	EACH(running_means_take_their_part_of_the_mean, ORR_N_OPTIMIZERS),
+	ONCE(bf16_is_rounded_to_nearest_even_for_every_upper_half),
+	EACH(a_weight_gradient_is_added_with_the_bits_of_one_written, N_OF(shapes)),
+	EACH(bf16_products_are_those_of_rounded_factors, N_OF(shapes)),
+	ONCE(strips_have_every_row_once_and_are_few),
+	ONCE(chunks_cover_a_block_evenly),
+};
+SUITE("kernels")

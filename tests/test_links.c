@@ -392,17 +392,13 @@ START_TEST(gathers_of_parameters_slow_what_is_beside_them)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(rings_follow_one_another_and_transfers, N_OF(cases)),
-		ONCE(a_ring_is_as_slow_as_its_slowest_link),
-		EACH(rings_share_what_joins_their_nodes, N_OF(nodes)),
-		EACH(sums_take_as_long_as_their_closed_forms, N_OF(sums)),
-		ONCE(the_shorter_of_two_ends_later_where_they_share),
-		EACH(buckets_are_summed_while_the_backward_runs, N_OF(buckets)),
-		ONCE(gathers_of_parameters_slow_what_is_beside_them),
-	};
-
-	return suite_run("links", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(rings_follow_one_another_and_transfers, N_OF(cases)),
+	ONCE(a_ring_is_as_slow_as_its_slowest_link),
+	EACH(rings_share_what_joins_their_nodes, N_OF(nodes)),
+	EACH(sums_take_as_long_as_their_closed_forms, N_OF(sums)),
+	ONCE(the_shorter_of_two_ends_later_where_they_share),
+	EACH(buckets_are_summed_while_the_backward_runs, N_OF(buckets)),
+	ONCE(gathers_of_parameters_slow_what_is_beside_them),
+};
+SUITE("links")

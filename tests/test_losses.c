@@ -80,12 +80,8 @@ START_TEST(a_cap_is_lost_where_it_joins_two_workers)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(what_a_csv_cannot_say_is_known, N_OF(lossy)),
-		EACH(a_cap_is_lost_where_it_joins_two_workers, 2),
-	};
-
-	return suite_run("losses", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(what_a_csv_cannot_say_is_known, N_OF(lossy)),
+	EACH(a_cap_is_lost_where_it_joins_two_workers, 2),
+};
+SUITE("losses")

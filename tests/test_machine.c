@@ -273,16 +273,12 @@ START_TEST(equal_groups_are_levels)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(steps_take_what_their_workers_and_links_take, N_OF(steps)),
-		ONCE(only_work_goes_by_speed),
-		ONCE(microbatches_are_shared_by_speed),
-		ONCE(a_file_is_read),
-		ONCE(uplinks_slow_down_what_passes_them),
-		EACH(equal_groups_are_levels, N_OF(nested)),
-	};
-
-	return suite_run("machine", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(steps_take_what_their_workers_and_links_take, N_OF(steps)),
+	ONCE(only_work_goes_by_speed),
+	ONCE(microbatches_are_shared_by_speed),
+	ONCE(a_file_is_read),
+	ONCE(uplinks_slow_down_what_passes_them),
+	EACH(equal_groups_are_levels, N_OF(nested)),
+};
+SUITE("machine")

@@ -197,12 +197,8 @@ START_TEST(what_the_device_refuses_ends_the_measuring)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(every_operator_is_measured_on_the_device_and_the_file_says_so, N_OF(cases)),
-		ONCE(what_the_device_refuses_ends_the_measuring),
-	};
-
-	return suite_run("measure", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(every_operator_is_measured_on_the_device_and_the_file_says_so, N_OF(cases)),
+	ONCE(what_the_device_refuses_ends_the_measuring),
+};
+SUITE("measure")

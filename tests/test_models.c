@@ -176,11 +176,7 @@ START_TEST(every_schedule_trains_to_the_same_parameters)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(every_schedule_trains_to_the_same_parameters, N_OF(models)),
-	};
-
-	return suite_run("models", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(every_schedule_trains_to_the_same_parameters, N_OF(models)),
+};
+SUITE("models")

@@ -57,12 +57,8 @@ START_TEST(other_spellings_stand_for_a_word)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(the_nearest_word_is_found_if_it_is_near, N_OF(cases)),
-		ONCE(other_spellings_stand_for_a_word),
-	};
-
-	return suite_run("nearest", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(the_nearest_word_is_found_if_it_is_near, N_OF(cases)),
+	ONCE(other_spellings_stand_for_a_word),
+};
+SUITE("nearest")

@@ -498,24 +498,20 @@ START_TEST(what_cannot_be_greedy_says_why)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(factors_have_the_mean_and_the_spread_that_they_are_asked_for, 4),
-		ONCE(factors_are_these),
-		ONCE(normal_deviates_are_normal),
-		EACH(what_is_no_noise_is_refused, 6),
-		ONCE(the_draws_of_a_job_are_the_same_under_every_schedule),
-		EACH(noise_of_no_width_changes_nothing, 3),
-		EACH(one_worker_takes_the_sum_of_what_was_drawn, 3),
-		ONCE(a_chain_of_one_microbatch_takes_the_sum_too),
-		ONCE(a_seed_gives_its_figures_and_no_others),
-		ONCE(what_cannot_be_counted_is_refused),
-		EACH(a_greedy_run_is_valid_and_holds_no_more_than_the_strict_one, 2),
-		ONCE(greedy_1f1b_holds_what_strict_1f1b_holds),
-		ONCE(a_greedy_schedule_runs_strictly_as_it_came_out),
-		ONCE(what_cannot_be_greedy_says_why),
-	};
-
-	return suite_run("noise", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(factors_have_the_mean_and_the_spread_that_they_are_asked_for, 4),
+	ONCE(factors_are_these),
+	ONCE(normal_deviates_are_normal),
+	EACH(what_is_no_noise_is_refused, 6),
+	ONCE(the_draws_of_a_job_are_the_same_under_every_schedule),
+	EACH(noise_of_no_width_changes_nothing, 3),
+	EACH(one_worker_takes_the_sum_of_what_was_drawn, 3),
+	ONCE(a_chain_of_one_microbatch_takes_the_sum_too),
+	ONCE(a_seed_gives_its_figures_and_no_others),
+	ONCE(what_cannot_be_counted_is_refused),
+	EACH(a_greedy_run_is_valid_and_holds_no_more_than_the_strict_one, 2),
+	ONCE(greedy_1f1b_holds_what_strict_1f1b_holds),
+	ONCE(a_greedy_schedule_runs_strictly_as_it_came_out),
+	ONCE(what_cannot_be_greedy_says_why),
+};
+SUITE("noise")

@@ -206,14 +206,10 @@ START_TEST(a_cut_counts_the_passes_that_there_are)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(stages_are_numbered_as_the_graph_lists_them, N_OF(cases)),
-		EACH(cuts_and_plans_of_random_graphs_are_numbered_alike, 100),
-		ONCE(inputs_go_to_their_first_readers),
-		ONCE(a_cut_counts_the_passes_that_there_are),
-	};
-
-	return suite_run("numbering", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(stages_are_numbered_as_the_graph_lists_them, N_OF(cases)),
+	EACH(cuts_and_plans_of_random_graphs_are_numbered_alike, 100),
+	ONCE(inputs_go_to_their_first_readers),
+	ONCE(a_cut_counts_the_passes_that_there_are),
+};
+SUITE("numbering")

@@ -255,14 +255,10 @@ START_TEST(a_worker_receives_what_is_read_there)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_worker_receives_an_output_once, N_OF(by_hand)),
-		ONCE(edges_say_what_they_share),
-		ONCE(transfers_do_not_wait_for_what_is_there),
-		EACH(a_worker_receives_what_is_read_there, N_OF(schedules)),
-	};
-
-	return suite_run("once", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_worker_receives_an_output_once, N_OF(by_hand)),
+	ONCE(edges_say_what_they_share),
+	ONCE(transfers_do_not_wait_for_what_is_there),
+	EACH(a_worker_receives_what_is_read_there, N_OF(schedules)),
+};
+SUITE("once")

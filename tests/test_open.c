@@ -138,13 +138,9 @@ START_TEST(a_file_does_not_hide_a_study)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(a_study_takes_the_closed_form),
-		ONCE(a_plan_settles_what_is_not_said),
-		ONCE(a_file_does_not_hide_a_study),
-	};
-
-	return suite_run_with("open", tests, N_OF(tests), enter_folder, leave_folder);
-}
+static const struct suite_test tests[] = {
+	ONCE(a_study_takes_the_closed_form),
+	ONCE(a_plan_settles_what_is_not_said),
+	ONCE(a_file_does_not_hide_a_study),
+};
+SUITE_WITH("open", enter_folder, leave_folder)

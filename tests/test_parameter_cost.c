@@ -233,16 +233,12 @@ START_TEST(names_are_read_as_they_are_printed)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_parameter_costs_what_the_run_keeps_of_it, N_OF(costs)),
-		ONCE(replicas_divide_the_state_to_the_float),
-		EACH(figures_count_what_a_worker_keeps, N_OF(kept)),
-		EACH(a_plan_fits_its_limit_and_not_a_byte_less, N_OF(costs)),
-		EACH(a_search_takes_its_limit_and_not_a_byte_less, N_OF(costs)),
-		ONCE(names_are_read_as_they_are_printed),
-	};
-
-	return suite_run("parameter-cost", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_parameter_costs_what_the_run_keeps_of_it, N_OF(costs)),
+	ONCE(replicas_divide_the_state_to_the_float),
+	EACH(figures_count_what_a_worker_keeps, N_OF(kept)),
+	EACH(a_plan_fits_its_limit_and_not_a_byte_less, N_OF(costs)),
+	EACH(a_search_takes_its_limit_and_not_a_byte_less, N_OF(costs)),
+	ONCE(names_are_read_as_they_are_printed),
+};
+SUITE("parameter-cost")

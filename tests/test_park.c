@@ -392,19 +392,15 @@ START_TEST(what_cannot_be_parked_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(on_a_free_link_a_worker_holds_what_it_prefetches, 2),
-		ONCE(a_transfer_as_long_as_a_job_hides_beside_it),
-		ONCE(a_link_that_is_slower_than_jobs_sets_their_pace),
-		ONCE(a_worker_keeps_the_stashes_of_another),
-		EACH(what_a_worker_holds_follows_from_its_order, 4),
-		ONCE(a_plan_parks_as_it_was_written),
-		EACH(other_texts_are_refused, N_OF(bad_texts)),
-		ONCE(a_text_names_stages_and_places),
-		EACH(what_cannot_be_parked_is_refused, N_OF(refused)),
-	};
-
-	return suite_run("park", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(on_a_free_link_a_worker_holds_what_it_prefetches, 2),
+	ONCE(a_transfer_as_long_as_a_job_hides_beside_it),
+	ONCE(a_link_that_is_slower_than_jobs_sets_their_pace),
+	ONCE(a_worker_keeps_the_stashes_of_another),
+	EACH(what_a_worker_holds_follows_from_its_order, 4),
+	ONCE(a_plan_parks_as_it_was_written),
+	EACH(other_texts_are_refused, N_OF(bad_texts)),
+	ONCE(a_text_names_stages_and_places),
+	EACH(what_cannot_be_parked_is_refused, N_OF(refused)),
+};
+SUITE("park")

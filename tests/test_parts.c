@@ -345,15 +345,11 @@ START_TEST(a_part_lies_in_pieces)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_part_lies_in_pieces, N_OF(lies)),
-		EACH(a_part_begins_with_the_values_that_the_whole_has_there, N_OF(parts)),
-		ONCE(a_part_of_what_is_shared_begins_as_the_first_that_shares_it),
-		ONCE(any_number_of_cores_draws_the_same),
-		EACH(a_part_drops_what_the_whole_drops_there, N_OF(drops)),
-	};
-
-	return suite_run("parts", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_part_lies_in_pieces, N_OF(lies)),
+	EACH(a_part_begins_with_the_values_that_the_whole_has_there, N_OF(parts)),
+	ONCE(a_part_of_what_is_shared_begins_as_the_first_that_shares_it),
+	ONCE(any_number_of_cores_draws_the_same),
+	EACH(a_part_drops_what_the_whole_drops_there, N_OF(drops)),
+};
+SUITE("parts")

@@ -432,22 +432,18 @@ START_TEST(transfers_as_stages_give_the_period_of_links)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(no_one_periodic_pattern_holds_less_than_star, N_OF(chains)),
-		EACH(star_keeps_its_period_and_its_memory, N_OF(chains)),
-		ONCE(every_period_has_its_smallest_memory),
-		ONCE(too_short_a_period_is_refused),
-		{only_k_periodic_reaches_its_period, 2, 9},
-		{no_one_periodic_pattern_reaches_it, 2, 5},
-		ONCE(published_layer_times_are_cut_as_published),
-		{pieces_can_be_almost_twice_as_slow, 2, 4},
-		ONCE(pieces_may_not_fit_where_others_do),
-		{memory_can_make_pieces_any_times_slower, 3, 6},
-		ONCE(random_allocations_match_trying_all),
-		EACH(transfers_as_stages_give_the_period_of_links, 5),
-	};
-
-	return suite_run("periodic", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(no_one_periodic_pattern_holds_less_than_star, N_OF(chains)),
+	EACH(star_keeps_its_period_and_its_memory, N_OF(chains)),
+	ONCE(every_period_has_its_smallest_memory),
+	ONCE(too_short_a_period_is_refused),
+	{&only_k_periodic_reaches_its_period, 2, 9},
+	{&no_one_periodic_pattern_reaches_it, 2, 5},
+	ONCE(published_layer_times_are_cut_as_published),
+	{&pieces_can_be_almost_twice_as_slow, 2, 4},
+	ONCE(pieces_may_not_fit_where_others_do),
+	{&memory_can_make_pieces_any_times_slower, 3, 6},
+	ONCE(random_allocations_match_trying_all),
+	EACH(transfers_as_stages_give_the_period_of_links, 5),
+};
+SUITE("periodic")

@@ -605,32 +605,28 @@ START_TEST(a_first_plan_is_enough)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(every_term_of_the_cost_counts, 16),
-		ONCE(a_machine_says_whether_directions_take_turns),
-		EACH(ideals_are_counted, 3),
-		ONCE(what_reads_only_free_operators_makes_no_cuts),
-		ONCE(too_many_ideals_are_made_fewer),
-		ONCE(a_known_cut_is_refined_where_it_is),
-		EACH(a_link_is_as_busy_as_its_busier_direction, 4),
-		EACH(links_are_overlapped_or_added, 4),
-		ONCE(memory_forbids_stages),
-		ONCE(links_without_levels_are_refused),
-		EACH(branches_side_by_side_beat_the_chain, 5),
-		ONCE(replicas_share_the_microbatches),
-		ONCE(levels_place_what_talks_much_close_together),
-		ONCE(memory_is_counted_as_the_simulator_does),
-		ONCE(less_memory_holds_fewer_microbatches),
-		ONCE(what_is_said_to_fit_fits),
-		ONCE(memory_moves_the_cut),
-		ONCE(updates_and_overheads_are_planned_for),
-		ONCE(pins_are_kept),
-		ONCE(a_cost_that_is_missing_among_others_is_refused),
-		ONCE(nothing_that_takes_time_is_refused),
-		ONCE(a_first_plan_is_enough),
-	};
-
-	return suite_run("plan", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(every_term_of_the_cost_counts, 16),
+	ONCE(a_machine_says_whether_directions_take_turns),
+	EACH(ideals_are_counted, 3),
+	ONCE(what_reads_only_free_operators_makes_no_cuts),
+	ONCE(too_many_ideals_are_made_fewer),
+	ONCE(a_known_cut_is_refined_where_it_is),
+	EACH(a_link_is_as_busy_as_its_busier_direction, 4),
+	EACH(links_are_overlapped_or_added, 4),
+	ONCE(memory_forbids_stages),
+	ONCE(links_without_levels_are_refused),
+	EACH(branches_side_by_side_beat_the_chain, 5),
+	ONCE(replicas_share_the_microbatches),
+	ONCE(levels_place_what_talks_much_close_together),
+	ONCE(memory_is_counted_as_the_simulator_does),
+	ONCE(less_memory_holds_fewer_microbatches),
+	ONCE(what_is_said_to_fit_fits),
+	ONCE(memory_moves_the_cut),
+	ONCE(updates_and_overheads_are_planned_for),
+	ONCE(pins_are_kept),
+	ONCE(a_cost_that_is_missing_among_others_is_refused),
+	ONCE(nothing_that_takes_time_is_refused),
+	ONCE(a_first_plan_is_enough),
+};
+SUITE("plan")

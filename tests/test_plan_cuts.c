@@ -447,13 +447,9 @@ START_TEST(no_step_is_faster_than_its_slowest_stage)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(no_cut_is_faster_than_the_plan, N_CASES),
-		EACH(no_cut_is_faster_on_workers_that_differ, N_CASES),
-		EACH(no_step_is_faster_than_its_slowest_stage, N_CASES),
-	};
-
-	return suite_run("plan", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(no_cut_is_faster_than_the_plan, N_CASES),
+	EACH(no_cut_is_faster_on_workers_that_differ, N_CASES),
+	EACH(no_step_is_faster_than_its_slowest_stage, N_CASES),
+};
+SUITE("plan")

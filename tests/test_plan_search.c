@@ -342,17 +342,13 @@ START_TEST(two_threads_search_at_once)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_search_is_never_longer_and_keeps_to_the_memory, 6),
-		EACH(a_search_is_no_longer_than_auto, 2),
-		ONCE(restarts_find_what_one_search_does_not),
-		ONCE(replicas_are_not_searched),
-		EACH(links_are_respected, 2),
-		ONCE(stages_are_placed_evenly),
-		ONCE(two_threads_search_at_once),
-	};
-
-	return suite_run("plan_search", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_search_is_never_longer_and_keeps_to_the_memory, 6),
+	EACH(a_search_is_no_longer_than_auto, 2),
+	ONCE(restarts_find_what_one_search_does_not),
+	ONCE(replicas_are_not_searched),
+	EACH(links_are_respected, 2),
+	ONCE(stages_are_placed_evenly),
+	ONCE(two_threads_search_at_once),
+};
+SUITE("plan_search")

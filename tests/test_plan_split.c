@@ -230,16 +230,12 @@ START_TEST(what_does_not_fit_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(the_shortest_is_taken, N_OF(cases)),
-		ONCE(starts_are_counted),
-		ONCE(splits_stay_inside_a_node),
-		ONCE(memory_is_kept),
-		ONCE(a_file_is_the_same_step),
-		ONCE(what_does_not_fit_is_refused),
-	};
-
-	return suite_run("plan_split", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(the_shortest_is_taken, N_OF(cases)),
+	ONCE(starts_are_counted),
+	ONCE(splits_stay_inside_a_node),
+	ONCE(memory_is_kept),
+	ONCE(a_file_is_the_same_step),
+	ONCE(what_does_not_fit_is_refused),
+};
+SUITE("plan_split")

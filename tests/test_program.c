@@ -1050,26 +1050,22 @@ START_TEST(data_that_fits_is_accepted)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(every_operator_is_in_a_model),
-		EACH(reference_agrees_with_finite_differences, N_REFERENCES),
-		ONCE(what_is_stopped_counts_as_data),
-		EACH(programs_agree_with_the_reference_under_every_cut, N_OF(models) * N_CUTS),
-		EACH(cut_split_partial_sums_and_recomputation_leave_every_bit, N_OF(models)),
-		EACH(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others, 8),
-		ONCE(three_readers_leave_every_bit_in_whatever_stages),
-		EACH(thirty_steps_of_training_agree_with_the_reference, N_OF(rules)),
-		ONCE(parameters_are_drawn_from_the_seed_whatever_the_cut),
-		ONCE(drawn_weights_spread_evenly_over_their_range),
-		EACH(bf16_gradients_are_near_and_do_not_follow_the_cut, N_OF(models)),
-		ONCE(the_stash_holds_what_the_backward_reads_and_no_more),
-		EACH(scratch_is_what_is_in_use_at_once, N_OF(worked)),
-		EACH(a_relu_that_alone_reads_a_norm_or_a_sum_is_no_layer, N_OF(behind)),
-		EACH(what_cannot_be_trained_is_refused_in_one_line, N_OF(refused)),
-		EACH(data_that_fits_is_accepted, N_OF(models)),
-	};
-
-	return suite_run("program", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(every_operator_is_in_a_model),
+	EACH(reference_agrees_with_finite_differences, N_REFERENCES),
+	ONCE(what_is_stopped_counts_as_data),
+	EACH(programs_agree_with_the_reference_under_every_cut, N_OF(models) * N_CUTS),
+	EACH(cut_split_partial_sums_and_recomputation_leave_every_bit, N_OF(models)),
+	EACH(what_is_frozen_has_no_gradient_and_leaves_every_bit_of_the_others, 8),
+	ONCE(three_readers_leave_every_bit_in_whatever_stages),
+	EACH(thirty_steps_of_training_agree_with_the_reference, N_OF(rules)),
+	ONCE(parameters_are_drawn_from_the_seed_whatever_the_cut),
+	ONCE(drawn_weights_spread_evenly_over_their_range),
+	EACH(bf16_gradients_are_near_and_do_not_follow_the_cut, N_OF(models)),
+	ONCE(the_stash_holds_what_the_backward_reads_and_no_more),
+	EACH(scratch_is_what_is_in_use_at_once, N_OF(worked)),
+	EACH(a_relu_that_alone_reads_a_norm_or_a_sum_is_no_layer, N_OF(behind)),
+	EACH(what_cannot_be_trained_is_refused_in_one_line, N_OF(refused)),
+	EACH(data_that_fits_is_accepted, N_OF(models)),
+};
+SUITE("program")

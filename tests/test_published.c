@@ -456,26 +456,22 @@ START_TEST(words_name_the_values_of_a_parameter)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(interleaved_divides_the_bubble_by_v, N_OF(rings)),
-		EACH(interleaved_runs_the_order_of_megatron, N_OF(rings)),
-		ONCE(breadth_first_finishes_a_round_before_the_next),
-		ONCE(looped_orders_divide_the_bubble_by_the_rounds),
-		ONCE(chimera_idles_half_as_long_as_1f1b),
-		ONCE(chimera_with_long_backwards_has_the_published_bubble),
-		ONCE(order_of_chimera_is_the_published_one),
-		ONCE(gems_holds_one_stash_and_waits_for_whole_waves),
-		ONCE(hanayo_divides_the_bubble_by_twice_the_waves),
-		ONCE(hanayo_with_long_backwards_gains_from_more_in_flight),
-		ONCE(waves_fold_at_both_ends),
-		EACH(dualpipe_v_keeps_within_the_published_bubble_and_memory, N_OF(splits)),
-		ONCE(order_of_dualpipe_v_is_the_published_one),
-		EACH(every_dag_and_every_number_of_microbatches_is_served, N_OF(served)),
-		EACH(what_cannot_be_served_is_refused_with_the_cure, N_OF(refused)),
-		ONCE(words_name_the_values_of_a_parameter),
-	};
-
-	return suite_run("published", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(interleaved_divides_the_bubble_by_v, N_OF(rings)),
+	EACH(interleaved_runs_the_order_of_megatron, N_OF(rings)),
+	ONCE(breadth_first_finishes_a_round_before_the_next),
+	ONCE(looped_orders_divide_the_bubble_by_the_rounds),
+	ONCE(chimera_idles_half_as_long_as_1f1b),
+	ONCE(chimera_with_long_backwards_has_the_published_bubble),
+	ONCE(order_of_chimera_is_the_published_one),
+	ONCE(gems_holds_one_stash_and_waits_for_whole_waves),
+	ONCE(hanayo_divides_the_bubble_by_twice_the_waves),
+	ONCE(hanayo_with_long_backwards_gains_from_more_in_flight),
+	ONCE(waves_fold_at_both_ends),
+	EACH(dualpipe_v_keeps_within_the_published_bubble_and_memory, N_OF(splits)),
+	ONCE(order_of_dualpipe_v_is_the_published_one),
+	EACH(every_dag_and_every_number_of_microbatches_is_served, N_OF(served)),
+	EACH(what_cannot_be_served_is_refused_with_the_cure, N_OF(refused)),
+	ONCE(words_name_the_values_of_a_parameter),
+};
+SUITE("published")

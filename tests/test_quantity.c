@@ -176,16 +176,12 @@ START_TEST(an_exact_size_reads_back)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(durations_are_read_exactly, N_OF(durations)),
-		ONCE(sizes_know_decimal_and_binary_prefixes),
-		ONCE(rates_counts_and_numbers_are_read),
-		ONCE(a_list_is_read_count_by_count),
-		ONCE(quantities_print_with_the_unit_that_fits),
-		ONCE(an_exact_size_reads_back),
-	};
-
-	return suite_run("quantity", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(durations_are_read_exactly, N_OF(durations)),
+	ONCE(sizes_know_decimal_and_binary_prefixes),
+	ONCE(rates_counts_and_numbers_are_read),
+	ONCE(a_list_is_read_count_by_count),
+	ONCE(quantities_print_with_the_unit_that_fits),
+	ONCE(an_exact_size_reads_back),
+};
+SUITE("quantity")

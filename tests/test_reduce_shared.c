@@ -143,13 +143,9 @@ START_TEST(a_lost_member_ends_the_run_and_not_the_process)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(owners_that_share_a_device_join_as_one),
-		ONCE(sums_of_the_first_steps_run_alone),
-		EACH(a_lost_member_ends_the_run_and_not_the_process, 2),
-	};
-
-	return suite_run("reduce-shared", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(owners_that_share_a_device_join_as_one),
+	ONCE(sums_of_the_first_steps_run_alone),
+	EACH(a_lost_member_ends_the_run_and_not_the_process, 2),
+};
+SUITE("reduce-shared")

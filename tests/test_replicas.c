@@ -515,21 +515,17 @@ START_TEST(what_cannot_be_divided_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(every_replica_is_the_schedule_on_fewer_workers, N_OF(shapes)),
-		ONCE(a_step_is_that_of_one_with_a_ring),
-		EACH(a_pipeline_of_one_stage_is_data_parallel, 2),
-		EACH(a_split_graph_has_replicas_of_groups, 4),
-		ONCE(microbatches_may_differ),
-		ONCE(a_minibatch_is_gathered_from_all),
-		EACH(replicas_that_are_alike_are_simulated_once, 3 * N_OF(shapes)),
-		ONCE(a_language_model_on_512_workers_is_its_first_replica),
-		EACH(replicas_that_differ_are_all_simulated, 7),
-		ONCE(sixteen_thousand_workers_are_counted),
-		EACH(what_cannot_be_divided_is_refused, 5),
-	};
-
-	return suite_run("replicas", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(every_replica_is_the_schedule_on_fewer_workers, N_OF(shapes)),
+	ONCE(a_step_is_that_of_one_with_a_ring),
+	EACH(a_pipeline_of_one_stage_is_data_parallel, 2),
+	EACH(a_split_graph_has_replicas_of_groups, 4),
+	ONCE(microbatches_may_differ),
+	ONCE(a_minibatch_is_gathered_from_all),
+	EACH(replicas_that_are_alike_are_simulated_once, 3 * N_OF(shapes)),
+	ONCE(a_language_model_on_512_workers_is_its_first_replica),
+	EACH(replicas_that_differ_are_all_simulated, 7),
+	ONCE(sixteen_thousand_workers_are_counted),
+	EACH(what_cannot_be_divided_is_refused, 5),
+};
+SUITE("replicas")

@@ -295,16 +295,12 @@ START_TEST(a_full_disk_is_said)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_report_is_as_it_was_looked_at, 3),
-		ONCE(columns_of_zeros_are_left_out),
-		ONCE(json_has_exactly_the_keys_of_the_design),
-		EACH(stages_are_listed_with_what_is_in_them, N_OF(listed)),
-		ONCE(json_of_a_figure_that_does_not_exist_is_null),
-		ONCE(a_full_disk_is_said),
-	};
-
-	return suite_run("report", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_report_is_as_it_was_looked_at, 3),
+	ONCE(columns_of_zeros_are_left_out),
+	ONCE(json_has_exactly_the_keys_of_the_design),
+	EACH(stages_are_listed_with_what_is_in_them, N_OF(listed)),
+	ONCE(json_of_a_figure_that_does_not_exist_is_null),
+	ONCE(a_full_disk_is_said),
+};
+SUITE("report")

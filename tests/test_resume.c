@@ -648,23 +648,19 @@ START_TEST(a_copy_that_cannot_be_written_says_so_and_leaves_the_one_before)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(every_schedule_goes_on_where_1f1b_stopped),
-		ONCE(workers_and_cut_may_change),
-		EACH(replicas_go_on_to_the_bit, 4),
-		EACH(every_optimizer_goes_on_to_the_bit, ORR_N_OPTIMIZERS),
-		EACH(the_rate_and_clipping_go_on_to_the_bit, N_OF(courses)),
-		ONCE(frozen_operators_are_there_and_the_others_go_on_to_the_bit),
-		ONCE(tensors_are_named_after_operators),
-		EACH(every_split_begins_with_the_same_values, N_OF(splits)),
-		EACH(the_split_may_change, N_OF(splits) * N_OF(splits)),
-		EACH(another_training_is_refused, N_OF(refusals)),
-		ONCE(a_checkpoint_that_cannot_be_written_stops_nothing),
-		EACH(a_copy_behind_the_next_step_is_of_its_own, N_OF(copied_under)),
-		ONCE(a_copy_that_cannot_be_written_says_so_and_leaves_the_one_before),
-	};
-
-	return suite_run_with("resume", tests, N_OF(tests), setup, teardown);
-}
+static const struct suite_test tests[] = {
+	ONCE(every_schedule_goes_on_where_1f1b_stopped),
+	ONCE(workers_and_cut_may_change),
+	EACH(replicas_go_on_to_the_bit, 4),
+	EACH(every_optimizer_goes_on_to_the_bit, ORR_N_OPTIMIZERS),
+	EACH(the_rate_and_clipping_go_on_to_the_bit, N_OF(courses)),
+	ONCE(frozen_operators_are_there_and_the_others_go_on_to_the_bit),
+	ONCE(tensors_are_named_after_operators),
+	EACH(every_split_begins_with_the_same_values, N_OF(splits)),
+	EACH(the_split_may_change, N_OF(splits) * N_OF(splits)),
+	EACH(another_training_is_refused, N_OF(refusals)),
+	ONCE(a_checkpoint_that_cannot_be_written_stops_nothing),
+	EACH(a_copy_behind_the_next_step_is_of_its_own, N_OF(copied_under)),
+	ONCE(a_copy_that_cannot_be_written_says_so_and_leaves_the_one_before),
+};
+SUITE_WITH("resume", setup, teardown)

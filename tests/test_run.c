@@ -450,21 +450,16 @@ START_TEST(profiling_apart_keeps_what_operators_take_alone)
 }
 END_TEST
 
-/* Check's own fork would take StarPU's threads away: CK_FORK=no in meson.build. */
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(training_agrees_with_the_textbook),
-		ONCE(parameters_are_the_same_under_every_schedule_with_one_owner),
-		ONCE(replicas_agree_wherever_owners_and_split_are_the_same),
-		EACH(a_schedule_of_ones_own_changes_no_bit, N_OF(own_schedules)),
-		ONCE(starpus_own_order_and_policies_change_no_bit),
-		EACH(weights_kept_in_bf16_change_no_bit, 5),
-		ONCE(parameters_from_elsewhere_are_asked_for_ahead),
-		ONCE(evaluation_agrees_with_the_textbook),
-		ONCE(measuring_gives_every_stage_its_durations),
-		EACH(profiling_apart_keeps_what_operators_take_alone, 2),
-	};
-
-	return suite_run("run", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(training_agrees_with_the_textbook),
+	ONCE(parameters_are_the_same_under_every_schedule_with_one_owner),
+	ONCE(replicas_agree_wherever_owners_and_split_are_the_same),
+	EACH(a_schedule_of_ones_own_changes_no_bit, N_OF(own_schedules)),
+	ONCE(starpus_own_order_and_policies_change_no_bit),
+	EACH(weights_kept_in_bf16_change_no_bit, 5),
+	ONCE(parameters_from_elsewhere_are_asked_for_ahead),
+	ONCE(evaluation_agrees_with_the_textbook),
+	ONCE(measuring_gives_every_stage_its_durations),
+	EACH(profiling_apart_keeps_what_operators_take_alone, 2),
+};
+SUITE("run")

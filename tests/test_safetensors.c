@@ -245,16 +245,12 @@ START_TEST(only_a_plain_file_is_opened)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(tensors_are_written_as_the_format_says),
-		ONCE(the_checksum_is_that_of_xxhsum),
-		EACH(a_file_of_tensors_that_lies_is_refused, N_OF(wrong_files)),
-		EACH(what_diverged_is_not_written, 3),
-		EACH(what_diverged_is_not_read, 3),
-		EACH(only_a_plain_file_is_opened, 4),
-	};
-
-	return suite_run_with("safetensors", tests, N_OF(tests), setup, teardown);
-}
+static const struct suite_test tests[] = {
+	ONCE(tensors_are_written_as_the_format_says),
+	ONCE(the_checksum_is_that_of_xxhsum),
+	EACH(a_file_of_tensors_that_lies_is_refused, N_OF(wrong_files)),
+	EACH(what_diverged_is_not_written, 3),
+	EACH(what_diverged_is_not_read, 3),
+	EACH(only_a_plain_file_is_opened, 4),
+};
+SUITE_WITH("safetensors", setup, teardown)

@@ -338,20 +338,16 @@ START_TEST(memory_that_is_no_number_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(auto_is_never_longer_than_the_schedules_whose_memory_it_has_and_shorter_where_that_can_be),
-		EACH(auto_reaches_the_published_zero_bubble_makespans, N_OF(published)),
-		ONCE(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time),
-		ONCE(the_simulator_needs_the_time_that_the_search_promises),
-		ONCE(progress_tells_every_better_order),
-		ONCE(memory_in_which_nothing_fits_is_refused),
-		ONCE(memory_in_bytes_is_kept),
-		ONCE(memory_of_the_machine_is_kept),
-		ONCE(many_stages_on_a_worker_overlap),
-		ONCE(memory_that_is_no_number_is_refused),
-	};
-
-	return suite_run("search", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(auto_is_never_longer_than_the_schedules_whose_memory_it_has_and_shorter_where_that_can_be),
+	EACH(auto_reaches_the_published_zero_bubble_makespans, N_OF(published)),
+	ONCE(no_bound_is_above_a_whole_backward_where_starting_a_job_takes_time),
+	ONCE(the_simulator_needs_the_time_that_the_search_promises),
+	ONCE(progress_tells_every_better_order),
+	ONCE(memory_in_which_nothing_fits_is_refused),
+	ONCE(memory_in_bytes_is_kept),
+	ONCE(memory_of_the_machine_is_kept),
+	ONCE(many_stages_on_a_worker_overlap),
+	ONCE(memory_that_is_no_number_is_refused),
+};
+SUITE("search")

@@ -267,12 +267,8 @@ START_TEST(the_shortest_order_is_found_as_a_rule_and_no_bound_is_above_it)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(the_shortest_order_is_found_as_a_rule_and_no_bound_is_above_it, N_OF(sets)),
-		EACH(no_order_is_below_a_bound_that_decides, N_OF(deciding)),
-	};
-
-	return suite_run("search_exact", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(the_shortest_order_is_found_as_a_rule_and_no_bound_is_above_it, N_OF(sets)),
+	EACH(no_order_is_below_a_bound_that_decides, N_OF(deciding)),
+};
+SUITE("search_exact")

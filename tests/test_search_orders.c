@@ -517,20 +517,16 @@ START_TEST(a_search_by_time_says_that_it_lives)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(an_order_takes_as_long_as_the_simulator_says_where_no_transfer_waits_and_no_longer_elsewhere),
-		ONCE(the_order_that_holds_least_is_found),
-		ONCE(nothing_repeats_where_transfers_take_far_longer_than_jobs),
-		EACH(what_like_steps_take_is_where_a_search_starts, N_OF(chains)),
-		ONCE(a_search_for_the_least_memory_that_was_cut_short_says_so),
-		EACH(more_effort_never_finds_a_longer_order, 2),
-		ONCE(a_search_by_time_says_that_it_lives),
-		EACH(auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_memory,
-		     N_OF(swept)),
-		ONCE(the_span_of_an_order_for_even_passes_is_reached_where_they_are_not),
-	};
-
-	return suite_run("search_orders", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(an_order_takes_as_long_as_the_simulator_says_where_no_transfer_waits_and_no_longer_elsewhere),
+	ONCE(the_order_that_holds_least_is_found),
+	ONCE(nothing_repeats_where_transfers_take_far_longer_than_jobs),
+	EACH(what_like_steps_take_is_where_a_search_starts, N_OF(chains)),
+	ONCE(a_search_for_the_least_memory_that_was_cut_short_says_so),
+	EACH(more_effort_never_finds_a_longer_order, 2),
+	ONCE(a_search_by_time_says_that_it_lives),
+	EACH(auto_is_never_longer_than_a_schedule_with_any_parameters_in_the_same_memory,
+	     N_OF(swept)),
+	ONCE(the_span_of_an_order_for_even_passes_is_reached_where_they_are_not),
+};
+SUITE("search_orders")

@@ -636,26 +636,22 @@ START_TEST(a_box_moves_its_part_and_no_more)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(attention_is_that_of_the_textbook, N_OF(attentions)),
-		EACH(attention_of_bfloat16_is_near, N_OF(attentions)),
-		EACH(attention_of_a_sample_has_its_bits, N_OF(attentions)),
-		EACH(keys_beyond_the_length_are_never_read, N_OF(lengths)),
-		ONCE(attention_stays_finite_at_any_score),
-		EACH(softmax_is_that_of_the_textbook, N_OF(shapes)),
-		EACH(normalise_is_that_of_the_textbook, N_OF(shapes)),
-		EACH(mean_is_that_of_the_textbook, N_OF(shapes)),
-		EACH(interaction_is_that_of_the_textbook, N_OF(shapes)),
-		EACH(rotary_is_that_of_the_textbook, N_OF(rotaries)),
-		EACH(bags_are_those_of_the_textbook, N_OF(bags)),
-		EACH(a_bag_adds_a_gradient_as_if_it_were_computed_apart, N_OF(bags)),
-		EACH(a_wrong_id_makes_its_row_nan_and_reads_nothing, 8),
-		EACH(dropout_keeps_its_share_and_the_mean, 4),
-		ONCE(draws_follow_seed_operator_and_sample_alone),
-		ONCE(a_box_moves_its_part_and_no_more),
-	};
-
-	return suite_run("sequence", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(attention_is_that_of_the_textbook, N_OF(attentions)),
+	EACH(attention_of_bfloat16_is_near, N_OF(attentions)),
+	EACH(attention_of_a_sample_has_its_bits, N_OF(attentions)),
+	EACH(keys_beyond_the_length_are_never_read, N_OF(lengths)),
+	ONCE(attention_stays_finite_at_any_score),
+	EACH(softmax_is_that_of_the_textbook, N_OF(shapes)),
+	EACH(normalise_is_that_of_the_textbook, N_OF(shapes)),
+	EACH(mean_is_that_of_the_textbook, N_OF(shapes)),
+	EACH(interaction_is_that_of_the_textbook, N_OF(shapes)),
+	EACH(rotary_is_that_of_the_textbook, N_OF(rotaries)),
+	EACH(bags_are_those_of_the_textbook, N_OF(bags)),
+	EACH(a_bag_adds_a_gradient_as_if_it_were_computed_apart, N_OF(bags)),
+	EACH(a_wrong_id_makes_its_row_nan_and_reads_nothing, 8),
+	EACH(dropout_keeps_its_share_and_the_mean, 4),
+	ONCE(draws_follow_seed_operator_and_sample_alone),
+	ONCE(a_box_moves_its_part_and_no_more),
+};
+SUITE("sequence")

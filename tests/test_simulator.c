@@ -1033,14 +1033,10 @@ START_TEST(every_schedule_on_random_models_is_that_of_another_simulator)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(random_steps_are_those_of_another_simulator),
-		ONCE(random_networks_are_those_of_another_simulator),
-		ONCE(random_streams_are_those_of_another_simulator),
-		ONCE(every_schedule_on_random_models_is_that_of_another_simulator),
-	};
-
-	return suite_run("simulator", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(random_steps_are_those_of_another_simulator),
+	ONCE(random_networks_are_those_of_another_simulator),
+	ONCE(random_streams_are_those_of_another_simulator),
+	ONCE(every_schedule_on_random_models_is_that_of_another_simulator),
+};
+SUITE("simulator")

@@ -376,20 +376,16 @@ START_TEST(sets_of_parameters_keep_their_names)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(parts_are_the_whole, N_OF(models) * N_OF(splits)),
-		EACH(products_are_not_computed_twice, N_OF(models) * N_OF(splits)),
-		EACH(blocks_exchange_as_in_the_literature, N_OF(splits)),
-		ONCE(two_products_are_split_by_columns_and_rows),
-		ONCE(vocabularies_are_split),
-		EACH(experts_are_on_workers_of_their_own, 2),
-		EACH(tied_operators_are_split_alike, N_OF(ties)),
-		ONCE(exchanges_have_names_of_their_own),
-		ONCE(sets_of_parameters_keep_their_names),
-		ONCE(files_and_texts_say_the_same),
-	};
-
-	return suite_run("split", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(parts_are_the_whole, N_OF(models) * N_OF(splits)),
+	EACH(products_are_not_computed_twice, N_OF(models) * N_OF(splits)),
+	EACH(blocks_exchange_as_in_the_literature, N_OF(splits)),
+	ONCE(two_products_are_split_by_columns_and_rows),
+	ONCE(vocabularies_are_split),
+	EACH(experts_are_on_workers_of_their_own, 2),
+	EACH(tied_operators_are_split_alike, N_OF(ties)),
+	ONCE(exchanges_have_names_of_their_own),
+	ONCE(sets_of_parameters_keep_their_names),
+	ONCE(files_and_texts_say_the_same),
+};
+SUITE("split")

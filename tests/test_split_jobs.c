@@ -563,22 +563,18 @@ START_TEST(an_all_reduce_is_hidden_behind_the_other_microbatch)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_layer_keeps_the_published_bytes, 5),
-		EACH(an_all_reduce_moves_as_much_as_a_ring, N_OF(widths)),
-		EACH(an_all_reduce_takes_as_long_as_a_ring, 2 * N_OF(widths)),
-		ONCE(an_all_reduce_is_hidden_behind_the_other_microbatch),
-		EACH(schedules_place_parts_as_they_place_stages, N_SERVED),
-		EACH(groups_are_as_wide_as_their_stages, N_SIZES),
-		EACH(what_does_not_fit_is_refused, 3),
-		ONCE(greedy_parts_stay_in_their_memory),
-		ONCE(copies_are_tied_among_groups),
-		ONCE(parts_recompute_with_their_stage),
-		ONCE(homes_are_groups),
-		EACH(a_csv_is_of_groups, 3),
-	};
-
-	return suite_run("split_jobs", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_layer_keeps_the_published_bytes, 5),
+	EACH(an_all_reduce_moves_as_much_as_a_ring, N_OF(widths)),
+	EACH(an_all_reduce_takes_as_long_as_a_ring, 2 * N_OF(widths)),
+	ONCE(an_all_reduce_is_hidden_behind_the_other_microbatch),
+	EACH(schedules_place_parts_as_they_place_stages, N_SERVED),
+	EACH(groups_are_as_wide_as_their_stages, N_SIZES),
+	EACH(what_does_not_fit_is_refused, 3),
+	ONCE(greedy_parts_stay_in_their_memory),
+	ONCE(copies_are_tied_among_groups),
+	ONCE(parts_recompute_with_their_stage),
+	ONCE(homes_are_groups),
+	EACH(a_csv_is_of_groups, 3),
+};
+SUITE("split_jobs")

@@ -222,18 +222,14 @@ START_TEST(a_forward_before_its_update_is_found)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(it_goes_on_as_fast_as_the_slowest_stage, N_OF(steady)),
-		ONCE(slack_hides_latency),
-		ONCE(start_up_and_drain_are_paid_once),
-		ONCE(without_a_flush_no_bubble_is_left),
-		ONCE(a_steady_state_that_cannot_be_reached_is_not_found),
-		ONCE(replicas_wait_for_each_other),
-		ONCE(older_versions_count_as_memory),
-		ONCE(a_forward_before_its_update_is_found),
-	};
-
-	return suite_run("steady", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(it_goes_on_as_fast_as_the_slowest_stage, N_OF(steady)),
+	ONCE(slack_hides_latency),
+	ONCE(start_up_and_drain_are_paid_once),
+	ONCE(without_a_flush_no_bubble_is_left),
+	ONCE(a_steady_state_that_cannot_be_reached_is_not_found),
+	ONCE(replicas_wait_for_each_other),
+	ONCE(older_versions_count_as_memory),
+	ONCE(a_forward_before_its_update_is_found),
+};
+SUITE("steady")

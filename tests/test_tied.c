@@ -346,17 +346,13 @@ START_TEST(a_plan_counts_the_ring_and_reads_back)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_cut_leaves_sets_of_the_parameters_that_stages_share, N_OF(cuts)),
-		ONCE(what_is_shared_changes_the_fingerprint),
-		EACH(sets_that_cannot_be_are_refused, N_OF(refused)),
-		EACH(tied_parameters_cost_what_is_counted_by_hand, N_OF(costs)),
-		ONCE(the_checker_knows_what_updates_wait_for),
-		EACH(where_they_cannot_be_they_are_refused, N_OF(unserved)),
-		ONCE(a_plan_counts_the_ring_and_reads_back),
-	};
-
-	return suite_run("tied", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_cut_leaves_sets_of_the_parameters_that_stages_share, N_OF(cuts)),
+	ONCE(what_is_shared_changes_the_fingerprint),
+	EACH(sets_that_cannot_be_are_refused, N_OF(refused)),
+	EACH(tied_parameters_cost_what_is_counted_by_hand, N_OF(costs)),
+	ONCE(the_checker_knows_what_updates_wait_for),
+	EACH(where_they_cannot_be_they_are_refused, N_OF(unserved)),
+	ONCE(a_plan_counts_the_ring_and_reads_back),
+};
+SUITE("tied")

@@ -285,15 +285,11 @@ START_TEST(a_full_disk_is_said)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_trace_has_every_job_and_every_transfer, 5),
-		ONCE(a_memory_counter_peaks_as_reported_and_ends_at_0),
-		ONCE(timelines_are_processes_with_their_names_and_workers),
-		ONCE(times_count_from_the_first_start_to_the_nanosecond),
-		ONCE(a_full_disk_is_said),
-	};
-
-	return suite_run("trace", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_trace_has_every_job_and_every_transfer, 5),
+	ONCE(a_memory_counter_peaks_as_reported_and_ends_at_0),
+	ONCE(timelines_are_processes_with_their_names_and_workers),
+	ONCE(times_count_from_the_first_start_to_the_nanosecond),
+	ONCE(a_full_disk_is_said),
+};
+SUITE("trace")

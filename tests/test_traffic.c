@@ -116,13 +116,9 @@ START_TEST(workers_are_spread_in_blocks)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_worker_a_rank_sends_what_the_figures_count, N_OF(schedules)),
-		ONCE(a_ring_that_does_not_divide),
-		EACH(workers_are_spread_in_blocks, N_OF(blocks)),
-	};
-
-	return suite_run("traffic", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(a_worker_a_rank_sends_what_the_figures_count, N_OF(schedules)),
+	ONCE(a_ring_that_does_not_divide),
+	EACH(workers_are_spread_in_blocks, N_OF(blocks)),
+};
+SUITE("traffic")

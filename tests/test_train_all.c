@@ -456,12 +456,8 @@ START_TEST(inputs_take_the_bytes_that_the_pipeline_says)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(inputs_take_the_bytes_that_the_pipeline_says, N_OF(models)),
-		EACH(every_schedule_trains_to_the_same_parameters, N_OF(models)),
-	};
-
-	return suite_run("train-all", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(inputs_take_the_bytes_that_the_pipeline_says, N_OF(models)),
+	EACH(every_schedule_trains_to_the_same_parameters, N_OF(models)),
+};
+SUITE("train-all")

@@ -46,12 +46,8 @@ START_TEST(nothing_is_read_beyond_what_is_there)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(characters_are_told_from_other_bytes, N_OF(cases)),
-		ONCE(nothing_is_read_beyond_what_is_there),
-	};
-
-	return suite_run("utf8", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(characters_are_told_from_other_bytes, N_OF(cases)),
+	ONCE(nothing_is_read_beyond_what_is_there),
+};
+SUITE("utf8")

@@ -395,22 +395,18 @@ START_TEST(a_version_is_freed_after_its_last_reader)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		ONCE(figure_4_is_the_order_of_every_worker),
-		ONCE(figure_8_is_the_order_of_every_worker),
-		ONCE(after_the_start_up_every_worker_alternates),
-		ONCE(a_wave_has_every_job_once_and_extends_every_dependency),
-		{stashing_reads_t_less_n_plus_1_plus_s, 1, 7},
-		{vertical_sync_reads_t_less_n_plus_1_everywhere, 1, 7},
-		{without_stashing_the_backward_reads_another_version, 1, 7},
-		ONCE(replicas_share_a_version),
-		{two_versions_are_enough_when_updates_are_rare, 1, 7},
-		ONCE(on_a_dag_depth_takes_the_place_of_stages_to_come),
-		ONCE(the_order_of_n_run_one_by_one_holds_what_is_said),
-		ONCE(a_version_is_freed_after_its_last_reader),
-	};
-
-	return suite_run("versions", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	ONCE(figure_4_is_the_order_of_every_worker),
+	ONCE(figure_8_is_the_order_of_every_worker),
+	ONCE(after_the_start_up_every_worker_alternates),
+	ONCE(a_wave_has_every_job_once_and_extends_every_dependency),
+	{&stashing_reads_t_less_n_plus_1_plus_s, 1, 7},
+	{&vertical_sync_reads_t_less_n_plus_1_everywhere, 1, 7},
+	{&without_stashing_the_backward_reads_another_version, 1, 7},
+	ONCE(replicas_share_a_version),
+	{&two_versions_are_enough_when_updates_are_rare, 1, 7},
+	ONCE(on_a_dag_depth_takes_the_place_of_stages_to_come),
+	ONCE(the_order_of_n_run_one_by_one_holds_what_is_said),
+	ONCE(a_version_is_freed_after_its_last_reader),
+};
+SUITE("versions")

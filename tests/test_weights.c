@@ -312,16 +312,12 @@ START_TEST(what_is_no_such_file_is_refused)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(a_model_begins_as_another_ended, N_OF(ways)),
-		ONCE(from_one_file_all_schedules_come_to_the_same),
-		ONCE(halves_and_doubles_become_floats),
-		ONCE(a_part_may_do_where_it_is_said),
-		EACH(what_does_not_fit_is_refused, N_OF(refused)),
-		ONCE(what_is_no_such_file_is_refused),
-	};
-
-	return suite_run_with("weights", tests, N_OF(tests), NULL, teardown);
-}
+static const struct suite_test tests[] = {
+	EACH(a_model_begins_as_another_ended, N_OF(ways)),
+	ONCE(from_one_file_all_schedules_come_to_the_same),
+	ONCE(halves_and_doubles_become_floats),
+	ONCE(a_part_may_do_where_it_is_said),
+	EACH(what_does_not_fit_is_refused, N_OF(refused)),
+	ONCE(what_is_no_such_file_is_refused),
+};
+SUITE_WITH("weights", NULL, teardown)

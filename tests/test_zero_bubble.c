@@ -361,20 +361,16 @@ START_TEST(twice_the_whole_stashes_reach_what_the_last_worker_allows)
 }
 END_TEST
 
-int main(void)
-{
-	const struct suite_test tests[] = {
-		EACH(span_bubbles_are_the_published_ones_to_four_decimals, N_OF(measured)),
-		EACH(interleaved_waits_for_2vp_less_2_latencies, N_OF(measured)),
-		EACH(unit_times_give_the_published_makespan_span_and_peak, N_OF(unit_rows)),
-		EACH(worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers, 5),
-		ONCE(orders_of_zb_h1_and_zb_h2_are_the_papers),
-		ONCE(depth_sets_the_memory_and_the_bubble_of_towers),
-		EACH(searched_orders_keep_their_limit_and_beat_the_closed_forms, 5),
-		ONCE(every_rule_of_the_search_shortens_some_step),
-		EACH(split_schedules_run_every_dag_with_fewer_and_more_workers, 5),
-		EACH(twice_the_whole_stashes_reach_what_the_last_worker_allows, N_OF(measured)),
-	};
-
-	return suite_run("zero_bubble", tests, N_OF(tests));
-}
+static const struct suite_test tests[] = {
+	EACH(span_bubbles_are_the_published_ones_to_four_decimals, N_OF(measured)),
+	EACH(interleaved_waits_for_2vp_less_2_latencies, N_OF(measured)),
+	EACH(unit_times_give_the_published_makespan_span_and_peak, N_OF(unit_rows)),
+	EACH(worker_bubbles_of_zb_h1_and_zb_h2_are_the_papers, 5),
+	ONCE(orders_of_zb_h1_and_zb_h2_are_the_papers),
+	ONCE(depth_sets_the_memory_and_the_bubble_of_towers),
+	EACH(searched_orders_keep_their_limit_and_beat_the_closed_forms, 5),
+	ONCE(every_rule_of_the_search_shortens_some_step),
+	EACH(split_schedules_run_every_dag_with_fewer_and_more_workers, 5),
+	EACH(twice_the_whole_stashes_reach_what_the_last_worker_allows, N_OF(measured)),
+};
+SUITE("zero_bubble")
