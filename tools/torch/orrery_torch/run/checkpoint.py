@@ -83,12 +83,15 @@ def load_optimizer(source: Distributed, own: Own, optimizer: Optimizer) -> None:
         told: list[dict[str, Any]] = []
         for i, (_, names) in enumerate(parameters, first):
             state[i] = source.under([STATE + name for name in names])
+            if not names:
+                continue  # the 0 of a Runner that has nothing to train, which no file has
             told.append(source.under([GROUPS + name for name in names]))
             if not told[-1]:
                 raise ValueError(f"{source.path} was saved without an optimizer of {names[0]}")
             differ = [k for k in told[0] if told[-1].get(k) != told[0][k]]
             if differ:
-                one, other, key = parameters[0][1][0], names[0], differ[0]
+                one = next(first[0] for _, first in parameters if first)
+                other, key = names[0], differ[0]
                 raise ValueError(
                     f"optimizer: {one} and {other} are in one group here, and had {key} "
                     f"{told[0][key]} and {told[-1].get(key)} in {source.path}: make its groups"

@@ -101,6 +101,8 @@ class Runner:
         self.newer = False  # whether others may have updated what is here, too
         held = [part for stage in self.plan.stages for part in stage.parts]
         self.own = Own(model, self.training.parts, held, self.device)
+        self.nothing = nn.Parameter(torch.zeros(1, device=self.device))
+        self.own.names[id(self.nothing)] = []
         self.inputs = self.training.inputs
         self.evaluator = Evaluator(self.training, parts_of)
         self.rounds = Rounds(self.training, parts_of, partial(read_plan, told))
@@ -114,12 +116,15 @@ class Runner:
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of this process's stages, or its share of them if replicas divide the optimizer's
-        state: what its optimizer has to train."""
-        return [p for p in self.own.parameters() if id(p) not in self.sums.elsewhere]
+        state: what its optimizer has to train. Where nothing is to train, a number 0 whose gradient
+        is 0 is the last of them, since optimizers and scalers refuse to have none."""
+        own = [p for p in self.own.parameters() if id(p) not in self.sums.elsewhere]
+        return own if self.sums.updates else [*own, self.nothing]
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """The same with their names in the model, a shared one by the first of them."""
-        return ((self.own.names[id(p)][0], p) for p in self.parameters())
+        """The same with their names in the model, a shared one by the first of them, and that 0 as
+        nothing."""
+        return (([*self.own.names[id(p)], "nothing"][0], p) for p in self.parameters())
 
     def materialise(
         self,
@@ -226,6 +231,7 @@ class Runner:
                 loss += each.pipeline.run(each.given, each.share, scale)
             self.alarm.enter("after its jobs, adds up gradients and losses")
             self.sums.end()
+            self.nothing.grad = torch.zeros_like(self.nothing)
             dist.all_reduce(loss, group=self.sums.all)
             if scaler is not None:
                 self.sums.spread([p.grad for p in self.parameters() if p.grad is not None])

@@ -29,6 +29,7 @@ class Sums:
         self.common = [(t, groups[w], updaters.get(id(t))) for t, w in mine if len(w) > 1]
         self.counted = [t for t, w in mine if updaters.get(id(t), w[0]) == me]  # each in one process
         self.elsewhere = {id(t) for t, _, updater in self.common if updater not in (None, me)}
+        self.updates = any(id(t) not in self.elsewhere for t, _ in mine)
 
     def close(self) -> None:
         for group in dict.fromkeys([self.all, *(group for _, group, _ in self.common)]):
@@ -96,10 +97,11 @@ def holders(plan: Plan) -> dict[int, tuple[Tensor, tuple[int, ...]]]:
 
 
 def divided(held: list[tuple[Tensor, tuple[int, ...]]]) -> dict[int, int]:
-    """Which of its workers updates each parameter: the one that has the least to update so far."""
+    """Which of its workers updates each parameter: the one that has the least to update so far, the
+    largest first, after those that only one can update."""
     load: dict[int, int] = {}
     found = {}
-    for t, workers in sorted(held, key=lambda h: -h[0].nbytes):
+    for t, workers in sorted(held, key=lambda h: (len(h[1]) > 1, -h[0].nbytes)):
         found[id(t)] = least = min(workers, key=lambda w: (load.get(w, 0), w))
         load[least] = load.get(least, 0) + t.nbytes
     return found
