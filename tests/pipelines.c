@@ -39,7 +39,19 @@ struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forw
 
 struct orr_pipeline *make_chain(int n_stages, int64_t forward, int64_t backward)
 {
-	return make_towers((const int[]){0}, n_stages, forward, backward);
+	return make_whole_chain(n_stages, forward, backward, 0, 1, 0, 0);
+}
+
+struct orr_pipeline *make_whole_chain(int n_stages, int64_t forward, int64_t backward,
+				      int64_t weight, int64_t stash_bytes, int64_t parameter_bytes,
+				      int64_t edge_bytes)
+{
+	char edges[8192] = "";
+
+	for (int s = 0, at = 0; s + 1 < n_stages; s++)
+		at += snprintf(edges + at, sizeof(edges) - (size_t)at, " %d>%d", s, s + 1);
+	return make_pipeline(n_stages, edges, forward, backward, weight, stash_bytes,
+			     parameter_bytes, edge_bytes);
 }
 
 struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, int64_t backward)
@@ -163,8 +175,11 @@ void way_end(struct way *way)
 	orr_pipeline_destroy(way->pipeline);
 }
 
-void way_order(const struct way *way, int w, char *text, size_t size)
+const char *way_order(const struct way *way, int w)
 {
+	static char texts[2][4096];
+	static int turn;
+	char *text = texts[turn ^= 1];
 	const struct orr_jobs *jobs = way->tried.jobs;
 	int n = jobs->first[w + 1] - jobs->first[w];
 	size_t used = 0;
@@ -185,9 +200,10 @@ void way_order(const struct way *way, int w, char *text, size_t size)
 		ck_assert_int_ge(next, 0);
 		after = way->tried.timeline->start_ns[next];
 		struct orr_job job = orr_jobs_at(jobs, next);
-		used += (size_t)snprintf(text + used, size - used, "%s%d%c%d", i ? " " : "", job.s,
-					 orr_pass_letter(job.d), job.b);
+		used += (size_t)snprintf(text + used, sizeof(texts[0]) - used, "%s%d%c%d",
+					 i ? " " : "", job.s, orr_pass_letter(job.d), job.b);
 	}
+	return text;
 }
 
 int64_t block_peak(const struct orr_block *block, int w)

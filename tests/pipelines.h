@@ -16,8 +16,11 @@
 struct orr_pipeline *make_pipeline(int n_stages, const char *edges, int64_t forward,
 				   int64_t backward, int64_t weight, int64_t stash_bytes,
 				   int64_t parameter_bytes, int64_t edge_bytes);
-/* A chain. */
+/* A chain, with a stash of a byte and nothing else that has bytes; and one with all of it. */
 struct orr_pipeline *make_chain(int n_stages, int64_t forward, int64_t backward);
+struct orr_pipeline *make_whole_chain(int n_stages, int64_t forward, int64_t backward,
+				      int64_t weight, int64_t stash_bytes, int64_t parameter_bytes,
+				      int64_t edge_bytes);
 /* Towers of the given lengths (ends with 0), joined by a trunk. */
 struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, int64_t backward);
 
@@ -47,8 +50,9 @@ bool way_try(struct way *way, struct orr_pipeline *p, const char *schedule, int 
 int count_schedules(void);
 /* The i-th of them; auto with what it starts from alone, where the search is not what is tested. */
 const char *quick_schedule(int i);
-/* The jobs of worker w in the order of their starts: "0F0 0F1 0B0 0B1". */
-void way_order(const struct way *way, int w, char *text, size_t size);
+/* The jobs of worker w in the order of their starts, "0F0 0F1 0B0 0B1"; up to the second next call.
+ */
+const char *way_order(const struct way *way, int w);
 /* Equation 1 of [Qi24]: no more stage stashes than this are ever on worker w, the sum over its
  * stages of ceil(lifespan / T). Of a block that was filled. */
 int64_t block_peak(const struct orr_block *block, int w);

@@ -300,15 +300,6 @@ static struct orr_comparison *find_front(struct orr_pipeline *p, int n_workers, 
 	return c;
 }
 
-static struct orr_pipeline *make_split_chain(int n_stages, int64_t stash_bytes)
-{
-	char edges[64] = "";
-
-	for (int s = 1; s < n_stages; s++)
-		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", s - 1, s);
-	return make_pipeline(n_stages, edges, 1, 1, 1, stash_bytes, 0, 0);
-}
-
 /* The shortest that auto is in 1 up to most stashes, and in fewer. */
 static void find_shortest(int64_t *shortest, struct orr_pipeline *p, int n_workers, int m, int most)
 {
@@ -332,7 +323,7 @@ START_TEST(a_front_goes_from_one_microbatch_at_a_time_to_no_bubble_but_the_way_d
 {
 	int P = 2 + _i, m = 2 * P, n = 0, held = INT32_MAX;
 	int64_t shortest[16];
-	struct orr_pipeline *p = make_split_chain(P, 0);
+	struct orr_pipeline *p = make_whole_chain(P, 1, 1, 1, 0, 0, 0);
 	struct orr_comparison *c = find_front(p, P, m, 0);
 	const struct orr_contender *last = NULL;
 
@@ -367,7 +358,8 @@ END_TEST
 
 START_TEST(a_front_in_bytes_is_that_in_stashes_of_as_many)
 {
-	struct orr_pipeline *p = make_split_chain(4, 0), *sized = make_split_chain(4, 1000);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 1, 0, 0, 0),
+			    *sized = make_whole_chain(4, 1, 1, 1, 1000, 0, 0);
 	struct orr_comparison *c = find_front(p, 4, 8, 0), *in_bytes = find_front(sized, 4, 8, 0);
 	int n = 0;
 
@@ -395,7 +387,7 @@ END_TEST
 
 START_TEST(the_least_memory_within_a_makespan_is_that_of_the_whole_front)
 {
-	struct orr_pipeline *p = make_split_chain(3, 0);
+	struct orr_pipeline *p = make_whole_chain(3, 1, 1, 1, 0, 0, 0);
 	struct orr_comparison *whole = find_front(p, 3, 6, 0);
 	int n = 0;
 

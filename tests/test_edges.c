@@ -131,17 +131,14 @@ START_TEST(without_a_gradient_the_stage_before_does_not_wait)
 	struct orr_graph *g = local_losses(cases[_i].edge);
 	struct orr_pipeline *p = cut(g, 0, 1);
 	struct way way;
-	char order[200];
 
 	way_init(&way, p, "1f1b", 2, M);
 	ck_assert_int_eq(units(way.tried.figures->makespan_ns), cases[_i].makespan);
 	ck_assert_int_eq(way.tried.figures->worker[1].recv_activation_bytes, cases[_i].activations);
 	ck_assert_int_eq(way.tried.figures->worker[0].recv_gradient_bytes, cases[_i].gradients);
 	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, 2);
-	if (_i == 3) {
-		way_order(&way, 0, order, sizeof(order));
-		ck_assert_msg(!strncmp(order, "0F0 0F1 0B0 0F2 0B1 ", 20), "%s", order);
-	}
+	if (_i == 3)
+		ck_assert_ptr_nonnull(strstr(way_order(&way, 0), "0F0 0F1 0B0 0F2 0B1 "));
 	way_end(&way);
 	orr_graph_destroy(g);
 }

@@ -13,22 +13,13 @@
 #define FAIL_IF(code, err) ck_assert_msg(!(code), "%s", (err).msg)
 
 /* A chain whose stages take F, B, W of so many microseconds, under a schedule. */
-static void chain_way(struct way *way, struct orr_pipeline **p, const char *schedule, int n_stages,
-		      int n_workers, int m, const int64_t *us)
+static void chain_way(struct way *way, const char *schedule, int n_stages, int n_workers, int m,
+		      const int64_t *us)
 {
-	char edges[8192] = "";
+	struct orr_pipeline *p = make_whole_chain(n_stages, us[0], us[1], us[2], 1, 0, 0);
 
-	for (int s = 0; s + 1 < n_stages; s++)
-		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", s, s + 1);
-	*p = make_pipeline(n_stages, edges, us[0], us[1], us[2], 1, 0, 0);
-	(*p)->has_weight = true;
-	way_init(way, *p, schedule, n_workers, m);
-}
-
-static void chain_fini(struct way *way, struct orr_pipeline *p)
-{
-	way_fini(way);
-	orr_pipeline_destroy(p);
+	p->has_weight = true;
+	way_init(way, p, schedule, n_workers, m);
 }
 
 static const int64_t ones[] = {1, 1, 1};
@@ -84,16 +75,15 @@ static const struct {
 
 START_TEST(unit_schedules_are_the_published_ones)
 {
-	struct orr_pipeline *p;
 	struct way way;
 
-	chain_way(&way, &p, cells[_i].schedule, 2 * cells[_i].n_workers, cells[_i].n_workers,
+	chain_way(&way, cells[_i].schedule, 2 * cells[_i].n_workers, cells[_i].n_workers,
 		  cells[_i].m, ones);
 	if (cells[_i].makespan)
 		ck_assert_int_eq(units(way.tried.figures->makespan_ns), cells[_i].makespan);
 	ck_assert_int_eq(units(way.tried.figures->span_ns), cells[_i].span);
 	ck_assert_int_eq(peak_of(way.tried.figures), 2 * cells[_i].peak);
-	chain_fini(&way, p);
+	way_end(&way);
 }
 END_TEST
 
@@ -107,12 +97,11 @@ START_TEST(peaks_and_bubbles_of_table_1)
 	for (int d = 3; d <= 16; d++)
 		for (int which = 0; which < 3; which++) {
 			int m = 4 * d;
-			struct orr_pipeline *p;
 			struct way way;
 			int64_t makespan, span,
 				expected = expected_units(m, d, fold_peak(which, d));
 
-			chain_way(&way, &p, folds[which], 2 * d, d, m, ones);
+			chain_way(&way, folds[which], 2 * d, d, m, ones);
 			makespan = units(way.tried.figures->makespan_ns);
 			span = units(way.tried.figures->span_ns);
 			ck_assert_int_eq(peak_of(way.tried.figures), fold_peak(which, d));
@@ -125,15 +114,14 @@ START_TEST(peaks_and_bubbles_of_table_1)
 					      (long long)makespan, (long long)expected);
 			else
 				ck_assert_int_eq(span, 6 * m);
-			chain_fini(&way, p);
+			way_end(&way);
 		}
 	for (int d = 3; d <= 16; d++) { /* a stage is two of the above */
-		struct orr_pipeline *p;
 		struct way way;
 
-		chain_way(&way, &p, "1f1b", d, d, 4 * d, (const int64_t[]){2, 2, 2});
+		chain_way(&way, "1f1b", d, d, 4 * d, (const int64_t[]){2, 2, 2});
 		ck_assert_int_eq(units(way.tried.figures->makespan_ns) - 6 * 4 * d, 6 * (d - 1));
-		chain_fini(&way, p);
+		way_end(&way);
 	}
 }
 END_TEST
@@ -142,29 +130,27 @@ START_TEST(v_zb_takes_six_units_a_microbatch_from_2p_on)
 {
 	for (int d = 1; d <= 8; d++)
 		for (int m = 2 * d; m <= 4 * d; m += 3) {
-			struct orr_pipeline *p;
 			struct way way;
 
-			chain_way(&way, &p, "v-zb", 2 * d, d, m, ones);
+			chain_way(&way, "v-zb", 2 * d, d, m, ones);
 			ck_assert_msg(units(way.tried.figures->span_ns) == 6 * m,
 				      "d=%d m=%d: span %lld", d, m,
 				      (long long)units(way.tried.figures->span_ns));
 			ck_assert_int_le(peak_of(way.tried.figures), 2 * d);
-			chain_fini(&way, p);
+			way_end(&way);
 		}
 }
 END_TEST
 
 static int64_t bubble_of(const char *schedule, int n_workers, int m)
 {
-	struct orr_pipeline *p;
 	struct way way;
 	int64_t bubble;
 
-	chain_way(&way, &p, schedule, 2 * n_workers, n_workers, m, measured);
+	chain_way(&way, schedule, 2 * n_workers, n_workers, m, measured);
 	bubble = units(way.tried.figures->makespan_ns) -
 		 m * 2 * (measured[0] + measured[1] + measured[2]);
-	chain_fini(&way, p);
+	way_end(&way);
 	return bubble;
 }
 
@@ -188,15 +174,14 @@ START_TEST(a_whole_backward_on_the_fold_saves_a_third_and_beats_1f1b)
 {
 	for (int d = 2; d <= 16; d++)
 		for (int m = 2 * d; m <= 4 * d; m += 2 * d) {
-			struct orr_pipeline *p;
 			struct way way;
 
-			chain_way(&way, &p, "1f1b-v", 2 * d, d, m, ones);
+			chain_way(&way, "1f1b-v", 2 * d, d, m, ones);
 			ck_assert_int_le(peak_of(way.tried.figures), 2 * (2 * d / 3 + 1));
 			ck_assert_msg(units(way.tried.figures->makespan_ns) - 6 * m < 6 * (d - 1),
 				      "d=%d m=%d: %lld", d, m,
 				      (long long)units(way.tried.figures->makespan_ns));
-			chain_fini(&way, p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -205,16 +190,15 @@ START_TEST(zero_bubble_at_two_thirds_has_less_of_a_bubble_than_1f1b)
 {
 	for (int d = 2; d <= 16; d++)
 		for (int m = 2 * d; m <= 8 * d; m *= 2) {
-			struct orr_pipeline *p;
 			struct way way;
 
-			chain_way(&way, &p, "zb-two-thirds", d, d, m, ones);
+			chain_way(&way, "zb-two-thirds", d, d, m, ones);
 			ck_assert_int_eq(units(way.tried.figures->makespan_ns) - 3 * m,
 					 d > 2 ? 2 * d - 3 : 1);
 			ck_assert_int_lt(units(way.tried.figures->makespan_ns) - 3 * m,
 					 3 * (d - 1));
 			ck_assert_int_le(peak_of(way.tried.figures), 2 * ((d + 4) / 3));
-			chain_fini(&way, p);
+			way_end(&way);
 		}
 }
 END_TEST
@@ -226,11 +210,10 @@ START_TEST(equal_intervals_interleave_any_number_of_microbatches)
 	for (int d = 2; d <= 8; d++)
 		for (int v = 1; v <= 4; v++)
 			for (int m = d; m <= 4 * d; m += d - 1) {
-				struct orr_pipeline *p;
 				struct way way;
 				int64_t ideal = 3 * v * m + 3 * (d - 1), makespan;
 
-				chain_way(&way, &p, "interleaved-uniform", v * d, d, m, ones);
+				chain_way(&way, "interleaved-uniform", v * d, d, m, ones);
 				makespan = units(way.tried.figures->makespan_ns);
 				/* as published where m is a multiple of d; nearly so elsewhere,
 				 * where the published one does not go or waits */
@@ -238,13 +221,13 @@ START_TEST(equal_intervals_interleave_any_number_of_microbatches)
 					      "d=%d v=%d m=%d: %lld, not %lld", d, v, m,
 					      (long long)makespan, (long long)ideal);
 				ck_assert_int_le(peak_of(way.tried.figures), v * d + d - 1);
-				chain_fini(&way, p);
-				chain_way(&way, &p, "interleaved-low-memory", v * d, d, m, ones);
+				way_end(&way);
+				chain_way(&way, "interleaved-low-memory", v * d, d, m, ones);
 				ck_assert_int_le(units(way.tried.figures->makespan_ns), makespan);
 				ck_assert_msg(peak_of(way.tried.figures) <= v * d + 3,
 					      "d=%d v=%d m=%d: %d", d, v, m,
 					      peak_of(way.tried.figures));
-				chain_fini(&way, p);
+				way_end(&way);
 			}
 }
 END_TEST
@@ -262,20 +245,19 @@ START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 	int d = searched[_i].n_workers, m = searched[_i].m, n_compared = 0;
 	int64_t makespan[3], last = 0;
 	int peak[3];
-	struct orr_pipeline *p;
 	struct way way;
 
 	for (int which = 0; which < 3; which++) {
-		chain_way(&way, &p, folds[which], 2 * d, d, m, searched[_i].us);
+		chain_way(&way, folds[which], 2 * d, d, m, searched[_i].us);
 		makespan[which] = way.tried.figures->makespan_ns;
 		peak[which] = peak_of(way.tried.figures);
-		chain_fini(&way, p);
+		way_end(&way);
 	}
 	for (int memory = 2 * ((d + 4) / 3); memory <= 2 * d; memory++) {
 		char schedule[64];
 
 		snprintf(schedule, sizeof(schedule), "adaptive:memory=%d", memory);
-		chain_way(&way, &p, schedule, 2 * d, d, m, searched[_i].us);
+		chain_way(&way, schedule, 2 * d, d, m, searched[_i].us);
 		ck_assert_int_le(peak_of(way.tried.figures), memory);
 		for (int which = 0; which < 3; which++, n_compared++)
 			ck_assert_msg(peak[which] > memory ||
@@ -287,13 +269,12 @@ START_TEST(adaptive_fits_and_is_never_worse_than_the_published_blocks)
 			ck_assert_int_le(units(way.tried.figures->makespan_ns),
 					 expected_units(m, d, memory) + 1);
 		last = way.tried.figures->makespan_ns;
-		chain_fini(&way, p);
+		way_end(&way);
 	}
 	ck_assert_int_gt(n_compared, 0);
-	chain_way(&way, &p, "adaptive", 2 * d, d, m,
-		  searched[_i].us); /* 1F1B's memory, unless told */
+	chain_way(&way, "adaptive", 2 * d, d, m, searched[_i].us); /* 1F1B's memory, unless told */
 	ck_assert_int_eq(way.tried.figures->makespan_ns, last);
-	chain_fini(&way, p);
+	way_end(&way);
 }
 END_TEST
 
@@ -318,15 +299,13 @@ START_TEST(few_microbatches_and_few_workers_serve_as_well)
 	for (int d = 1; d <= 5; d++)
 		for (int m = 1; m <= 2 * d; m++) {
 			int n_stages = d * all[_i].stages_a_worker;
-			struct orr_pipeline *p;
 			struct way way;
 
-			chain_way(&way, &p, all[_i].schedule, n_stages, d, m,
-				  m % 2 ? ones : measured);
+			chain_way(&way, all[_i].schedule, n_stages, d, m, m % 2 ? ones : measured);
 			if (m == 1) /* nothing to wait for but the chain itself, and the last W */
 				ck_assert_int_le(units(way.tried.figures->makespan_ns),
 						 n_stages * 3);
-			chain_fini(&way, p);
+			way_end(&way);
 		}
 }
 END_TEST

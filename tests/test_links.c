@@ -60,13 +60,9 @@ static void check_no_gaps(const struct orr_timeline *t)
 
 START_TEST(rings_follow_one_another_and_transfers)
 {
-	struct orr_pipeline *p;
-	char edges[64] = "";
+	struct orr_pipeline *p = make_whole_chain(cases[_i].n_stages, 1, 1, 0, 1,
+						  cases[_i].parameter_bytes, cases[_i].edge_bytes);
 
-	for (int s = 0, at = 0; s + 1 < cases[_i].n_stages; s++)
-		at += snprintf(edges + at, sizeof(edges) - (size_t)at, " %d>%d", s, s + 1);
-	p = make_pipeline(cases[_i].n_stages, edges, 1, 1, 0, 1, cases[_i].parameter_bytes,
-			  cases[_i].edge_bytes);
 	for (int half = 0; half < 2; half++) {
 		int64_t makespan = half ? cases[_i].half_duplex : cases[_i].makespan;
 		struct orr_cluster *cluster = NULL;

@@ -25,11 +25,7 @@ static void set_park(struct orr_pipeline *p, const char *text, int prefetch)
 
 static struct orr_pipeline *make_sized_chain(int n_stages, int64_t forward, int64_t backward)
 {
-	char edges[400] = "";
-
-	for (int s = 0; s + 1 < n_stages; s++)
-		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", s, s + 1);
-	return make_pipeline(n_stages, edges, forward, backward, 0, STASH, 0, 0);
+	return make_whole_chain(n_stages, forward, backward, 0, STASH, 0, 0);
 }
 
 /* Whose links take no time, but for that with the host: a stash takes so many units. */

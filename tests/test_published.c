@@ -71,7 +71,7 @@ START_TEST(interleaved_runs_the_order_of_megatron)
 {
 	int p = rings[_i].p, v = rings[_i].v, m = rings[_i].m, total = m * v;
 	struct orr_pipeline *pipeline = make_chain(p * v, rings[_i].f, rings[_i].b);
-	char order[4096], want[4096];
+	char want[4096];
 	struct way way;
 
 	way_init(&way, pipeline, "interleaved", p, m);
@@ -87,8 +87,7 @@ START_TEST(interleaved_runs_the_order_of_megatron)
 		}
 		for (int k = total - warm_up; k < total; k++)
 			used = append_kth(want, sizeof(want), used, r, k, 'B', p, v);
-		way_order(&way, r, order, sizeof(order));
-		ck_assert_str_eq(order, want);
+		ck_assert_str_eq(way_order(&way, r), want);
 	}
 	way_end(&way);
 }
@@ -98,15 +97,13 @@ START_TEST(breadth_first_finishes_a_round_before_the_next)
 {
 	struct orr_pipeline *p = make_chain(4, 1, 2);
 	struct way way;
-	char order[512];
 
 	way_init(&way, p, "interleaved:order=breadth", 2, 3);
-	way_order(&way, 1, order, sizeof(order));
-	ck_assert_str_eq(order, "1F0 1F1 1F2 3F0 3F1 3F2 3B0 3B1 3B2 1B0 1B1 1B2");
+	ck_assert_str_eq(way_order(&way, 1), "1F0 1F1 1F2 3F0 3F1 3F2 3B0 3B1 3B2 1B0 1B1 1B2");
 	way_fini(&way);
 	way_init(&way, p, "lpp:G=2,R=2,order=breadth", 4, 4);
-	way_order(&way, 3, order, sizeof(order)); /* the second of the group of odd microbatches */
-	ck_assert_str_eq(order, "1F1 1F3 3F1 3F3 3B1 3B3 1B1 1B3");
+	/* the second of the group of odd microbatches */
+	ck_assert_str_eq(way_order(&way, 3), "1F1 1F3 3F1 3F3 3B1 3B3 1B1 1B3");
 	way_end(&way);
 }
 END_TEST
@@ -186,19 +183,16 @@ START_TEST(order_of_chimera_is_the_published_one)
 {
 	struct orr_pipeline *p = make_chain(4, 1, 1);
 	struct way way;
-	char order[512];
 
 	/* worker 0: stage 0 of microbatches 0 and 2, stage 3 of 1 and 3 */
 	way_init(&way, p, "chimera", 4, 4);
-	way_order(&way, 0, order, sizeof(order));
-	ck_assert_str_eq(order, "0F0 0F2 3F1 3B1 3F3 3B3 0B0 0B2");
-	way_order(&way, 1, order, sizeof(order));
-	ck_assert_str_eq(order, "1F0 2F1 1F2 2F3 2B1 1B0 2B3 1B2");
+	ck_assert_str_eq(way_order(&way, 0), "0F0 0F2 3F1 3B1 3F3 3B3 0B0 0B2");
+	ck_assert_str_eq(way_order(&way, 1), "1F0 2F1 1F2 2F3 2B1 1B0 2B3 1B2");
 	way_fini(&way);
 	/* the next four start while these end */
 	way_init(&way, p, "chimera", 4, 8);
-	way_order(&way, 0, order, sizeof(order));
-	ck_assert_str_eq(order, "0F0 0F2 3F1 3B1 3F3 3B3 0B0 0F4 0B2 0F6 3F5 3B5 3F7 3B7 0B4 0B6");
+	ck_assert_str_eq(way_order(&way, 0),
+			 "0F0 0F2 3F1 3B1 3F3 3B3 0B0 0F4 0B2 0F6 3F5 3B5 3F7 3B7 0B4 0B6");
 	way_end(&way);
 }
 END_TEST
@@ -314,16 +308,14 @@ START_TEST(order_of_dualpipe_v_is_the_published_one)
 {
 	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 1, 0, 0);
 	struct way way;
-	char order[512];
 
 	way_init(&way, p, "dualpipe-v", 2, 4);
-	way_order(&way, 0, order, sizeof(order));
-	ck_assert_str_eq(order,
+	ck_assert_str_eq(way_order(&way, 0),
 			 "0F0 0F1 0F2 3F0 3B0 3W0 3F1 0F3 3B1 3W1 3F2 0B0 0W0 3B2 3W2 3F3 0B1 0W1 "
 			 "3B3 3W3 0B2 0W2 0B3 0W3");
-	way_order(&way, 1, order, sizeof(order));
-	ck_assert_str_eq(order, "1F0 2F0 1F1 2F1 1F2 2B0 2W0 2F2 1B0 1W0 1F3 2B1 2W1 2F3 1B1 1W1 "
-				"2B2 2W2 1B2 1W2 2B3 1B3 2W3 1W3");
+	ck_assert_str_eq(way_order(&way, 1),
+			 "1F0 2F0 1F1 2F1 1F2 2B0 2W0 2F2 1B0 1W0 1F3 2B1 2W1 2F3 1B1 1W1 "
+			 "2B2 2W2 1B2 1W2 2B3 1B3 2W3 1W3");
 	way_end(&way);
 }
 END_TEST

@@ -12,12 +12,9 @@
 static struct orr_pipeline *make_sized_chain(int n_stages, int64_t forward, int64_t backward,
 					     int64_t stash_bytes, int64_t edge_bytes)
 {
-	char edges[400] = "";
-	struct orr_pipeline *p;
+	struct orr_pipeline *p =
+		make_whole_chain(n_stages, forward, backward, 0, stash_bytes, 0, edge_bytes);
 
-	for (int s = 0; s + 1 < n_stages; s++)
-		snprintf(edges + strlen(edges), sizeof(edges) - strlen(edges), " %d>%d", s, s + 1);
-	p = make_pipeline(n_stages, edges, forward, backward, 0, stash_bytes, 0, edge_bytes);
 	p->stages[0].input_bytes = edge_bytes;
 	return p;
 }

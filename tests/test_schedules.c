@@ -161,19 +161,14 @@ START_TEST(strict_order_of_1f1b_is_the_published_one)
 {
 	struct orr_pipeline *p = make_chain(4, 1, 2);
 	struct way way;
-	char order[512];
 
 	way_init(&way, p, "1f1b", 4, 5);
-	way_order(&way, 0, order, sizeof(order));
-	ck_assert_str_eq(order, "0F0 0F1 0F2 0F3 0B0 0F4 0B1 0B2 0B3 0B4");
-	way_order(&way, 2, order, sizeof(order));
-	ck_assert_str_eq(order, "2F0 2F1 2B0 2F2 2B1 2F3 2B2 2F4 2B3 2B4");
-	way_order(&way, 3, order, sizeof(order));
-	ck_assert_str_eq(order, "3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4");
+	ck_assert_str_eq(way_order(&way, 0), "0F0 0F1 0F2 0F3 0B0 0F4 0B1 0B2 0B3 0B4");
+	ck_assert_str_eq(way_order(&way, 2), "2F0 2F1 2B0 2F2 2B1 2F3 2B2 2F4 2B3 2B4");
+	ck_assert_str_eq(way_order(&way, 3), "3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4");
 	way_fini(&way);
 	way_init(&way, p, "gpipe", 4, 3);
-	way_order(&way, 1, order, sizeof(order));
-	ck_assert_str_eq(order, "1F0 1F1 1F2 1B0 1B1 1B2");
+	ck_assert_str_eq(way_order(&way, 1), "1F0 1F1 1F2 1B0 1B1 1B2");
 	way_end(&way);
 }
 END_TEST
