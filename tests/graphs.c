@@ -59,19 +59,34 @@ void set_costs(struct orr_graph *g, int forward, int backward, int64_t stash, in
 	ck_assert_msg(!orr_graph_set_costs(g, &costs, &err), "%s", err.msg);
 }
 
-struct orr_plan *make_plan(const struct orr_graph *g, const char *workers,
+static int try_plan(struct orr_plan **plan, const struct orr_graph *g, const char *workers,
+		    const char *links, struct orr_plan_options o, struct orr_error *err)
+{
+	o.samples = o.samples ? o.samples : 1;
+	o.flops_per_s = o.flops_per_s > 0 ? o.flops_per_s : 1e10;
+	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, NULL, NULL, err), "%s",
+		      err->msg);
+	return orr_plan_create(plan, g, &o, err);
+}
+
+struct orr_plan *make_plan(const struct orr_graph *g, const char *workers, const char *links,
 			   struct orr_plan_options o)
 {
 	struct orr_plan *plan = NULL;
 	struct orr_error err = {""};
 
-	o.samples = 1;
-	o.flops_per_s = 1e10;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, NULL, NULL, NULL, &err) &&
-			      !orr_plan_create(&plan, g, &o, &err),
-		      "%s", err.msg);
+	ck_assert_msg(!try_plan(&plan, g, workers, links, o, &err), "%s", err.msg);
 	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
 	return plan;
+}
+
+const char *refuse_plan(const struct orr_graph *g, const char *workers, struct orr_plan_options o)
+{
+	static struct orr_error err;
+	struct orr_plan *plan = NULL;
+
+	ck_assert_int_eq(try_plan(&plan, g, workers, NULL, o, &err), ORR_E_INPUT);
+	return err.msg;
 }
 
 void plan_end(struct orr_plan *plan, struct orr_graph *g)

@@ -368,6 +368,7 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 
 	*metrics = (struct orr_metrics){0};
 	t.device = staged_device(options->precision);
+	t.device.kernels = options->kernels ? options->kernels : t.device.kernels;
 	kernels = *t.device.kernels;
 	kernels.unfolded = 1000; /* so that convolutions take their turns */
 	t.device.kernels = &kernels;

@@ -16,6 +16,7 @@ struct staged_options {
 	bool recompute;     /* F keeps its inputs, B runs F again */
 	enum orr_precision precision;
 	bool partials; /* every microbatch overwrites a gradient of its own; they are added after */
+	const struct orr_kernels *kernels; /* NULL: the device's */
 };
 
 /* What programs run on, with no workspace yet: staged_cpu.c, or an emulated CUDA device,

@@ -19,17 +19,9 @@
 static struct orr_plan *make(const struct orr_graph *g, const char *workers, const char *links,
 			     struct orr_plan_options o)
 {
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
-
-	o.samples = 1;
-	o.flops_per_s = 1;
 	o.activations = true;
 	o.numerics.optimizer = ORR_OPTIMIZER_MOMENTUM;
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, links, NULL, NULL, &err) &&
-			      !orr_plan_create(&plan, g, &o, &err),
-		      "%s", err.msg);
-	return plan;
+	return make_plan(g, workers, links, o);
 }
 
 static void join_lines(void *user, const char *line)
@@ -143,7 +135,6 @@ START_TEST(pieces_balance_what_neighbours_cannot)
 	ck_assert_double_eq_tol(plan->slowest_s / (plan->one_worker_s / 4), 1.00, 1e-9);
 	for (int w = 0; w < 4; w++) /* as the simulator counts it */
 		ck_assert_int_eq(plan->tried.figures->worker[w].busy_ns, 16 * 30 * ORR_UNIT_NS);
-	ck_assert_msg(!orr_timeline_check(plan->tried.timeline, &err), "%s", err.msg);
 	ck_assert_int_lt(plan->tried.figures->makespan_ns, plan->worlds[ORR_WORLD_DAG].makespan_ns);
 	/* and a search goes on from there */
 	ck_assert_msg(!orr_plan_search(plan, 0, 0, &err), "%s", err.msg);
@@ -176,16 +167,11 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 			    "b [parameters=\"200B\"]; c [parameters=\"100B\"]; a -> b -> c }");
 	struct orr_plan_options o = {.straight = true,
 				     .n_microbatches = 8,
-				     .samples = 1,
-				     .flops_per_s = 1,
 				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
 				     .memory_bytes = 600};
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
+	struct orr_plan *plan;
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
-	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 600B"), "%s", err.msg);
+	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "no plan fits [memory] 600B"));
 	o.pieces = true;
 	plan = make(g, "2", NULL, o);
 	ck_assert(plan->world == ORR_WORLD_PIECES && !plan->worlds[ORR_WORLD_DAG].fits &&

@@ -182,14 +182,11 @@ START_TEST(a_plan_counts_what_moves)
 				     .samples = 1,
 				     .flops_per_s = 1};
 	struct orr_graph *g = local_losses(cases[_i].edge);
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
+	struct orr_plan *plan;
 
 	for (int i = 0; i < g->n_operators; i++)
 		g->operators[i].stage = -1;
-	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "1MB/s", NULL, NULL, &err) &&
-			      !orr_plan_create(&plan, g, &o, &err),
-		      "%s", err.msg);
+	plan = make_plan(g, "2", "1MB/s", o);
 	/* one worker alone takes 6 a microbatch */
 	ck_assert_double_eq_tol(plan->slowest_s, cases[_i].slowest_s > 6 ? 6 : cases[_i].slowest_s,
 				1e-6);

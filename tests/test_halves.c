@@ -35,38 +35,6 @@ static void count_narrow(struct orr_device *d, int64_t count, int64_t end, const
 	orr_elements_cpu.narrow(d, count, end, x, add, y);
 }
 
-/* ---- what staged.c runs on ---- */
-
-struct orr_device staged_device(enum orr_precision precision)
-{
-	struct orr_device d = orr_device_cpu(precision);
-
-	d.kernels = &kernels;
-	return d;
-}
-
-void staged_device_fini(struct orr_device *device)
-{
-	(void)device;
-}
-
-void *staged_allocate(size_t alignment, size_t size)
-{
-	void *memory = NULL;
-
-	return posix_memalign(&memory, alignment, size) ? NULL : memory;
-}
-
-void staged_free(void *memory)
-{
-	free(memory);
-}
-
-void staged_wait(struct orr_device *device)
-{
-	(void)device;
-}
-
 /* ---- steps ---- */
 
 #define BLOCK \
@@ -126,7 +94,8 @@ static float *step(int model, bool halves, bool split, int64_t *n)
 	const struct staged_options options = {.n = N,
 					       .n_microbatches = MICROBATCHES,
 					       .split = split,
-					       .precision = ORR_PRECISION_BF16};
+					       .precision = ORR_PRECISION_BF16,
+					       .kernels = &kernels};
 	float values[N * COLUMNS], *parameters, *gradient;
 
 	for (int i = 0; i < N * COLUMNS; i++)

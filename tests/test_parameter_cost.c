@@ -7,6 +7,7 @@
 
 #include "orrery/graph.h"
 #include "pipeline/parameter_cost.h"
+#include "graphs.h"
 #include "pipelines.h"
 #include "orrery/plan.h"
 #include "orrery/search.h"
@@ -161,28 +162,21 @@ START_TEST(a_plan_fits_its_limit_and_not_a_byte_less)
 				   "a [forward=1 backward=2 parameters=\"12kB\" stash=\"100B\"]\n"
 				   "b [forward=1 backward=2 parameters=\"12kB\" stash=\"100B\"]\n"
 				   "a -> b }\n";
-	struct orr_plan_options o = {.n_microbatches = 4,
-				     .samples = 1,
-				     .flops_per_s = 1,
-				     .straight = true,
-				     .numerics = costs[_i].numerics};
+	struct orr_plan_options o = {
+		.n_microbatches = 4, .straight = true, .numerics = costs[_i].numerics};
 	struct orr_parameter_cost cost = orr_parameter_cost(&costs[_i].numerics);
-	struct orr_graph *g = NULL;
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
+	struct orr_graph *g = parse_graph(text);
+	struct orr_plan *plan;
 	char cure[64];
 
-	ck_assert_msg(!orr_graph_parse(&g, "g.dot", text, &err), "%s", err.msg);
-	ck_assert(!orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err));
 	o.memory_bytes = 3000 * cost.all + 100;
-	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+	plan = make_plan(g, "2", NULL, o);
 	ck_assert_int_eq(plan->pipeline->n_stages, 2);
 	ck_assert_int_eq(plan->tried.figures->worker[0].memory_bytes, o.memory_bytes);
 	orr_plan_destroy(plan);
 	o.memory_bytes--;
-	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
 	(void)snprintf(cure, sizeof(cure), "what fits is [memory] %dB", 3000 * cost.all + 100);
-	ck_assert_msg(strstr(err.msg, cure) != NULL, "%s", err.msg);
+	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), cure));
 	orr_graph_destroy(g);
 }
 END_TEST

@@ -227,7 +227,7 @@ START_TEST(branches_side_by_side_beat_the_chain)
 	struct orr_plan *plan;
 
 	set_costs(g, 1, cases[_i].backward, 1, 0);
-	plan = make_plan(g, cases[_i].workers,
+	plan = make_plan(g, cases[_i].workers, NULL,
 			 (struct orr_plan_options){.straight = true, .n_microbatches = 16});
 	ck_assert(plan->world == ORR_WORLD_DAG && plan->worlds[ORR_WORLD_DAG].fits &&
 		  plan->worlds[ORR_WORLD_CHAIN].fits);
@@ -245,7 +245,8 @@ START_TEST(replicas_share_the_microbatches)
 	/* [Narayanan19] figure 8: the first stage takes twice as long and has two replicas */
 	struct orr_graph *g = parse_graph(
 		"digraph g { a [forward=2 backward=2]; b [forward=1 backward=1]; a -> b }");
-	struct orr_plan *plan = make_plan(g, "3", (struct orr_plan_options){.n_microbatches = 30});
+	struct orr_plan *plan =
+		make_plan(g, "3", NULL, (struct orr_plan_options){.n_microbatches = 30});
 
 	ck_assert_double_eq_tol(plan->slowest_s, 2, 1e-9);
 	ck_assert_double_eq_tol(plan->one_worker_s, 6, 1e-9);
@@ -267,14 +268,9 @@ START_TEST(levels_place_what_talks_much_close_together)
 	struct orr_plan_options o = {.n_microbatches = 4,
 				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
 				     .memory_bytes = 40,
-				     .activations = true,
-				     .samples = 1,
-				     .flops_per_s = 1};
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
+				     .activations = true};
+	struct orr_plan *plan = make_plan(g, "2x2", "100B/s,1B/s", o);
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2x2", "100B/s,1B/s", NULL, NULL, &err), 0);
-	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
 	ck_assert_int_eq(plan->pipeline->n_stages, 2);
 	ck_assert_mem_eq(plan->workers, workers, sizeof(workers));
 	/* F F, 1 s to b, B F B, 1 s back, B, and two parts of 5 B of the gradients go round */
@@ -290,27 +286,23 @@ START_TEST(memory_is_counted_as_the_simulator_does)
 				     .n_microbatches = 16,
 				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM};
 	struct orr_graph *g = read_graph("chain:4");
-	struct orr_error err = {""};
 	struct orr_plan *plan;
+	const char *why;
 
 	set_costs(g, 1, 2, 100, 1000);
-	plan = make_plan(g, "4", o);
+	plan = make_plan(g, "4", NULL, o);
 	ck_assert_int_eq(plan->worlds[ORR_WORLD_DAG].memory_bytes, 3 * 1000 + 4 * 100);
 	orr_plan_destroy(plan);
 	o.memory_bytes = 3400;
-	plan = make_plan(g, "4", o);
+	plan = make_plan(g, "4", NULL, o);
 	orr_plan_destroy(plan);
 	o.memory_bytes = 3000;
-	o.samples = 1;
-	o.flops_per_s = 1;
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "4", NULL, NULL, NULL, &err), 0);
-	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no plan fits [memory] 3kB") &&
-			      strstr(err.msg, "on worker 0") &&
-			      strstr(err.msg, "100 B more, for parameters (12 B a parameter: 4 "
-					      "weights, 4 gradient, 4 momentum) and 1 stash: ") &&
-			      strstr(err.msg, "what fits is [memory] 3100B"),
-		      "%s", err.msg);
+	why = refuse_plan(g, "4", o);
+	ck_assert_msg(strstr(why, "no plan fits [memory] 3kB") && strstr(why, "on worker 0") &&
+			      strstr(why, "100 B more, for parameters (12 B a parameter: 4 "
+					  "weights, 4 gradient, 4 momentum) and 1 stash: ") &&
+			      strstr(why, "what fits is [memory] 3100B"),
+		      "%s", why);
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -330,7 +322,7 @@ START_TEST(less_memory_holds_fewer_microbatches)
 		struct orr_plan *plan;
 
 		o.memory_bytes = 3000 + 100 * held;
-		plan = make_plan(g, "4", o);
+		plan = make_plan(g, "4", NULL, o);
 		ck_assert_int_eq(plan->worlds[ORR_WORLD_DAG].memory_bytes, o.memory_bytes);
 		ck_assert_int_eq(plan->in_flight, held);
 		ck_assert_int_eq(plan->wanted_bytes, held < 4 ? 3400 : 0);
@@ -352,18 +344,13 @@ START_TEST(what_is_said_to_fit_fits)
 	struct orr_plan_options o = {.straight = true,
 				     .n_microbatches = 4,
 				     .numerics.optimizer = ORR_OPTIMIZER_MOMENTUM,
-				     .memory_bytes = 299,
-				     .samples = 1,
-				     .flops_per_s = 1};
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
+				     .memory_bytes = 299};
+	struct orr_plan *plan;
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
-	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "what fits is [memory] 450B"), "%s", err.msg); /* a | b c */
+	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "what fits is [memory] 450B"));
 	o.memory_bytes = 450;
-	plan = make_plan(g, "2", o);
-	ck_assert_double_eq_tol(plan->slowest_s, 8, 1e-9);
+	plan = make_plan(g, "2", NULL, o);
+	ck_assert_double_eq_tol(plan->slowest_s, 8, 1e-9); /* a | b c */
 	plan_end(plan, g);
 }
 END_TEST
@@ -376,7 +363,7 @@ START_TEST(updates_and_overheads_are_planned_for)
 		parse_graph("digraph g { overhead=1; node [forward=1 backward=2 weight=1 update=5];"
 			    "a -> b }");
 	struct orr_plan *plan = make_plan(
-		g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 10});
+		g, "2", NULL, (struct orr_plan_options){.straight = true, .n_microbatches = 10});
 
 	ck_assert_int_eq(plan->tried.figures->makespan_ns, (11 * 6 + 6) * ORR_UNIT_NS);
 	/* a tenth of an update and its overhead for each of ten microbatches */
@@ -385,7 +372,8 @@ START_TEST(updates_and_overheads_are_planned_for)
 	/* what is updated long leaves the worker that computes long */
 	g = parse_graph("digraph g { a [forward=1 backward=1 update=32]; b [forward=1 backward=1];"
 			"c [forward=1 backward=1]; d [forward=1 backward=1]; a -> b -> c -> d }");
-	plan = make_plan(g, "2", (struct orr_plan_options){.straight = true, .n_microbatches = 8});
+	plan = make_plan(g, "2", NULL,
+			 (struct orr_plan_options){.straight = true, .n_microbatches = 8});
 	ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* a | b c d */
 	plan_end(plan, g);
 }
@@ -399,13 +387,13 @@ START_TEST(memory_moves_the_cut)
 			    "b [forward=1 backward=1 stash=\"60B\"]; c [forward=1 backward=1];"
 			    "d [forward=1 backward=1]; a -> b -> c -> d }");
 	struct orr_plan_options o = {.straight = true, .n_microbatches = 8, .memory_bytes = 120};
-	struct orr_plan *plan = make_plan(g, "2", o);
+	struct orr_plan *plan = make_plan(g, "2", NULL, o);
 
 	ck_assert_double_eq_tol(plan->slowest_s, 6, 1e-9); /* a | b c d */
 	ck_assert_int_le(plan->worlds[ORR_WORLD_DAG].memory_bytes, 120);
 	orr_plan_destroy(plan);
 	o.memory_bytes = 0;
-	plan = make_plan(g, "2", o);
+	plan = make_plan(g, "2", NULL, o);
 	ck_assert_double_eq_tol(plan->slowest_s, 4, 1e-9);
 	plan_end(plan, g);
 }
@@ -422,7 +410,7 @@ START_TEST(pins_are_kept)
 	for (int last = 1; last <= 2; last++) { /* as many stages as workers, and one more */
 		struct orr_graph *g =
 			parse_graph((snprintf(source, sizeof(source), text, last), source));
-		struct orr_plan *plan = make_plan(g, "2", o);
+		struct orr_plan *plan = make_plan(g, "2", NULL, o);
 
 		ck_assert_int_eq(plan->pipeline->n_stages, last + 1);
 		for (int i = 0; i < 5; i++)
@@ -437,7 +425,7 @@ START_TEST(pins_are_kept)
 					 plan->workers[plan->first[2]]);
 		orr_plan_destroy(plan);
 		o.unpin = o.straight = true;
-		plan = make_plan(g, "5", o);
+		plan = make_plan(g, "5", NULL, o);
 		ck_assert_int_eq(plan->pipeline->n_stages, 5);
 		orr_plan_destroy(plan);
 		o.unpin = false;
@@ -463,16 +451,15 @@ START_TEST(a_cost_that_is_missing_among_others_is_refused)
 				  "l [op=mse forward=1 backward=1]; x -> a -> b -> l; y -> l }",
 				  lost[i][0]),
 			 source));
-		struct orr_plan_options o = {.n_microbatches = 1, .samples = 1, .flops_per_s = 1e9};
-		struct orr_plan *plan = NULL;
-		struct orr_error err = {""};
+		struct orr_plan_options o = {.n_microbatches = 1};
 
-		ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
-		ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), lost[i][1] ? ORR_E_INPUT : 0);
-		ck_assert_msg(!lost[i][1] ||
-				      (strstr(err.msg, "node b: ") && strstr(err.msg, lost[i][1])),
-			      "%s", err.msg);
-		plan_end(plan, g);
+		if (!lost[i][1]) {
+			plan_end(make_plan(g, "2", NULL, o), g);
+			continue;
+		}
+		ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "node b: "));
+		ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), lost[i][1]));
+		orr_graph_destroy(g);
 	}
 }
 END_TEST
@@ -481,13 +468,9 @@ START_TEST(nothing_that_takes_time_is_refused)
 {
 	struct orr_graph *g =
 		parse_graph("digraph g { a [parameters=\"1kB\"]; b [parameters=\"1kB\"]; a -> b }");
-	struct orr_plan_options o = {.n_microbatches = 1, .samples = 1, .flops_per_s = 1};
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
+	struct orr_plan_options o = {.n_microbatches = 1};
 
-	ck_assert_int_eq(orr_levels_parse(&o.levels, "2", NULL, NULL, NULL, &err), 0);
-	ck_assert_int_eq(orr_plan_create(&plan, g, &o, &err), ORR_E_INPUT);
-	ck_assert_msg(strstr(err.msg, "no operator takes any time"), "%s", err.msg);
+	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "no operator takes any time"));
 	orr_graph_destroy(g);
 }
 END_TEST
@@ -557,15 +540,9 @@ START_TEST(links_are_overlapped_or_added)
 				     .activations = true,
 				     .added = _i % 2,
 				     .pieces = _i / 2,
-				     .n_microbatches = 8,
-				     .samples = 1,
-				     .flops_per_s = 1};
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
+				     .n_microbatches = 8};
+	struct orr_plan *plan = make_plan(g, "2", "100B/s", o);
 
-	ck_assert_msg(!orr_levels_parse(&o.levels, "2", "100B/s", NULL, NULL, &err) &&
-			      !orr_plan_create(&plan, g, &o, &err),
-		      "%s", err.msg);
 	ck_assert_double_eq_tol(plan->slowest.overlapped_s, 12, 1e-9);
 	ck_assert_double_eq_tol(plan->slowest.added_s, 13, 1e-9);
 	ck_assert_double_eq_tol(plan->slowest_s, o.added ? 13 : 12, 1e-9);

@@ -11,6 +11,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/plan.h"
+#include "graphs.h"
 #include "suite.h"
 
 #define MOST 8 /* operators */
@@ -250,22 +251,16 @@ static struct orr_graph *make_graph(const struct model *a)
 	return g;
 }
 
-static struct orr_plan *make_plan(const struct model *a, const struct orr_graph *g,
-				  const char *workers, const char *links)
+static struct orr_plan *plan_model(const struct model *a, const struct orr_graph *g,
+				   const char *workers, const char *links)
 {
 	struct orr_plan_options o = {.activations = true,
 				     .straight = a->straight,
 				     .n_microbatches = a->m,
 				     .samples = 1,
 				     .flops_per_s = 1};
-	struct orr_plan *plan = NULL;
-	struct orr_error err = {""};
 
-	ck_assert_msg(!orr_levels_parse(&o.levels, workers, a->kilobytes_per_ms ? links : NULL,
-					NULL, NULL, &err) &&
-			      !orr_plan_create(&plan, g, &o, &err),
-		      "%s", err.msg);
-	return plan;
+	return make_plan(g, workers, a->kilobytes_per_ms ? links : NULL, o);
 }
 
 START_TEST(no_cut_is_faster_than_the_plan)
@@ -280,7 +275,7 @@ START_TEST(no_cut_is_faster_than_the_plan)
 	(void)snprintf(workers, sizeof(workers), two_levels ? "1x%d" : "%d", a.n_workers);
 	(void)snprintf(links, sizeof(links), two_levels ? "1B/s,%dMB/s" : "%dMB/s",
 		       a.kilobytes_per_ms);
-	plan = make_plan(&a, g, workers, links);
+	plan = plan_model(&a, g, workers, links);
 	ck_assert(!plan->coarse);
 	ck_assert_msg(plan->slowest_s > best * (1 - 1e-6) && plan->slowest_s < best * (1 + 1e-6),
 		      "case %d: %.9f s, and %.9f s is possible", _i, plan->slowest_s, best);
@@ -439,7 +434,7 @@ START_TEST(no_step_is_faster_than_its_slowest_stage)
 	a.straight = false;
 	(void)snprintf(links, sizeof(links), "%dMB/s,%dMB/s%s", 8 * a.kilobytes_per_ms,
 		       a.kilobytes_per_ms, _i % 4 == 3 ? ",1MB/s" : "");
-	plan = make_plan(&a, g, workers[_i % 4], links);
+	plan = plan_model(&a, g, workers[_i % 4], links);
 	ck_assert_double_ge((double)plan->tried.figures->makespan_ns * 1e-9,
 			    plan->slowest_s * a.m * (1 - 1e-6));
 	orr_plan_destroy(plan);

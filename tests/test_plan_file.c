@@ -25,8 +25,8 @@ static char path[] = "/tmp/orrery-plan-XXXXXX.json";
 static json_t *plan_json(void)
 {
 	struct orr_graph *g = read_graph("towers:2,2/1");
-	struct orr_plan *plan =
-		make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
+	struct orr_plan *plan = make_plan(
+		g, "5", NULL, (struct orr_plan_options){.straight = true, .n_microbatches = 4});
 	json_t *json = orr_plan_json(plan, true, NULL);
 
 	ck_assert_ptr_nonnull(json);
@@ -37,8 +37,8 @@ static json_t *plan_json(void)
 START_TEST(a_plan_is_read_back_as_written)
 {
 	struct orr_graph *g = read_graph("towers:2,2/1");
-	struct orr_plan *plan =
-		make_plan(g, "5", (struct orr_plan_options){.straight = true, .n_microbatches = 4});
+	struct orr_plan *plan = make_plan(
+		g, "5", NULL, (struct orr_plan_options){.straight = true, .n_microbatches = 4});
 	json_t *json = plan_json();
 	struct orr_choice choice;
 	struct orr_error err = {""};
