@@ -118,6 +118,21 @@ void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int
 	way_init_on(way, p, schedule, &machine, n_microbatches);
 }
 
+void way_init_own(struct way *way, struct orr_pipeline *p, const struct orr_schedule *schedule,
+		  int n_workers, int n_microbatches)
+{
+	struct orr_error err = {""};
+	struct orr_try *x = &way->tried;
+
+	*way = (struct way){.pipeline = p};
+	ck_assert_msg(!orr_pipeline_set_step(p, n_workers, n_microbatches, &err) &&
+			      !orr_jobs_create(&x->jobs, p, schedule, &err) &&
+			      !orr_simulate(&x->timeline, x->jobs, &err) &&
+			      !orr_timeline_check(x->timeline, &err) &&
+			      !orr_figures_create(&x->figures, x->timeline, &err),
+		      "%s: %s", schedule->name, err.msg);
+}
+
 bool way_try_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 		const struct orr_machine *machine, int n_microbatches)
 {

@@ -38,6 +38,9 @@ void way_init(struct way *way, struct orr_pipeline *p, const char *schedule, int
 	      int n_microbatches);
 void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,
 		 const struct orr_machine *machine, int n_microbatches);
+/* The same for a schedule that is no text, whose timeline is checked. */
+void way_init_own(struct way *way, struct orr_pipeline *p, const struct orr_schedule *schedule,
+		  int n_workers, int n_microbatches);
 void way_fini(struct way *way);
 void way_end(struct way *way); /* and destroy its pipeline */
 /* The same for a schedule that may not serve this pipeline: false, and nothing is made, where it

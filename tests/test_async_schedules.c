@@ -254,23 +254,18 @@ START_TEST(an_asynchronous_schedule_that_is_a_round_late_is_steady)
 					    .asynchronous = true,
 					    .data = &late};
 		struct orr_pipeline *p = make_chain(2, 1, 2);
-		struct orr_jobs *jobs = NULL;
-		struct orr_timeline *timeline = NULL;
 		struct orr_steady steady;
 		struct orr_error err = {""};
+		struct way way;
 
-		ck_assert(!orr_pipeline_set_step(p, 2, m, &err));
-		ck_assert_msg(!orr_jobs_create(&jobs, p, &mine, &err), "%s", err.msg);
-		ck_assert_int_eq(jobs->versions->peak[0], m + 1);
-		ck_assert_msg(!orr_simulate(&timeline, jobs, &err), "%s", err.msg);
-		ck_assert_msg(!orr_steady_find(&steady, timeline, &err), "%s", err.msg);
+		way_init_own(&way, p, &mine, 2, m);
+		ck_assert_int_eq(way.tried.jobs->versions->peak[0], m + 1);
+		ck_assert_msg(!orr_steady_find(&steady, way.tried.timeline, &err), "%s", err.msg);
 		ck_assert_int_gt(steady.microbatches, 0);
 		/* 0F after 0B of an older one, 1F after 0F, 1B after 1F, 0B after 1B: no two side
 		 * by side */
 		ck_assert_int_eq(steady.period_ns, 6 * ORR_UNIT_NS * steady.microbatches);
-		orr_timeline_destroy(timeline);
-		orr_jobs_destroy(jobs);
-		orr_pipeline_destroy(p);
+		way_end(&way);
 	}
 }
 END_TEST

@@ -165,23 +165,16 @@ START_TEST(any_block_gives_an_order_that_runs_within_equation_1)
 					.split_backward = block.n_passes == 3,
 					.compute = random_compute,
 					.place = random_place};
-	struct orr_error err = {""};
-	struct way way = {.tried = {.jobs = NULL}};
+	struct way way;
 
 	random_block = &block;
-	FAIL_IF(orr_jobs_create(&way.tried.jobs, p, &schedule, &err),
-		err); /* refuses what deadlocks */
-	FAIL_IF(orr_simulate(&way.tried.timeline, way.tried.jobs, &err), err);
-	FAIL_IF(orr_timeline_check(way.tried.timeline, &err), err);
-	FAIL_IF(orr_figures_create(&way.tried.figures, way.tried.timeline, &err), err);
+	way_init_own(&way, p, &schedule, p->n_workers, p->n_microbatches); /* no deadlock */
 	for (int w = 0; w < p->n_workers; w++)
 		ck_assert_msg(way.tried.figures->worker[w].peak_stash <= block_peak(&block, w),
 			      "block %d: %d stashes on worker %d, by equation 1 %lld", _i,
 			      way.tried.figures->worker[w].peak_stash, w,
 			      (long long)block_peak(&block, w));
-	orr_figures_destroy(way.tried.figures);
-	orr_timeline_destroy(way.tried.timeline);
-	orr_jobs_destroy(way.tried.jobs);
+	way_fini(&way);
 	orr_arrays_free(&block.all);
 	orr_pipeline_destroy(p);
 }

@@ -108,7 +108,7 @@ END_TEST
 
 START_TEST(received_counts_activations_and_gradients_once)
 {
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 0, 0, 0, 1000);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 0, 0, 0, 1000);
 	struct orr_comparison *c = compare(p, 4, 8, 0);
 
 	for (int i = 0; i < c->n_fitting; i++)
@@ -121,7 +121,7 @@ END_TEST
 
 START_TEST(memory_that_is_too_small_is_a_reason)
 {
-	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 0, 5, 5, 0);
+	struct orr_pipeline *p = make_whole_chain(2, 1, 1, 0, 5, 5, 0);
 	struct orr_comparison *c = compare(p, 2, 4, 25);
 	bool seen = false;
 
@@ -172,8 +172,8 @@ static struct orr_comparison *compare_cuts(struct orr_pipeline *cuts[2], bool ev
 	struct orr_comparison *c = NULL;
 	struct orr_error err = {""};
 
-	cuts[0] = make_pipeline(4, "0>1 1>2 2>3", 2, 2, 0, 0, 0, 0);
-	cuts[1] = make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 1, 0, 0, 0, 0);
+	cuts[0] = make_whole_chain(4, 2, 2, 0, 0, 0, 0);
+	cuts[1] = make_whole_chain(8, 1, 1, 0, 0, 0, 0);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(orr_pipeline_set_step(cuts[i], 4, 8, &err), 0);
 	ck_assert_int_eq(orr_compare(&c,
@@ -267,8 +267,8 @@ static const struct {
 
 START_TEST(what_was_not_tested_is_listed)
 {
-	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 0, untested[_i].stash,
-					       untested[_i].parameters, untested[_i].edge);
+	struct orr_pipeline *p = make_whole_chain(2, 1, 1, 0, untested[_i].stash,
+						  untested[_i].parameters, untested[_i].edge);
 	struct orr_untested found;
 	struct way way;
 

@@ -56,28 +56,12 @@ static const struct orr_schedule split = {.name = "<split & \"odd\">",
 					  .compute = compute_in_turn,
 					  .priority = backward_first};
 
-struct drawn {
-	struct orr_pipeline *pipeline;
-	struct orr_jobs *jobs;
-	struct orr_timeline *timeline;
-};
-
-static void draw_split(struct drawn *drawn)
+static void draw_split(struct way *way)
 {
-	struct orr_error err = {""};
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 1, 0, 0, 0);
 
-	drawn->pipeline = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 0);
-	drawn->pipeline->has_weight = true;
-	ck_assert(!orr_pipeline_set_step(drawn->pipeline, 2, 6, &err));
-	ck_assert_msg(!orr_jobs_create(&drawn->jobs, drawn->pipeline, &split, &err), "%s", err.msg);
-	ck_assert_msg(!orr_simulate(&drawn->timeline, drawn->jobs, &err), "%s", err.msg);
-}
-
-static void draw_fini(struct drawn *drawn)
-{
-	orr_timeline_destroy(drawn->timeline);
-	orr_jobs_destroy(drawn->jobs);
-	orr_pipeline_destroy(drawn->pipeline);
+	p->has_weight = true;
+	way_init_own(way, p, &split, 2, 6);
 }
 
 static const char *write_text(struct page *page, const struct orr_timeline *t, int columns,
@@ -120,15 +104,15 @@ END_TEST
 
 START_TEST(a_split_backward_is_as_it_was_looked_at)
 {
-	struct drawn drawn;
+	struct way way;
 	struct page page;
 
-	draw_split(&drawn);
-	golden_check("split.txt", write_text(&page, drawn.timeline, 120, false));
+	draw_split(&way);
+	golden_check("split.txt", write_text(&page, way.tried.timeline, 120, false));
 	page_close(&page);
-	golden_check("split.svg", write_svg(&page, drawn.timeline));
+	golden_check("split.svg", write_svg(&page, way.tried.timeline));
 	page_close(&page);
-	draw_fini(&drawn);
+	way_end(&way);
 }
 END_TEST
 
@@ -298,16 +282,16 @@ END_TEST
 
 START_TEST(names_are_escaped_in_svg)
 {
-	struct drawn drawn;
+	struct way way;
 	struct page page;
 	const char *text;
 
-	draw_split(&drawn);
-	text = write_svg(&page, drawn.timeline);
+	draw_split(&way);
+	text = write_svg(&page, way.tried.timeline);
 	check_well_formed("split", text);
 	ck_assert_ptr_nonnull(strstr(text, "&lt;split &amp; \"odd\"&gt;: 4 stages on 2 workers"));
 	page_close(&page);
-	draw_fini(&drawn);
+	way_end(&way);
 }
 END_TEST
 

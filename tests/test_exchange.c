@@ -25,18 +25,10 @@ static struct orr_table *parse(const char *text)
 /* A table on its way, on a chain with F=1, B=1, W=1. */
 static void way_init_table(struct way *way, struct orr_pipeline *p, const struct orr_table *table)
 {
-	struct orr_error err = {""};
+	struct orr_schedule schedule;
 
-	*way = (struct way){.pipeline = p};
-	orr_table_schedule(&way->choice.schedule, table);
-	ck_assert_msg(!orr_pipeline_set_step(p, table->n_workers, table->n_microbatches, &err),
-		      "%s", err.msg);
-	ck_assert_msg(!orr_jobs_create(&way->tried.jobs, p, &way->choice.schedule, &err), "%s",
-		      err.msg);
-	ck_assert_msg(!orr_simulate(&way->tried.timeline, way->tried.jobs, &err), "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(way->tried.timeline, &err), "%s", err.msg);
-	ck_assert_msg(!orr_figures_create(&way->tried.figures, way->tried.timeline, &err), "%s",
-		      err.msg);
+	orr_table_schedule(&schedule, table);
+	way_init_own(way, p, &schedule, table->n_workers, table->n_microbatches);
 }
 
 /* Orders of the workers, with B for the input gradient as jobs are printed. */

@@ -14,7 +14,7 @@ static char path[PATH_MAX];
 
 START_TEST(zb1p_of_pytorch_ends_at_49)
 {
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 1, 1, 1);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 1, 1, 1, 1);
 	struct way way;
 
 	way_init(&way, p, path, 2, 8);

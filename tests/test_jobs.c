@@ -115,18 +115,13 @@ START_TEST(greedy_order_needs_no_cap_to_be_free_of_deadlock)
 				      .priority = backward_first,
 				      .in_flight = one_in_flight};
 	struct orr_pipeline *p = make_chain(3, 1, 1);
-	struct orr_jobs *jobs = NULL;
-	struct orr_timeline *t = NULL;
-	struct orr_error err = {""};
+	struct way way;
 
-	ck_assert_int_eq(orr_pipeline_set_step(p, 3, 4, &err), 0);
-	ck_assert_msg(!orr_jobs_create(&jobs, p, &greedy, &err), "%s", err.msg);
-	ck_assert_msg(!orr_simulate(&t, jobs, &err), "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(t, &err), "%s", err.msg);
-	ck_assert_int_eq(t->end_ns[orr_jobs_index(jobs, 0, 3, ORR_PASS_B)], 4 * 6 * ORR_UNIT_NS);
-	orr_timeline_destroy(t);
-	orr_jobs_destroy(jobs);
-	orr_pipeline_destroy(p);
+	way_init_own(&way, p, &greedy, 3, 4);
+	ck_assert_int_eq(
+		way.tried.timeline->end_ns[orr_jobs_index(way.tried.jobs, 0, 3, ORR_PASS_B)],
+		4 * 6 * ORR_UNIT_NS);
+	way_end(&way);
 }
 END_TEST
 
@@ -163,21 +158,13 @@ START_TEST(greedy_without_a_cap_holds_8_where_strict_holds_4)
 						.compute = by_stage,
 						.priority = order_1f1b,
 						.in_flight = rows[i].cap ? depth : NULL};
-		struct orr_jobs *jobs = NULL;
-		struct orr_timeline *t = NULL;
-		struct orr_figures *f = NULL;
-		struct orr_error err = {""};
+		struct way way;
 
-		ck_assert_int_eq(orr_pipeline_set_step(p, 4, rows[i].m, &err), 0);
-		ck_assert_msg(!orr_jobs_create(&jobs, p, &schedule, &err), "%s", err.msg);
-		ck_assert_msg(!orr_simulate(&t, jobs, &err) && !orr_timeline_check(t, &err) &&
-				      !orr_figures_create(&f, t, &err),
-			      "%s", err.msg);
-		ck_assert_int_eq(f->makespan_ns, (rows[i].m == 8 ? 33 : 105) * ORR_UNIT_NS);
-		ck_assert_int_eq(f->worker[0].peak_stash, rows[i].peak);
-		orr_figures_destroy(f);
-		orr_timeline_destroy(t);
-		orr_jobs_destroy(jobs);
+		way_init_own(&way, p, &schedule, 4, rows[i].m);
+		ck_assert_int_eq(way.tried.figures->makespan_ns,
+				 (rows[i].m == 8 ? 33 : 105) * ORR_UNIT_NS);
+		ck_assert_int_eq(way.tried.figures->worker[0].peak_stash, rows[i].peak);
+		way_fini(&way);
 	}
 	orr_pipeline_destroy(p);
 }
@@ -212,22 +199,20 @@ START_TEST(a_waiting_transfer_does_not_block_ready_work)
 	struct orr_pipeline *p = make_pipeline(4, "0>2 1>3", 1, 1, 0, 1, 0, 0);
 	struct orr_schedule greedy = {
 		.name = "x", .order = ORR_ORDER_GREEDY, .compute = by_stage, .priority = by_job};
-	struct orr_jobs *jobs = NULL;
-	struct orr_timeline *t = NULL;
-	struct orr_error err = {""};
+	struct way way;
+	const int64_t *start_ns;
 
 	p->edges[0].bytes = 100;
 	p->edges[1].bytes = 10;
 	p->machine.bandwidth_bytes_per_s = 10;
-	ck_assert_int_eq(orr_pipeline_set_step(p, 3, 1, &err), 0);
-	ck_assert_msg(!orr_jobs_create(&jobs, p, &greedy, &err), "%s", err.msg);
-	ck_assert_msg(!orr_simulate(&t, jobs, &err) && !orr_timeline_check(t, &err), "%s", err.msg);
+	way_init_own(&way, p, &greedy, 3, 1);
+	start_ns = way.tried.timeline->start_ns;
 	/* stage 3 is on worker 0 and starts as soon as 10 bytes have come from worker 1 */
-	ck_assert_int_eq(t->start_ns[orr_jobs_index(jobs, 3, 0, ORR_PASS_F)], 2 * ORR_UNIT_NS);
-	ck_assert_int_eq(t->start_ns[orr_jobs_index(jobs, 2, 0, ORR_PASS_F)], 11 * ORR_UNIT_NS);
-	orr_timeline_destroy(t);
-	orr_jobs_destroy(jobs);
-	orr_pipeline_destroy(p);
+	ck_assert_int_eq(start_ns[orr_jobs_index(way.tried.jobs, 3, 0, ORR_PASS_F)],
+			 2 * ORR_UNIT_NS);
+	ck_assert_int_eq(start_ns[orr_jobs_index(way.tried.jobs, 2, 0, ORR_PASS_F)],
+			 11 * ORR_UNIT_NS);
+	way_end(&way);
 }
 END_TEST
 

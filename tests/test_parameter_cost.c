@@ -133,8 +133,7 @@ static const struct {
 START_TEST(figures_count_what_a_worker_keeps)
 {
 	for (int i = 0; i < N_OF(costs); i++) {
-		struct orr_pipeline *p =
-			make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 2, 0, 10, 4000, 0);
+		struct orr_pipeline *p = make_whole_chain(8, 1, 2, 0, 10, 4000, 0);
 		const struct orr_worker_figures *f;
 		struct way way;
 
@@ -188,7 +187,7 @@ START_TEST(a_search_takes_its_limit_and_not_a_byte_less)
 					     .effort = 1,
 					     .seed = 1,
 					     .placement = ORR_PLACEMENT_STRAIGHT};
-	struct orr_pipeline *p = make_pipeline(2, "0>1", 1, 1, 1, 10, 4000, 0);
+	struct orr_pipeline *p = make_whole_chain(2, 1, 1, 1, 10, 4000, 0);
 	struct orr_error err = {""};
 	int64_t n[2 * 4 * 3];
 	int worker[2];

@@ -381,20 +381,11 @@ static int64_t period_on_links(struct orr_pipeline *p, const struct orr_star *x,
 				     NULL));
 	p->machine = orr_machine_of(cluster, 0);
 	for (int i = 0; i < 2; i++) {
-		struct orr_jobs *jobs = NULL;
-		struct orr_timeline *t = NULL;
-		struct orr_figures *f = NULL;
-		struct orr_error err = {""};
+		struct way way;
 
-		ck_assert_msg(!orr_pipeline_set_step(p, p->n_stages, 40 << i, &err) &&
-				      !orr_jobs_create(&jobs, p, &schedule, &err) &&
-				      !orr_simulate(&t, jobs, &err) &&
-				      !orr_figures_create(&f, t, &err),
-			      "%s", err.msg);
-		makespan[i] = f->makespan_ns;
-		orr_figures_destroy(f);
-		orr_timeline_destroy(t);
-		orr_jobs_destroy(jobs);
+		way_init_own(&way, p, &schedule, p->n_stages, 40 << i);
+		makespan[i] = way.tried.figures->makespan_ns;
+		way_fini(&way);
 	}
 	orr_cluster_destroy(cluster);
 	return makespan[1] - makespan[0];

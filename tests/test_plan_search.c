@@ -223,7 +223,7 @@ END_TEST
 START_TEST(links_are_respected)
 {
 	static const char *const names[] = {"1f1b", "zb-h1", "eager-1f1b", "gpipe"};
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 0, 0, 100);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 1, 0, 0, 100);
 	struct orr_machine machine = orr_machine_default(4);
 	struct way found, named;
 
@@ -247,7 +247,7 @@ END_TEST
 START_TEST(stages_are_placed_evenly)
 {
 	static const int64_t work[] = {3, 2, 1, 3, 2, 1};
-	struct orr_pipeline *p = make_pipeline(6, "0>1 1>2 2>3 3>4 4>5", 1, 1, 1, 0, 0, 0);
+	struct orr_pipeline *p = make_whole_chain(6, 1, 1, 1, 0, 0, 0);
 	struct orr_search_options options = {.schedules = orr_schedules,
 					     .placement = ORR_PLACEMENT_PLAN,
 					     .effort = 1,

@@ -306,7 +306,7 @@ END_TEST
 
 START_TEST(order_of_dualpipe_v_is_the_published_one)
 {
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 1, 0, 0);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 1, 1, 0, 0);
 	struct way way;
 
 	way_init(&way, p, "dualpipe-v", 2, 4);

@@ -213,17 +213,10 @@ static struct way split_way(struct orr_pipeline *p, const int *step, int n_worke
 					.compute = along,
 					.priority = one_by_one,
 					.data = step};
-	struct way way = {.pipeline = p};
-	struct orr_error err = {""};
+	struct way way;
 
 	p->machine = *machine;
-	ck_assert_int_eq(orr_pipeline_set_step(p, n_workers, 1, &err), 0);
-	ck_assert_msg(!orr_jobs_create(&way.tried.jobs, p, &schedule, &err), "%s", err.msg);
-	way.tried.jobs->schedule = "split";
-	ck_assert_msg(!orr_simulate(&way.tried.timeline, way.tried.jobs, &err), "%s", err.msg);
-	ck_assert_msg(!orr_timeline_check(way.tried.timeline, &err), "%s", err.msg);
-	ck_assert_msg(!orr_figures_create(&way.tried.figures, way.tried.timeline, &err), "%s",
-		      err.msg);
+	way_init_own(&way, p, &schedule, n_workers, 1);
 	return way;
 }
 

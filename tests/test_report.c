@@ -47,7 +47,7 @@ END_TEST
 
 START_TEST(columns_of_zeros_are_left_out)
 {
-	struct orr_pipeline *p = make_pipeline(1, "", 1, 2, 0, 0, 0, 0);
+	struct orr_pipeline *p = make_whole_chain(1, 1, 2, 0, 0, 0, 0);
 	struct way way;
 	struct page page;
 	const char *text;
@@ -113,7 +113,7 @@ START_TEST(json_has_exactly_the_keys_of_the_design)
 						  "sent_weight_gradient_bytes",
 						  "all_reduce_bytes",
 						  NULL};
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 32, 5, 128);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 2, 0, 32, 5, 128);
 	struct orr_error err = {""};
 	json_t *report, *workers, *worker;
 	struct way way;

@@ -96,7 +96,7 @@ END_TEST
 
 START_TEST(gpipe_holds_512_MB_where_1f1b_holds_128)
 {
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 0, 32000000, 0, 0);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 0, 32000000, 0, 0);
 	struct way way;
 
 	way_init(&way, p, "gpipe", 4, 16);
@@ -129,8 +129,7 @@ END_TEST
 
 START_TEST(a_step_of_1f1b_receives_57_3_GB)
 {
-	struct orr_pipeline *p =
-		make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 1, 0, 0, 0, 128000000);
+	struct orr_pipeline *p = make_whole_chain(8, 1, 1, 0, 0, 0, 128000000);
 	struct way way;
 	int64_t bytes = 0;
 
@@ -145,8 +144,7 @@ END_TEST
 
 START_TEST(ddp_all_reduces_245_GB_by_a_ring)
 {
-	struct orr_pipeline *p =
-		make_pipeline(4, "0>1 1>2 2>3", 1, 1, 0, 0, INT64_C(35000000000), 0);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 1, 0, 0, INT64_C(35000000000), 0);
 	struct way way;
 
 	way_init(&way, p, "ddp", 8, 8);
@@ -404,7 +402,7 @@ END_TEST
 /* An error is optional, in what the schedules refuse, too. */
 START_TEST(a_refusal_needs_no_error_to_write_into)
 {
-	struct orr_pipeline *p = make_pipeline(7, "0>1 1>2 2>3 3>4 4>5 5>6", 1, 2, 0, 1, 3, 2);
+	struct orr_pipeline *p = make_whole_chain(7, 1, 2, 0, 1, 3, 2);
 	int n_refused = 0;
 
 	for (int i = 0; i < count_schedules(); i++) {

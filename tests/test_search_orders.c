@@ -356,7 +356,7 @@ START_TEST(nothing_repeats_where_transfers_take_far_longer_than_jobs)
 	int n_lists = 0;
 
 	for (int64_t bytes = 1; bytes <= 1000000; bytes *= 1000) {
-		struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 1, 1, 1, 0, bytes);
+		struct orr_pipeline *p = make_whole_chain(4, 1, 1, 1, 1, 0, bytes);
 		int worker[] = {0, 1, 2, 3};
 		struct orr_timed *timed = NULL;
 		struct orr_cyclic cyclic;

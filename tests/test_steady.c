@@ -153,7 +153,7 @@ START_TEST(replicas_wait_for_each_other)
 
 	for (int k = 0; k < N_OF(latencies); k++)
 		for (int accumulate = 1; accumulate <= 2; accumulate++) {
-			struct orr_pipeline *p = make_pipeline(2, "0>1", 2, 2, 0, 10, 100, 10);
+			struct orr_pipeline *p = make_whole_chain(2, 2, 2, 0, 10, 100, 10);
 			struct orr_machine machine = orr_machine_default(3);
 			struct way way;
 
@@ -177,7 +177,7 @@ END_TEST
 /* 4 versions of 100 bytes, a gradient, two moments, and 4 stashes of 10. */
 START_TEST(older_versions_count_as_memory)
 {
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 10, 100, 0);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 2, 0, 10, 100, 0);
 	struct orr_machine machine = orr_machine_default(4);
 	struct orr_error err = {""};
 	struct way way;

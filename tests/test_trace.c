@@ -148,7 +148,7 @@ START_TEST(a_trace_has_every_job_and_every_transfer)
 		    {"1f1b", 2, 3, 0, 18},
 		    {"ddp", 2, 4, 0, 0},
 		    {"fsdp", 2, 4, 1000, 0}};
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 7, 5, 3);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 2, 0, 7, 5, 3);
 	struct orr_machine machine = orr_machine_default(rows[_i].workers);
 	const char *names[] = {"predicted"};
 	json_t *trace, *events;
@@ -171,7 +171,7 @@ END_TEST
 
 START_TEST(a_memory_counter_peaks_as_reported_and_ends_at_0)
 {
-	struct orr_pipeline *p = make_pipeline(4, "0>1 1>2 2>3", 1, 2, 0, 7, 0, 0);
+	struct orr_pipeline *p = make_whole_chain(4, 1, 2, 0, 7, 0, 0);
 	const char *names[] = {"predicted"};
 	double most[4] = {0}, last[4] = {1, 1, 1, 1};
 	json_t *trace, *event;

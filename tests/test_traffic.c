@@ -17,8 +17,7 @@ static const char *const schedules[] = {
 
 START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 {
-	struct orr_pipeline *p =
-		make_pipeline(8, "0>1 1>2 2>3 3>4 4>5 5>6 6>7", 1, 1, 1, 64, 1600, 256);
+	struct orr_pipeline *p = make_whole_chain(8, 1, 1, 1, 64, 1600, 256);
 	struct orr_traffic traffic[N_WORKERS];
 	int rank_of[N_WORKERS];
 	int64_t total = 0, sent = 0, received = 0;
@@ -61,7 +60,7 @@ END_TEST
  * that end there. */
 START_TEST(a_ring_that_does_not_divide)
 {
-	struct orr_pipeline *p = make_pipeline(1, "", 1, 1, 0, 0, 28, 0);
+	struct orr_pipeline *p = make_whole_chain(1, 1, 1, 0, 0, 28, 0);
 	struct orr_traffic traffic[N_WORKERS];
 	static const int each[N_WORKERS] = {0, 1, 2, 3}, together[N_WORKERS] = {0, 0, 1, 1};
 	static const int64_t bytes[N_WORKERS] = {40, 40, 44, 44};
