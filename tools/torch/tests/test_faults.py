@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 import traceback
 from collections.abc import Callable
@@ -70,10 +71,25 @@ def spoil(case: Case, made: dict[Any, Tensor]) -> dict[Any, Tensor]:
     return {n: how.get(case.fault, lambda t: t)(t.detach()) for n, t in made.items()}
 
 
-def process(rank: int, folder: Path, case: Case, model: nn.Module) -> None:
+def is_silent(case: Case) -> bool:
+    return case.fault in ("kill", "stop")
+
+
+def store_of(rank: int, folder: Path, case: Case, meet: socket.socket) -> dist.Store:
+    """In process 0, which then has to be the last; in a file if that is killed or stopped."""
+    if is_silent(case) and case.job.stage == 0:
+        return dist.FileStore(f"{folder}/meet", N)
+    host, port = meet.getsockname()
+    fd = os.dup(meet.fileno()) if rank == 0 else None
+    meet.close()
+    return dist.TCPStore(host, port, N, rank == 0, wait_for_workers=False, master_listen_fd=fd)
+
+
+def process(rank: int, folder: Path, case: Case, model: nn.Module, meet: socket.socket) -> None:
     """A step that runs, and one that fails."""
     torch.set_num_threads(1)  # makes the fork a pool of threads, for which autograd's own would race
-    dist.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=N)
+    store = store_of(rank, folder, case, meet)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=N)
     batch = torch.randn(SAMPLES * M, 6)
     plan = folder.parent / "plan.json"
     limit = TIMEOUT if case.fault == "stop" else None
@@ -99,30 +115,27 @@ def process(rank: int, folder: Path, case: Case, model: nn.Module) -> None:
 
 def begun(folder: Path, case: Case, model: nn.Module) -> list[int]:
     folder.mkdir()
-    children = []
+    children, meet = [], socket.create_server(("127.0.0.1", 0))
     for rank in range(N):
         child = os.fork()
         if not child:
             try:
-                process(rank, folder, case, model)
+                process(rank, folder, case, model, meet)
             except BaseException:  # noqa: BLE001 what the parent would not see
                 traceback.print_exc()
-            finally:
+            finally:  # by its own clock: who waits for it may be late
+                (folder / f"end-{rank}").write_text(str(time.time()))
                 os._exit(1)
         children.append(child)
+    meet.close()
     return children
 
 
-def awaited(folder: Path, children: list[int]) -> None:
+def awaited(folder: Path, left: list[int]) -> None:
     """Until all have ended; one that is stopped goes on once the others have."""
-    left = dict(enumerate(children))
-    while left:
-        for rank, child in list(left.items()):
-            if os.waitpid(child, os.WNOHANG)[0]:
-                del left[rank]
-                (folder / f"end-{rank}").write_text(str(time.time()))
+    while left := [child for child in left if not os.waitpid(child, os.WNOHANG)[0]]:
         if len(left) == 1 and "stop" in folder.name:
-            os.kill(*left.values(), signal.SIGCONT)
+            os.kill(left[0], signal.SIGCONT)
         time.sleep(0.02)
 
 
@@ -151,7 +164,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_end_and_say_why(ran: Path, case: Case) -> None:
     folder, job, at = ran / str(case), case.job, case.job.stage
     others = [r for r in range(N) if r != at]
-    silent = case.fault in ("kill", "stop")
+    silent = is_silent(case)
     told = {r: (folder / f"told-{r}").read_text() for r in (others if silent else range(N))}
     [fault] = {t.splitlines()[0] for t in told.values()}  # the same on all
     if silent:
@@ -166,7 +179,7 @@ def test_all_end_and_say_why(ran: Path, case: Case) -> None:
         assert len(text.splitlines()) == N + 1, text
         assert any(", waits for " in t or ", adds up" in t for t in text.splitlines()[1:]), text
     begin = float((folder / "at").read_text())
-    ends = [float((folder / f"end-{r}").read_text()) - begin for r in others]
+    ends = [float((folder / f"end-{r}").read_text()) - begin for r in told]
     assert max(ends) < SOON + TIMEOUT * (case.fault == "stop"), ends
 
 

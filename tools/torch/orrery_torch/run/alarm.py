@@ -20,6 +20,7 @@ from .plan import Job, Message
 POLL, GATHER, GRACE = 0.2, 1.0, 2.5  # seconds: between looks, for answers, until a process is ended
 SLOWER, LEAST = 20.0, 60.0  # times the planned step, and seconds, that nobody waits longer than
 PASSES = {"F": "forward", "B": "backward", "W": "gradients of parameters"}
+SILENT = "does not answer: ended, or stopped"
 T = TypeVar("T")
 NUMBERS = itertools.count()  # of Runners, which all processes make in one order
 
@@ -146,14 +147,21 @@ class Alarm:
         fault = within(GATHER, ask, mine)
         within(POLL, lambda: self.store.set(f"doing/{self.me}", doing), None)
         close()
-        return "\n".join([fault, *(f"    process {r}: {d}" for r, d in self._answers())])
+        answers = dict(self._answers()) | {self.me: doing}
+        within(POLL, lambda: self.store.set(f"read/{self.me}", ""), None)
+        if self.me == 0:  # the store may be this process's, and would go with it
+            keys = [f"read/{rank}" for rank, told in answers.items() if told]
+            within(GATHER, lambda: self.store.wait(keys, timedelta(seconds=GATHER)), None)
+        told = (f"    process {r}: {answers[r] or SILENT}" for r in range(self.n))
+        return "\n".join([fault, *told])
 
     def _answers(self) -> Iterator[tuple[int, str]]:
+        """What each says that it does; nothing of one that does not."""
         end = time.monotonic() + GATHER
         for rank in range(self.n):
             left = max(end - time.monotonic(), POLL / 4)
             ask = lambda key=f"doing/{rank}": self._get(key, left)  # noqa: E731, B023
-            yield rank, within(left + POLL / 4, ask, "does not answer: ended, or stopped")
+            yield rank, within(left + POLL / 4, ask, "")
 
     def _get(self, key: str, seconds: float) -> str:
         self.store.wait([key], timedelta(seconds=seconds))
