@@ -7,12 +7,20 @@
 #include <check.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* What holds is not said: Check would write a file and a line for each assertion, millions of them.
  * After a crash it names the test. */
 #define _mark_point(file, line) ((void)0) /* NOLINT(bugprone-reserved-identifier) */
 
 #define N_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* Else the test fails, and says the text. */
+#define ASSERT_HAS(text, part) \
+	do { \
+		const char *text_ = (text), *part_ = (part); \
+		ck_assert_msg(strstr(text_, part_) != NULL, "'%s' is not in: %s", part_, text_); \
+	} while (0)
 
 /* Of long sweeps the suite runs a part, and with ORRERY_SWEEPS=all, as in the benchmarks `sweeps`,
  * the whole. How many of n drawn cases; and is case i of a sweep run? The first one is. */

@@ -171,7 +171,7 @@ START_TEST(pieces_fit_where_neighbours_do_not)
 				     .memory_bytes = 600};
 	struct orr_plan *plan;
 
-	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "no plan fits [memory] 600B"));
+	ASSERT_HAS(refuse_plan(g, "2", o), "no plan fits [memory] 600B");
 	o.pieces = true;
 	plan = make(g, "2", NULL, o);
 	ck_assert(plan->world == ORR_WORLD_PIECES && !plan->worlds[ORR_WORLD_DAG].fits &&

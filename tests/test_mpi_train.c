@@ -19,6 +19,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/timeline.h"
 #include "derived_traffic.h"
+#include "drawn_data.h"
 #include "frozen.h"
 #include "orrery/figures.h"
 #include "simulate/simulate.h"
@@ -99,32 +100,6 @@ static void check(int code, const char *name, const struct orr_error *err)
 	orr_ranks_fail(1, text);
 	say(text);
 	exit(1);
-}
-
-static int make_data(struct orr_dataset *data)
-{
-	uint64_t state = 12345;
-
-	data->n_rows = N_ROWS;
-	data->n_columns = N_COLUMNS;
-	data->values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
-	data->train = calloc(N_ROWS, sizeof(*data->train));
-	data->test = calloc(N_ROWS, sizeof(*data->test));
-	if (!data->values || !data->train || !data->test)
-		return -1;
-	for (int64_t r = 0; r < N_ROWS; r++) {
-		for (int64_t c = 0; c < N_COLUMNS; c++) {
-			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-			data->values[r * N_COLUMNS + c] =
-				(float)(int64_t)(state >> 33) * 0x1p-30f - 1;
-		}
-		data->values[r * N_COLUMNS + 20] = (float)(r * 3 % 5);
-		if (r % 5)
-			data->train[data->n_train++] = r;
-		else
-			data->test[data->n_test++] = r;
-	}
-	return 0;
 }
 
 static void write_out(const void *bytes, size_t size, size_t n)
@@ -312,7 +287,7 @@ static bool train_under(const char *name, int n_workers, int n_microbatches, int
 	check(freeze(graph, frozen, &err), name, &err);
 	check(orr_partition(&pipeline, graph, &machine, 0, samples, &err), name, &err);
 	check(orr_pipeline_set_step(pipeline, n_workers, n_microbatches, &err), name, &err);
-	check(make_data(&data), name, &err);
+	check(!draw_data(&data, N_ROWS, N_COLUMNS, 20, 5, 12345), name, &err);
 	serves = !orr_jobs_create(&jobs, pipeline, &choice.schedule, &err);
 	if (serves) {
 		train(jobs, &data, name, batch, batch % n_microbatches == 0);
@@ -323,9 +298,7 @@ static bool train_under(const char *name, int n_workers, int n_microbatches, int
 	orr_pipeline_destroy(pipeline);
 	orr_graph_destroy(graph);
 	orr_choice_fini(&choice);
-	free(data.values);
-	free(data.train);
-	free(data.test);
+	free_data(&data);
 	return serves;
 }
 

@@ -175,7 +175,7 @@ START_TEST(a_plan_fits_its_limit_and_not_a_byte_less)
 	orr_plan_destroy(plan);
 	o.memory_bytes--;
 	(void)snprintf(cure, sizeof(cure), "what fits is [memory] %dB", 3000 * cost.all + 100);
-	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), cure));
+	ASSERT_HAS(refuse_plan(g, "2", o), cure);
 	orr_graph_destroy(g);
 }
 END_TEST

@@ -347,7 +347,7 @@ START_TEST(what_is_said_to_fit_fits)
 				     .memory_bytes = 299};
 	struct orr_plan *plan;
 
-	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "what fits is [memory] 450B"));
+	ASSERT_HAS(refuse_plan(g, "2", o), "what fits is [memory] 450B");
 	o.memory_bytes = 450;
 	plan = make_plan(g, "2", NULL, o);
 	ck_assert_double_eq_tol(plan->slowest_s, 8, 1e-9); /* a | b c */
@@ -457,8 +457,8 @@ START_TEST(a_cost_that_is_missing_among_others_is_refused)
 			plan_end(make_plan(g, "2", NULL, o), g);
 			continue;
 		}
-		ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "node b: "));
-		ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), lost[i][1]));
+		ASSERT_HAS(refuse_plan(g, "2", o), "node b: ");
+		ASSERT_HAS(refuse_plan(g, "2", o), lost[i][1]);
 		orr_graph_destroy(g);
 	}
 }
@@ -470,7 +470,7 @@ START_TEST(nothing_that_takes_time_is_refused)
 		parse_graph("digraph g { a [parameters=\"1kB\"]; b [parameters=\"1kB\"]; a -> b }");
 	struct orr_plan_options o = {.n_microbatches = 1};
 
-	ck_assert_ptr_nonnull(strstr(refuse_plan(g, "2", o), "no operator takes any time"));
+	ASSERT_HAS(refuse_plan(g, "2", o), "no operator takes any time");
 	orr_graph_destroy(g);
 }
 END_TEST

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
+#include "drawn_data.h"
 #include "frozen.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
@@ -60,24 +61,10 @@ static struct orr_error err;
 
 static void setup(void)
 {
-	uint64_t state = 7;
-
 	strcpy(folder + sizeof(folder) - 7, "XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	ck_assert_msg(!orr_graph_parse(&graph, "model.dot", model, &err), "%s", err.msg);
-	data = (struct orr_dataset){.n_rows = N_ROWS, .n_columns = N_COLUMNS, .n_train = N_ROWS};
-	data.values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
-	data.train = calloc(N_ROWS, sizeof(*data.train));
-	ck_assert(data.values && data.train);
-	for (int64_t r = 0; r < N_ROWS; r++) {
-		for (int64_t c = 0; c < N_COLUMNS; c++) {
-			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-			data.values[r * N_COLUMNS + c] =
-				(float)(int64_t)(state >> 33) * 0x1p-30f - 1;
-		}
-		data.values[r * N_COLUMNS + N_COLUMNS - 1] = (float)(r * 3 % 5);
-		data.train[r] = r;
-	}
+	ck_assert(draw_data(&data, N_ROWS, N_COLUMNS, N_COLUMNS - 1, 0, 7));
 	options = orr_run_options_default();
 	options.batch = BATCH;
 	options.optimizer = ORR_OPTIMIZER_MOMENTUM;
@@ -91,8 +78,7 @@ static void teardown(void)
 	(void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
 	ck_assert_int_eq(system(command), 0);
 	orr_graph_destroy(graph);
-	free(data.values);
-	free(data.train);
+	free_data(&data);
 }
 
 /* ---- one training ---- */

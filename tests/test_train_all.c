@@ -23,6 +23,7 @@
 #include "schedule/room.h"
 #include "../src/schedules/one_f_one_b.h"
 #include "by_start.h"
+#include "drawn_data.h"
 #include "frozen.h"
 #include "suite.h"
 
@@ -188,27 +189,13 @@ struct bench {
 
 static void bench_init(struct bench *t, int model)
 {
-	uint64_t state = 99;
 	struct orr_error err = {""};
 
 	memset(t, 0, sizeof(*t));
 	ck_assert_msg(!orr_graph_parse(&t->graph, "model.dot", models[model].text, &err), "%s",
 		      err.msg);
 	ck_assert_msg(!freeze(t->graph, models[model].frozen, &err), "%s", err.msg);
-	t->data.n_rows = t->data.n_train = N_ROWS;
-	t->data.n_columns = N_COLUMNS;
-	t->data.values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
-	t->data.train = calloc(N_ROWS, sizeof(*t->data.train));
-	ck_assert(t->data.values && t->data.train);
-	for (int64_t r = 0; r < N_ROWS; r++) {
-		for (int64_t c = 0; c < N_COLUMNS; c++) {
-			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-			t->data.values[r * N_COLUMNS + c] =
-				(float)(int64_t)(state >> 33) * 0x1p-30f - 1;
-		}
-		t->data.values[r * N_COLUMNS + N_COLUMNS - 1] = (float)(r * 3 % 5);
-		t->data.train[r] = r;
-	}
+	ck_assert(draw_data(&t->data, N_ROWS, N_COLUMNS, N_COLUMNS - 1, 0, 99));
 	t->options = orr_run_options_default();
 	t->options.batch = BATCH;
 	t->options.optimizer = ORR_OPTIMIZER_MOMENTUM;
@@ -222,8 +209,7 @@ static void bench_fini(struct bench *t)
 		free(t->found[i].parameters);
 	free(t->initial);
 	free(t->expected);
-	free(t->data.values);
-	free(t->data.train);
+	free_data(&t->data);
 	orr_graph_destroy(t->graph);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drawn_data.h"
 #include "frozen.h"
 #include "suite.h"
 #include "orrery/graph.h"
@@ -36,30 +37,6 @@ const char training_model[] = "digraph model {\n"
 			      "  target -> error\n"
 			      "}\n";
 
-static void fill_data(struct orr_dataset *data)
-{
-	uint64_t state = 12345;
-
-	data->n_rows = N_ROWS;
-	data->n_columns = N_COLUMNS;
-	data->values = calloc((size_t)N_ROWS * N_COLUMNS, sizeof(float));
-	data->train = calloc(N_ROWS, sizeof(*data->train));
-	data->test = calloc(N_ROWS, sizeof(*data->test));
-	ck_assert(data->values && data->train && data->test);
-	for (int64_t r = 0; r < N_ROWS; r++) {
-		for (int64_t c = 0; c < N_COLUMNS; c++) {
-			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-			data->values[r * N_COLUMNS + c] =
-				(float)(int64_t)(state >> 33) * 0x1p-30f - 1;
-		}
-		data->values[r * N_COLUMNS + CLASS_COLUMN] = (float)(r * 3 % 5);
-		if (r % 5)
-			data->train[data->n_train++] = r;
-		else
-			data->test[data->n_test++] = r;
-	}
-}
-
 int training_try(struct training *t, const char *text, const struct orr_schedule *schedule,
 		 int n_workers, int n_microbatches, const char *recompute)
 {
@@ -67,7 +44,7 @@ int training_try(struct training *t, const char *text, const struct orr_schedule
 	struct orr_error *err = &t->err;
 	int code;
 
-	fill_data(&t->data);
+	ck_assert(draw_data(&t->data, N_ROWS, N_COLUMNS, CLASS_COLUMN, 5, 12345));
 	t->options = orr_run_options_default();
 	t->options.batch = 19;
 	if ((code = orr_graph_parse(&t->graph, "model.dot", text, err)) ||
@@ -108,9 +85,7 @@ void training_fini(struct training *t)
 	orr_pipeline_destroy(t->pipeline);
 	orr_graph_destroy(t->graph);
 	orr_choice_fini(&t->choice);
-	free(t->data.values);
-	free(t->data.train);
-	free(t->data.test);
+	free_data(&t->data);
 }
 
 void training_check_step(void *user, const struct orr_step *step)
