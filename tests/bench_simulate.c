@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "bench.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
@@ -12,21 +12,6 @@
 #include "orrery/open.h"
 #include "simulate/simulate.h"
 #include "orrery/timeline.h"
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
 
 enum { REPEATS = 7 };
 
@@ -39,7 +24,7 @@ static void bench(const char *name, int n_stages, int n_workers, int n_microbatc
 	struct orr_jobs *jobs = NULL;
 	struct orr_timeline *t = NULL;
 	struct orr_error err = {""};
-	double created[REPEATS], simulated[REPEATS];
+	double created[REPEATS], simulated[REPEATS], create_s, simulate_s;
 	char source[32];
 
 	machine.latency_ns = (int64_t)(latency * 1e9);
@@ -51,7 +36,7 @@ static void bench(const char *name, int n_stages, int n_workers, int n_microbatc
 		exit(1);
 	}
 	for (int i = 0; i < REPEATS; i++) {
-		double start = seconds();
+		double start = bench_seconds();
 
 		orr_jobs_destroy(jobs);
 		jobs = NULL;
@@ -59,23 +44,22 @@ static void bench(const char *name, int n_stages, int n_workers, int n_microbatc
 			fprintf(stderr, "%s\n", err.msg);
 			exit(1);
 		}
-		created[i] = seconds() - start;
-		start = seconds();
+		created[i] = bench_seconds() - start;
+		start = bench_seconds();
 		if (orr_simulate(&t, jobs, &err)) {
 			fprintf(stderr, "%s\n", err.msg);
 			exit(1);
 		}
-		simulated[i] = seconds() - start;
+		simulated[i] = bench_seconds() - start;
 		orr_timeline_destroy(t);
 	}
-	qsort(created, REPEATS, sizeof(*created), compare);
-	qsort(simulated, REPEATS, sizeof(*simulated), compare);
+	create_s = bench_median(created, REPEATS);
+	simulate_s = bench_median(simulated, REPEATS);
 	printf("%-10s %4d stages %4d workers %6d microbatches %8d jobs: %5.2f million jobs/s "
 	       "simulated, "
 	       "%5.2f with the schedule evaluated and checked%s\n",
 	       name, n_stages, n_workers, n_microbatches, jobs->n_jobs,
-	       jobs->n_jobs / simulated[REPEATS / 2] / 1e6,
-	       jobs->n_jobs / (simulated[REPEATS / 2] + created[REPEATS / 2]) / 1e6,
+	       jobs->n_jobs / simulate_s / 1e6, jobs->n_jobs / (simulate_s + create_s) / 1e6,
 	       latency > 0 ? ", costed links" : "");
 	orr_jobs_destroy(jobs);
 	orr_choice_fini(&choice);

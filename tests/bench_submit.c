@@ -15,6 +15,8 @@
 #include "orrery/run.h"
 #include "orrery/figures.h"
 #include "runtime/run/parts.h"
+#include "bench.h"
+#include "drawn_data.h"
 
 #define N_STAGES 64
 #define N_MICROBATCHES 512
@@ -24,15 +26,7 @@
 
 enum { JOBS, TASKS, MESSAGES, MICROSECONDS, N_NUMBERS };
 
-static float values[16 * 16];
-static int64_t rows[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-static struct orr_dataset data = {.n_rows = 16,
-				  .n_columns = 16,
-				  .values = values,
-				  .n_train = 16,
-				  .train = rows,
-				  .n_test = 16,
-				  .test = rows};
+static struct orr_dataset data;
 
 /* A chain; a stage is a layer. */
 static void write_model(char *text, size_t size)
@@ -71,13 +65,6 @@ static double messages_of(struct orr_run *run)
 	return (double)n;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The last of the steps counts; of their times the median. */
 static int time_steps(struct orr_run *run, double *numbers, struct orr_error *err)
 {
@@ -98,8 +85,7 @@ static int time_steps(struct orr_run *run, double *numbers, struct orr_error *er
 			return code;
 		numbers[MESSAGES] = messages_of(run) - messages;
 	}
-	qsort(times, N_STEPS, sizeof(*times), compare);
-	numbers[MICROSECONDS] = times[N_STEPS / 2];
+	numbers[MICROSECONDS] = bench_median(times, N_STEPS);
 	for (int j = 0; j < run->work.jobs->n_jobs; j++)
 		numbers[JOBS] += orr_work_computes(&run->work, j);
 	return 0;
@@ -159,6 +145,8 @@ int main(int argc, char **argv)
 
 	if (!code && orr_ranks_count() > MOST_RANKS)
 		code = orr_fail(&err, ORR_E_INPUT, "%d ranks at most", MOST_RANKS);
+	if (!code && !draw_data(&data, 16, 16, 0, 0, 1))
+		code = orr_fail(&err, ORR_E_NOMEM, "no memory for the data");
 	write_model(model, sizeof(model));
 	if (!code && !orr_ranks_rank())
 		printf("%-8s %5s %5s %8s %8s %9s %12s %11s\n", "schedule", "ranks", "rank", "jobs",
@@ -169,6 +157,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "rank %d: %s\n", orr_ranks_rank(), err.msg);
 		orr_ranks_fail(1, err.msg);
 	}
+	free_data(&data);
 	orr_ranks_stop();
 	return code != 0;
 }

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "bench.h"
 #include "orrery/graph.h"
 #include "orrery/jobs.h"
 #include "orrery/machine.h"
@@ -15,21 +15,6 @@
 #include "orrery/open.h"
 
 enum { N_WORKERS = 2, N_MICROBATCHES = 4, BATCH = 96, STEPS = 40, REPEATS = 3 };
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
 
 static void stop(const struct orr_error *err)
 {
@@ -58,8 +43,7 @@ static double time_engine(const struct orr_jobs *jobs, const struct orr_dataset 
 	    orr_run_train(run, STEPS, note, NULL, &err))
 		stop(&err);
 	orr_run_destroy(run);
-	qsort(times, (size_t)n_times, sizeof(*times), compare);
-	return times[n_times / 2];
+	return bench_median(times, n_times);
 }
 
 static double time_reference(const struct orr_graph *g, const struct orr_dataset *data)
@@ -74,16 +58,15 @@ static double time_reference(const struct orr_graph *g, const struct orr_dataset
 	for (int64_t i = 0; i < n; i++) /* any numbers that are not zero */
 		parameters[i] = sin((double)i) / 20;
 	for (int i = 0; i < REPEATS; i++) {
-		double start = seconds();
+		double start = bench_seconds();
 
 		if (reference_train(g, data->values, data->n_columns, rows, BATCH, 1, &rule,
 				    parameters, NULL))
 			exit(1);
-		elapsed[i] = seconds() - start;
+		elapsed[i] = bench_seconds() - start;
 	}
 	free(parameters);
-	qsort(elapsed, REPEATS, sizeof(*elapsed), compare);
-	return elapsed[REPEATS / 2];
+	return bench_median(elapsed, REPEATS);
 }
 
 static void bench(const char *path)
