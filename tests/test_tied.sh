@@ -31,10 +31,11 @@ like() {
 	rm -rf "${work:?}/$folder"
 }
 
-towers=$source/graphs/tied_towers.dot
+cp "$source/graphs/tied_towers.dot" "$work"
+towers=$work/tied_towers.dot
 for precision in fp32 bf16; do
 	one=one-$precision
-	train "$one" 1 "$towers" -w 1 --schedule gpipe --steps 12 --precision $precision
+	train "$one" 1 "$towers" -w 1 --schedule gpipe --steps 6 --precision $precision
 	for tower in upper lower; do
 		"$source/tests/tensors" "$work/$one" | sed -n "s/${tower}_//p" | sort >"$work/$tower"
 	done
@@ -43,25 +44,25 @@ for precision in fp32 bf16; do
 	else
 		fail "$precision: the towers differ: $(diff "$work/upper" "$work/lower" | head -n 4)"
 	fi
-	train w5 1 "$towers" -w 5 --schedule 1f1b --steps 12 --precision $precision
+	train w5 1 "$towers" -w 5 --schedule 1f1b --steps 6 --precision $precision
 	like "$one"
 done
 one=one-fp32
-train greedy 1 "$towers" -w 5 --schedule eager-1f1b --steps 12
+train greedy 1 "$towers" -w 5 --schedule eager-1f1b --steps 6
 like $one
-train split 1 "$towers" -w 5 --schedule zb-h1 --steps 12
+train split 1 "$towers" -w 5 --schedule zb-h1 --steps 6
 like $one
 for stages in 1 2 4; do
-	train "cut-$stages" 1 "$work/cut.dot" -w "$stages" --stages "$stages" --schedule gpipe --steps 12
+	train "cut-$stages" 1 "$work/cut.dot" -w "$stages" --stages "$stages" --schedule gpipe --steps 6
 	like $one
 done
-train skip 1 "$towers" -w 5 --schedule 1f1b --steps 12 --on-nan skip
+train skip 1 "$towers" -w 5 --schedule 1f1b --steps 6 --on-nan skip
 like $one
 # resumed on another placement
-train resumed 1 "$towers" -w 5 --schedule gpipe --steps 6
-train resumed 2 "$towers" -w 5 --schedule 1f1b --steps 12 --resume
+train resumed 1 "$towers" -w 5 --schedule gpipe --steps 3
+train resumed 2 "$towers" -w 5 --schedule 1f1b --steps 6 --resume
 like $one
-train ranks 3 "$towers" -w 5 --schedule 1f1b --steps 12
+train ranks 3 "$towers" -w 5 --schedule 1f1b --steps 6
 like $one
 # more than two: whatever is on which rank, one order of addition
 python3 - >"$work/three.dot" <<'PYTHON'
@@ -71,9 +72,9 @@ for k in range(3):
           f'r{k} [op=relu]; t{k} -> f{k} -> r{k} -> join;')
 print('loss [op=softmax_cross_entropy]; join -> scores -> loss; digit -> loss }')
 PYTHON
-train three 1 "$work/three.dot" -w 1 --stages 1 --schedule gpipe --steps 12
+train three 1 "$work/three.dot" -w 1 --stages 1 --schedule gpipe --steps 6
 for count in 1 3 4; do
-	train "three-$count" $count "$work/three.dot" -w 4 --stages 4 --schedule 1f1b --steps 12
+	train "three-$count" $count "$work/three.dot" -w 4 --stages 4 --schedule 1f1b --steps 6
 	like three
 done
 # replicas add up in an order of their own
@@ -81,13 +82,13 @@ for schedule in ddp fsdp chimera; do
 	graph=$towers options='-w 3'
 	[ $schedule = chimera ] && graph=$work/cut.dot options='-w 4 --stages 4'
 	# shellcheck disable=SC2086
-	train $schedule 1 "$graph" $options --schedule $schedule --steps 12
+	train $schedule 1 "$graph" $options --schedule $schedule --steps 6
 	# shellcheck disable=SC2086
-	train $schedule-ranks 2 "$graph" $options --schedule $schedule --steps 12
+	train $schedule-ranks 2 "$graph" $options --schedule $schedule --steps 6
 	like $schedule
 done
 # and what is not shared goes its own way
-train apart 1 "$work/apart.dot" -w 1 --schedule gpipe --steps 12
+train apart 1 "$work/apart.dot" -w 1 --schedule gpipe --steps 6
 same_tensors "$work/$one" "$work/apart" && fail 'untied: nothing is different'
 # the gradient is the sum: of f(x) + f(y), with f linear, that of f(x + y), and twice that of its bias
 python3 -c 'import random

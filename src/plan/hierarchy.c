@@ -460,6 +460,31 @@ int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct o
 	return w;
 }
 
+/* What a pair costs is a walk over its units; mostly one with a unit less is known to be connected,
+ * and that unit a neighbour of one of it. */
+static void note_connected(struct search *s, int j, uint64_t *room)
+{
+	const struct orr_ideals *x = s->x;
+	size_t n = (size_t)x->n, row = (size_t)x->n_words;
+	const uint64_t *next = NULL, *here;
+	int less = j - 1;
+
+	while (less > 0 && !orr_ideals_inside(x, less, j))
+		less--;
+	here = x->bits + (size_t)less * row;
+	for (int u = 0; u < x->n_units && !next; u++)
+		if (orr_ideals_has(x, j, u) && !orr_ideals_has(x, less, u))
+			next = x->neighbours + (size_t)u * row;
+	for (int i = 0; i < j; i++) {
+		bool *allowed = &s->allowed[(size_t)j * n + (size_t)i], known = i == less;
+
+		for (size_t w = 0; s->allowed[(size_t)less * n + (size_t)i] && w < row && !known;
+		     w++)
+			known = next[w] & here[w] & ~x->bits[(size_t)i * row + w];
+		*allowed = *allowed && (known || orr_ideals_connected(x, i, j, room));
+	}
+}
+
 static int find_pairs(struct search *s, struct orr_error *err)
 {
 	const struct orr_ideals *x = s->x;
@@ -471,14 +496,13 @@ static int find_pairs(struct search *s, struct orr_error *err)
 	orr_arrays_make(&s->all, s->inside, n * n);
 	if ((code = orr_arrays_check(&s->all, "plan", err)))
 		return code;
-	for (int j = 0; j < x->n; j++)
-		for (int i = 0; i < j; i++) {
-			size_t at = (size_t)j * n + (size_t)i;
-
-			s->inside[at] = orr_ideals_inside(x, i, j);
-			s->allowed[at] = s->inside[at] && (!s->options->connected ||
-							   orr_ideals_connected(x, i, j, room));
-		}
+	for (int j = 0; j < x->n; j++) {
+		for (int i = 0; i < j; i++)
+			s->inside[(size_t)j * n + (size_t)i] =
+				s->allowed[(size_t)j * n + (size_t)i] = orr_ideals_inside(x, i, j);
+		if (s->options->connected && j)
+			note_connected(s, j, room);
+	}
 	return 0;
 }
 

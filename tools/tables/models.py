@@ -44,22 +44,26 @@ Written by `tools/table models ORRERY`.
 |---|---|---|---|---|---|---|---|---|---|"""
 
 
-def crossing(operators, samples, stage_of, boundary):
-    """Bytes of the values that cross behind a stage, and of those that a gradient comes back for."""
-    trained, last, sizes = {}, {}, {}
+def crossings(operators, samples, stage_of, stages):
+    """Behind each stage, bytes of the values that cross there, and of those that a gradient comes back for."""
+    trained, last = {}, {}
     for o in operators:
         trained[o["name"]] = bool(o["parameters"]) and not o["frozen"] or any(trained[x] for x in o["inputs"])
         for x in o["inputs"]:
             last[x] = max(last.get(x, 0), stage_of.get(o["name"], 0))
-        if o["op"] != "input":
-            sizes[o["name"]] = 4 * samples * math.prod(o["shape"])
-    crossed = [x for x in sizes if stage_of[x] <= boundary < last.get(x, 0)]
-    return sum(sizes[x] for x in crossed), sum(sizes[x] for x in crossed if trained[x])
+    found = [[0, 0] for _ in range(stages)]
+    for o in (o for o in operators if o["op"] != "input"):
+        size = 4 * samples * math.prod(o["shape"])
+        for boundary in range(stage_of[o["name"]], last.get(o["name"], 0)):
+            found[boundary][0] += size
+            found[boundary][1] += size if trained[o["name"]] else 0
+    return found
 
 
 def chain_of(show, plan):
     """The stages of a plan one behind the other, as DOT."""
     stage_of = {o: s for s, stage in enumerate(plan["stages"]) for o in stage["operators"]}
+    behind = crossings(show["operators"], plan["samples"], stage_of, len(plan["stages"]))
     lines = []
     for s, (stage, costs) in enumerate(zip(plan["stages"], plan["pipeline"]["stages"])):
         times = {"forward": stage["forward"], "backward": costs["backward"], "weight": costs["weight"]}
@@ -68,7 +72,7 @@ def chain_of(show, plan):
         says += ["frozen=true"] if stage["frozen"] else []
         lines.append(f"s{s} [{', '.join(says)}];")
         if s:
-            sent, back = crossing(show["operators"], plan["samples"], stage_of, s - 1)
+            sent, back = behind[s - 1]
             lines.append(f's{s - 1} -> s{s} [bytes="{sent}B", {f"gradient_bytes={back}" if back else "gradient=false"}];')
     return "digraph chain {\n" + "\n".join(lines) + "\n}\n"
 
