@@ -233,6 +233,9 @@ test_tree() {
 	shift
 	say "testing $(basename "$folder")"
 	rm -f "$folder/meson-logs/testlog.json"
+	# python3 may be a script of a version manager, which takes several times as long to start as what it calls
+	local PATH=$PATH
+	PATH=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'):$PATH
 	# one more than cores: what waits for a rank that was killed or stopped leaves its core idle
 	MESON_TESTTHREADS=${MESON_TESTTHREADS:-$(($(nproc) + 1))} with_scratch meson test -C "$folder" --print-errorlogs "$@" </dev/null || code=1
 	read -r -a counts <<<"$("$tree/tools/count-tests" "$folder/meson-logs/testlog.json")"
