@@ -29,7 +29,7 @@ struct orr_saving {
 	json_t *about;               /* on rank 0 */
 	struct orr_shard_plan *plan; /* NULL: it is written */
 	struct outcome *outcomes;    /* [n_ranks]; those of others on rank 0 */
-	void (*copying)(void);
+	struct orr_run *run;
 	pthread_t thread;
 	bool runs;
 };
@@ -87,6 +87,7 @@ static int begin(struct orr_saving **out, struct orr_run *run, const char *folde
 			.step = step,
 			.samples = step * orr_run_step_samples(run->work.jobs, &run->options),
 			.begun_ns = orr_ns_now(CLOCK_MONOTONIC),
+			.run = run,
 		};
 	code = orr_ranks_agree(x ? fill(x, run, folder, err) : orr_no_memory(err, "checkpoint"),
 			       err);
@@ -108,7 +109,8 @@ static void write_shard(struct orr_saving *x)
 	x->plan = NULL;
 }
 
-/* It counts only where all owners have written their part. */
+/* It counts only where all owners have written their part; all hear what came of it, so that none
+ * is done before. */
 static void commit(struct orr_saving *x)
 {
 	struct outcome *own = &x->outcomes[0];
@@ -131,29 +133,34 @@ static void commit(struct orr_saving *x)
 		orr_checkpoint_abandon(x->folder, x->step);
 	else if (x->is_copy)
 		orr_checkpoint_recycle(x->folder, x->step);
+	for (int k = 1; k < x->n_ranks; k++)
+		(void)orr_ranks_send(k, TAG, own, sizeof(*own), NULL); /* or it is gone */
 	free(shards);
 }
 
 /* From here on no rank waits for another in an order that others have to keep to. */
 static void finish(struct orr_saving *x)
 {
+	struct outcome *own = &x->outcomes[x->rank];
+
 	if (x->plan)
 		write_shard(x);
 	if (!x->rank)
 		commit(x);
-	else if (orr_ranks_send(0, TAG, &x->outcomes[x->rank], sizeof(*x->outcomes), NULL))
+	else if (orr_ranks_send(0, TAG, own, sizeof(*own), NULL) ||
+		 orr_ranks_receive(0, TAG, own, sizeof(*own), NULL))
 		orr_ranks_fail(1, "checkpoint: rank 0 cannot be told of it"); /* and waits */
 	x->end_ns = orr_ns_now(CLOCK_MONOTONIC);
+	atomic_store(&x->run->watch.copies, false);
 }
 
-/* Collective: what rank 0 has found comes to all. */
-static int agree(const struct orr_saving *x, struct orr_error *err)
+static int result(const struct orr_saving *x, struct orr_error *err)
 {
 	const struct outcome *own = &x->outcomes[x->rank];
 
 	if (own->code && err)
 		*err = own->err;
-	return orr_ranks_agree(own->code, err);
+	return own->code;
 }
 
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
@@ -165,7 +172,7 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 		return code;
 	x->keep = keep;
 	finish(x);
-	code = agree(x, err);
+	code = result(x, err);
 	orr_saving_destroy(x);
 	return code;
 }
@@ -178,8 +185,8 @@ static void *finish_behind(void *user)
 	struct orr_saving *x = user;
 
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), LOWEST);
-	if (x->copying)
-		x->copying();
+	if (x->run->copying)
+		x->run->copying();
 	finish(x);
 	return NULL;
 }
@@ -192,10 +199,10 @@ int orr_run_copy(struct orr_run *run, const char *folder, struct orr_error *err)
 	if (code || (code = begin(&x, run, folder, err)))
 		return code;
 	x->is_copy = true;
-	x->copying = run->copying;
 	run->saving = x;
 	if (!orr_shard_is_alone(x->plan))
 		write_shard(x);
+	atomic_store(&run->watch.copies, true);
 	x->runs = !pthread_create(&x->thread, NULL, finish_behind, x);
 	if (!x->runs)
 		finish(x);
@@ -213,7 +220,7 @@ int orr_run_copied(struct orr_run *run, struct orr_copy_made *copied, struct orr
 		return 0;
 	orr_saving_join(run);
 	run->saving = NULL;
-	code = agree(x, err);
+	code = result(x, err);
 	if (copied)
 		*copied = (struct orr_copy_made){.step = x->step, .ns = x->end_ns - x->begun_ns};
 	for (int k = 0; k < x->n_ranks && copied; k++)

@@ -99,6 +99,7 @@ static int wait_and_ask(const struct orr_slots *slots, const struct orr_flight *
 		double left_s = slots->timeout_s - idle_s,
 		       slice_s = left_s < ASK_S || !slots->n_groups ? left_s : ASK_S;
 		int64_t seen = atomic_load(&slots->watch->n_done);
+		bool copies = atomic_load(&slots->watch->copies);
 
 		if (orr_watch_wait(slots->watch, flight, n_done, slice_s))
 			return 0;
@@ -106,6 +107,7 @@ static int wait_and_ask(const struct orr_slots *slots, const struct orr_flight *
 			return code;
 		/* some have ended before none did for a slice */
 		idle_s = (atomic_load(&slots->watch->n_done) != seen ? 0 : idle_s) + slice_s;
+		idle_s = copies ? 0 : idle_s; /* what waits for a copy does not hang */
 		if (idle_s >= slots->timeout_s)
 			return 1;
 	}

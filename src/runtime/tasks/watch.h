@@ -11,6 +11,7 @@ struct orr_watch {
 	starpu_pthread_cond_t changed;
 	atomic_llong n_tasks, n_done; /* submitted and finished, ever */
 	atomic_llong wake_at;         /* n_done at which the waiting thread wants to know */
+	atomic_bool copies;           /* the state is being copied, which updates wait for */
 };
 
 /* A step in flight. Its submission counts as one task, so that it cannot end before all of it has
