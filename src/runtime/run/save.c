@@ -48,9 +48,7 @@ void orr_saving_join(struct orr_run *run)
 {
 	struct orr_saving *x = run->saving;
 
-	if (x && x->runs)
-		pthread_join(x->thread, NULL);
-	if (x)
+	if (x && x->runs && !pthread_join(x->thread, NULL))
 		x->runs = false;
 }
 
@@ -154,13 +152,16 @@ static void finish(struct orr_saving *x)
 	atomic_store(&x->run->watch.copies, false);
 }
 
-static int result(const struct orr_saving *x, struct orr_error *err)
+/* How it went; x goes. */
+static int end(struct orr_saving *x, struct orr_error *err)
 {
 	const struct outcome *own = &x->outcomes[x->rank];
+	int code = own->code;
 
-	if (own->code && err)
+	if (code && err)
 		*err = own->err;
-	return own->code;
+	orr_saving_destroy(x);
+	return code;
 }
 
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
@@ -172,9 +173,7 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 		return code;
 	x->keep = keep;
 	finish(x);
-	code = result(x, err);
-	orr_saving_destroy(x);
-	return code;
+	return end(x, err);
 }
 
 /* ---- copies, beside training ---- */
@@ -212,7 +211,6 @@ int orr_run_copy(struct orr_run *run, const char *folder, struct orr_error *err)
 int orr_run_copied(struct orr_run *run, struct orr_copy_made *copied, struct orr_error *err)
 {
 	struct orr_saving *x = run->saving;
-	int code;
 
 	if (copied)
 		*copied = (struct orr_copy_made){0};
@@ -220,11 +218,9 @@ int orr_run_copied(struct orr_run *run, struct orr_copy_made *copied, struct orr
 		return 0;
 	orr_saving_join(run);
 	run->saving = NULL;
-	code = result(x, err);
 	if (copied)
 		*copied = (struct orr_copy_made){.step = x->step, .ns = x->end_ns - x->begun_ns};
 	for (int k = 0; k < x->n_ranks && copied; k++)
 		copied->n_bytes += x->outcomes[k].shard.n_bytes;
-	orr_saving_destroy(x);
-	return code;
+	return end(x, err);
 }

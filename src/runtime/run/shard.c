@@ -180,14 +180,13 @@ static int acquire(struct orr_shard_plan *x, struct orr_error *err)
 	int code = 0;
 
 	while (x->n_acquired < run->work.pipeline->n_stages && !code) {
-		int s = x->n_acquired;
+		int s = x->n_acquired++;
 
 		code = orr_floats_acquire(&x->floats[s], &run->work,
 					  &run->data.owned[run->work.jobs->first_owner[s]],
 					  STARPU_R, err);
 		if (!code && x->states && x->states[s])
 			x->floats[s].state = x->states[s];
-		x->n_acquired += !code;
 	}
 	return code;
 }

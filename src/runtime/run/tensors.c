@@ -11,15 +11,11 @@ int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 	*floats = (struct orr_floats){.program = work->programs[o->s]};
 	if (!o->parameters)
 		return 0;
-	if ((code = orr_data_acquire(o->parameters, mode, &floats->parameters, err)))
-		return code;
-	if (o->state && (code = orr_data_acquire(o->state, mode, &floats->state, err))) {
-		orr_data_release(o->parameters);
-		return code;
-	}
-	floats->held[0] = o->parameters;
-	floats->held[1] = o->state;
-	return 0;
+	if (!(code = orr_data_acquire(o->parameters, mode, &floats->parameters, err)))
+		floats->held[0] = o->parameters;
+	if (!code && o->state && !(code = orr_data_acquire(o->state, mode, &floats->state, err)))
+		floats->held[1] = o->state;
+	return code;
 }
 
 void orr_floats_release(struct orr_floats *floats)

@@ -12,6 +12,7 @@ struct orr_floats {
 	float *parameters, *state; /* state: NULL where nothing is trained */
 };
 
+/* After a failure, too, orr_floats_release() is due. */
 int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 		       const struct orr_owned *o, enum starpu_data_access_mode mode,
 		       struct orr_error *err);

@@ -118,9 +118,8 @@ static void find_owners(struct orr_data *data, const struct orr_policy *policy)
 		struct orr_owned *o = &data->owned[i];
 
 		o->in_place = adds_in_place(data->work, o);
-		if (!o->in_place || !o->n_contributors)
-			continue;
-		o->in_order = orr_policy_node(policy, jobs->compute[o->contributors[0]]) == o->node;
+		o->in_order = o->in_place && o->n_contributors &&
+			      orr_policy_node(policy, jobs->compute[o->contributors[0]]) == o->node;
 	}
 }
 
