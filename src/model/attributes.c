@@ -181,11 +181,8 @@ static int read_ranges(int64_t **out, int64_t *n, const char *text, int64_t most
 static int set_name(char **name, const char *text, const char *what, struct orr_error *err)
 {
 	free(*name);
-	*name = NULL;
-	if (!*text) /* takes back a default */
-		return 0;
-	*name = strdup(text);
-	return *name ? 0 : orr_no_memory(err, what);
+	*name = *text ? strdup(text) : NULL; /* "" takes back a default */
+	return *name || !*text ? 0 : orr_no_memory(err, what);
 }
 
 static int fail_value(const struct orr_attribute *a, const char *text, const char *what,

@@ -191,7 +191,6 @@ static void read_edges(struct reader *r)
 static void check_known(struct orr_draft *draft, const struct orr_dot_attributes *of, char kind,
 			const char *owner, const char *allowed)
 {
-
 	for (int i = 0; i < of->n; i++) {
 		const struct orr_dot_attribute *a = &of->list[i];
 

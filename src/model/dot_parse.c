@@ -48,6 +48,7 @@ struct parser {
 	int n_sides, side_room;
 	int *nodes;
 	int n_nodes, node_room;
+	int n_lists;           /* of attributes; what one { } says of its own is one */
 	int code;              /* of the first refusal: nothing is read after it, */
 	struct orr_error *err; /* nor written here */
 };
@@ -345,18 +346,24 @@ static const char *read_value(struct parser *p, const char *name)
 struct owner {
 	struct orr_dot_attributes *list; /* NULL: of the nodes */
 	int first;
-	bool stated; /* and no defaults */
+	int number; /* of the list */
 };
 
 /* What follows a name, = and a value, at hand at the =. line: of the name. */
 static void assign(struct parser *p, const struct owner *owner, const char *name, int line)
 {
 	const char *text = read_value(p, name);
+	int again = 0;
 
 	if (owner->list)
-		orr_dot_set(p->dot, owner->list, name, text, line, owner->stated);
+		again = orr_dot_set(p->dot, owner->list, name, text, line, owner->number);
 	for (int i = owner->first; i < p->n_nodes && !owner->list; i++)
-		orr_dot_set(p->dot, &p->dot->nodes[p->nodes[i]].attributes, name, text, line, true);
+		again = orr_dot_set(p->dot, &p->dot->nodes[p->nodes[i]].attributes, name, text,
+				    line, owner->number);
+	if (again)
+		refuse(p, line,
+		       orr_text("%.60s is given twice, first in line %d: take one of them away",
+				name, again));
 }
 
 /* [name = value, ...] and more of them, if any. */
@@ -456,12 +463,12 @@ static void read_chain(struct parser *p, int s, const char *name, int line)
 	if (p->n_sides == side + 1 && p->sides[side].subgraph < 0) {
 		for (int i = first; i < p->n_nodes; i++) /* they have a statement of their own */
 			p->dot->nodes[p->nodes[i]].stated = true;
-		read_attributes(p, &(struct owner){.first = first});
+		read_attributes(p, &(struct owner){.first = first, .number = ++p->n_lists});
 	} else {
 		int list = orr_dot_edge_list(p->dot, s, is_at(p, '['));
 
-		read_attributes(p,
-				&(struct owner){.list = &p->dot->of_edges[list], .stated = true});
+		read_attributes(p, &(struct owner){.list = &p->dot->of_edges[list],
+						   .number = ++p->n_lists});
 		add_edges(p, side, list);
 	}
 	p->n_nodes = first;
@@ -469,9 +476,9 @@ static void read_chain(struct parser *p, int s, const char *name, int line)
 }
 
 /* What begins with a name: the graph's own attribute, or a chain. */
-static void read_named(struct parser *p, int s)
+static void read_named(struct parser *p, int s, int number)
 {
-	struct owner own = {.list = &p->dot->subgraphs[s].attributes};
+	struct owner own = {.list = &p->dot->subgraphs[s].attributes, .number = number};
 	int line = p->token.line;
 	const char *name = read_text(p);
 
@@ -485,7 +492,8 @@ static void read_named(struct parser *p, int s)
 static void read_defaults(struct parser *p, int s)
 {
 	struct orr_dot_subgraph *subgraph = &p->dot->subgraphs[s];
-	struct owner owner = {.list = is_word(p, "graph")  ? &subgraph->attributes
+	struct owner owner = {.number = ++p->n_lists,
+			      .list = is_word(p, "graph")  ? &subgraph->attributes
 				      : is_word(p, "node") ? &subgraph->node_defaults
 							   : &subgraph->edge_defaults};
 
@@ -499,13 +507,15 @@ static void read_defaults(struct parser *p, int s)
 /* All up to the }. */
 static void read_statements(struct parser *p, int s)
 {
+	int number = ++p->n_lists;
+
 	while (!p->code && !is_at(p, '}')) {
 		if (is_word(p, "graph") || is_word(p, "node") || is_word(p, "edge"))
 			read_defaults(p, s);
 		else if (is_at(p, '{') || is_word(p, "subgraph"))
 			read_chain(p, s, NULL, 0);
 		else
-			read_named(p, s);
+			read_named(p, s, number);
 		if (is_at(p, ';'))
 			next_token(p);
 	}

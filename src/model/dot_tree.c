@@ -93,17 +93,20 @@ const struct orr_dot_attribute *orr_dot_find(const struct orr_dot_attributes *of
 	return NULL;
 }
 
-void orr_dot_set(struct orr_dot *dot, struct orr_dot_attributes *of, const char *name,
-		 const char *text, int line, bool stated)
+int orr_dot_set(struct orr_dot *dot, struct orr_dot_attributes *of, const char *name,
+		const char *text, int line, int stated)
 {
-	int i = 0;
+	int i = 0, again = 0;
 
 	while (i < of->n && strcmp(of->list[i].name, name) != 0)
 		i++;
 	if (i == of->n && orr_dot_grow(dot, &of->list, i, &of->room, sizeof(*of->list)))
 		of->n++;
+	else if (i < of->n && of->list[i].stated == stated)
+		again = of->list[i].line;
 	if (i < of->n)
 		of->list[i] = (struct orr_dot_attribute){name, text, line, stated};
+	return again;
 }
 
 /* The defaults so far of subgraph s and those around it. */
@@ -115,8 +118,8 @@ static void set_defaults(struct orr_dot *dot, struct orr_dot_attributes *of, int
 	if (s)
 		set_defaults(dot, of, dot->subgraphs[s].parent, edges);
 	for (int i = 0; i < defaults->n; i++)
-		orr_dot_set(dot, of, defaults->list[i].name, defaults->list[i].text,
-			    defaults->list[i].line, false);
+		(void)orr_dot_set(dot, of, defaults->list[i].name, defaults->list[i].text,
+				  defaults->list[i].line, 0);
 }
 
 int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s)
@@ -201,9 +204,9 @@ static int merge_lists(struct orr_dot *dot, int on, int with)
 
 		for (int i = 0; i < from->n; i++)
 			if (!pass || from->list[i].stated)
-				orr_dot_set(dot, &dot->of_edges[merged], from->list[i].name,
-					    from->list[i].text, from->list[i].line,
-					    from->list[i].stated);
+				(void)orr_dot_set(dot, &dot->of_edges[merged], from->list[i].name,
+						  from->list[i].text, from->list[i].line,
+						  from->list[i].stated);
 	}
 	return merged;
 }

@@ -16,7 +16,7 @@ struct orr_dot_table {
 struct orr_dot_attribute {
 	const char *name, *text; /* of HTML, which is for drawings: "" */
 	int line;
-	bool stated; /* by the node itself, and not by a default */
+	int stated; /* by the node itself, in the list of this number; 0: by a default */
 };
 
 struct orr_dot_attributes {
@@ -83,8 +83,9 @@ const struct orr_dot_attribute *orr_dot_find(const struct orr_dot_attributes *of
 const char *orr_dot_text(struct orr_dot *dot, const char *text);
 /* Room for one more than n elements of a size in *array, as orr_grow(). */
 bool orr_dot_grow(struct orr_dot *dot, void *array, int n, int *room, size_t size);
-void orr_dot_set(struct orr_dot *dot, struct orr_dot_attributes *of, const char *name,
-		 const char *text, int line, bool stated);
+/* The line where the same list states it already, or 0. */
+int orr_dot_set(struct orr_dot *dot, struct orr_dot_attributes *of, const char *name,
+		const char *text, int line, int stated);
 /* The node of that name, or a new one with the defaults of subgraph s, in s and those around it. */
 int orr_dot_node(struct orr_dot *dot, const char *name, int line, int s);
 /* The subgraph of that name in parent, or a new one; one without a name is new. */
