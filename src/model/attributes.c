@@ -240,28 +240,23 @@ static int set_own(struct orr_operator *o, const struct orr_attribute *a, const 
 				       err);
 		*value = (double)count;
 		break;
-	case ORR_ATTRIBUTE_REAL:
-		code = orr_real_parse(value, text, a->least, a->most, what, err);
-		break;
 	case ORR_ATTRIBUTE_TRUTH:
 		code = orr_attribute_truth(&truth, text, what, err);
 		*value = truth;
 		break;
+	case ORR_ATTRIBUTE_REAL:
+		return orr_real_parse(value, text, a->least, a->most, what, err);
 	case ORR_ATTRIBUTE_CHOICE:
-		code = set_choice(value, a, text, what, err);
-		break;
+		return set_choice(value, a, text, what, err);
 	case ORR_ATTRIBUTE_RANGE:
-		code = set_range(value, a, text, what, err);
-		break;
+		return set_range(value, a, text, what, err);
 	case ORR_ATTRIBUTE_COLUMNS:
 		free(o->columns);
 		o->columns = NULL;
-		code = read_ranges(&o->columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what,
+		return read_ranges(&o->columns, &o->width, text, ORR_MOST_COLUMNS, "columns", what,
 				   err);
-		break;
 	case ORR_ATTRIBUTE_TEXT:
-		code = set_name(&o->tensor, text, what, err);
-		break;
+		return set_name(&o->tensor, text, what, err);
 	}
 	return code;
 }
@@ -306,15 +301,14 @@ static int set_gather(bool *gather, const char *text, const char *what, struct o
 int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
 			   const char *what, struct orr_error *err)
 {
-	bool gradient;
 	int code;
 
 	if (strcmp(name, "bytes") == 0)
 		return orr_size_parse(&read->bytes, text, what, err);
 	if (strcmp(name, "gradient_bytes") == 0)
 		return orr_size_parse(&read->gradient_bytes, text, what, err);
-	if (!(code = orr_attribute_truth(&gradient, text, what, err)))
-		read->detached = !gradient;
+	code = orr_attribute_truth(&read->detached, text, what, err);
+	read->detached = !code && !read->detached;
 	return code;
 }
 
@@ -322,7 +316,6 @@ int orr_attribute_split(int *t, bool *copied, const char *text, const char *what
 			struct orr_error *err)
 {
 	size_t length = strcspn(text, ":");
-	char number[32] = "";
 	int64_t value;
 	int code;
 
@@ -331,11 +324,8 @@ int orr_attribute_split(int *t, bool *copied, const char *text, const char *what
 				"%s: '%.60s': give a number of workers, 2, or 2:copied, where what "
 				"lies between products is copied instead of split by rows",
 				what, text);
-	if (length >= sizeof(number))
-		return orr_fail(err, ORR_E_INPUT, "%s: '%.60s': too long for a number of workers",
-				what, text);
-	memcpy(number, text, length);
-	if ((code = orr_count_parse(&value, number, 1, ORR_MOST_SPLIT, what, err)))
+	if ((code = orr_count_parse(&value, orr_text("%.*s", (int)length, text), 1, ORR_MOST_SPLIT,
+				    what, err)))
 		return code;
 	*t = (int)value;
 	*copied = text[length] != 0;

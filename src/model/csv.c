@@ -10,6 +10,7 @@
 #include "data_file.h"
 #include "orrery/graph.h"
 #include "base/arrays.h"
+#include "base/grow.h"
 
 /* ---- for mapped files, too ---- */
 
@@ -213,10 +214,8 @@ static int read_line(struct reader *in, const char *line, size_t length, struct 
 				in->path, (long long)in->line, MOST_LINE_BYTES >> 20);
 	if (in->line == 1 && length >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
 		c = line += 3; /* the mark that some programs put before UTF-8 */
-	if (end > line && end[-1] == '\n')
-		end--;
-	if (end > line && end[-1] == '\r')
-		end--;
+	end -= end > line && end[-1] == '\n';
+	end -= end > line && end[-1] == '\r';
 	while (c < end && is_blank(*c))
 		c++;
 	if (c == end) {
@@ -233,19 +232,29 @@ static int read_line(struct reader *in, const char *line, size_t length, struct 
 	return read_row(in, line, end, err);
 }
 
+/* Of a line that is too long no more is read than shows that it is. */
 static int read_lines(struct reader *in, FILE *file, struct orr_error *err)
 {
-	char *line = NULL;
-	size_t room = 0;
-	ssize_t n;
-	int code = 0;
+	char *text = NULL, *end;
+	int room = 0, from, to = 0, n, code = 0;
 
-	while (!code && (n = getline(&line, &room, file)) >= 0)
-		code = read_line(in, line, (size_t)n, err);
+	while (!code && !feof(file) && !ferror(file) && orr_grow(&text, to + 1, &room, 1)) {
+		to += (int)fread(text + to, 1, (size_t)(room - 1 - to), file);
+		text[to] = '\0';
+		for (from = 0; from < to && !code; from += n) {
+			end = memchr(text + from, '\n', (size_t)(to - from));
+			n = end ? (int)(end + 1 - text) - from : to - from;
+			if (!end && !feof(file) && n <= MOST_LINE_BYTES)
+				break;
+			code = read_line(in, text + from, (size_t)n, err);
+		}
+		to -= from;
+		memmove(text, text + from, (size_t)to);
+	}
 	if (!code && !feof(file))
-		code = errno == ENOMEM ? orr_no_memory(err, in->path)
-				       : orr_data_cannot_read(in->path, errno, err);
-	free(line);
+		code = ferror(file) ? orr_data_cannot_read(in->path, errno, err)
+				    : orr_no_memory(err, in->path);
+	free(text);
 	return code;
 }
 

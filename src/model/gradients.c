@@ -48,15 +48,6 @@ static void look_up(struct orr_operator *o, const struct found *found, struct fo
 	own->trained = o->has_input_gradient || o->has_weight_gradient;
 }
 
-/* The halves that a split backward would have, so that either can go. */
-static void split_backward(struct orr_operator *o)
-{
-	if (o->backward_ns < 0 || o->weight_ns >= 0 || orr_operator_is_loss(o))
-		return; /* a loss has no parameters */
-	o->weight_ns = o->backward_ns / 2;
-	o->backward_ns -= o->weight_ns;
-}
-
 /* Does it say that it is trained? */
 static bool wants_gradient(const struct orr_operator *o)
 {
@@ -95,8 +86,15 @@ int orr_graph_find_gradients(struct orr_graph *g, struct orr_error *err)
 		cut = cut || found[i].cut;
 		trained = trained || (o->has_weight_gradient && orr_operator_has_parameters(o));
 	}
-	for (int i = 0; i < g->n_operators && cut; i++)
-		split_backward(&g->operators[i]);
+	/* the halves that a split backward would have, so that either can go */
+	for (int i = 0; i < g->n_operators && cut; i++) {
+		struct orr_operator *o = &g->operators[i];
+
+		if (o->backward_ns < 0 || o->weight_ns >= 0 || orr_operator_is_loss(o))
+			continue; /* a loss has no parameters */
+		o->weight_ns = o->backward_ns / 2;
+		o->backward_ns -= o->weight_ns;
+	}
 	free(found);
 	if (!code && cut && !trained)
 		code = orr_fail(err, ORR_E_INPUT,

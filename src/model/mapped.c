@@ -30,12 +30,6 @@ static bool ends_in(const char *path, const char *ending)
 	return n >= m && !strcmp(path + n - m, ending);
 }
 
-/* A header of JSON behind its length, whose last bytes are zeros, which no CSV has. */
-static bool is_safetensors(const char *text, int64_t n_bytes)
-{
-	return n_bytes > 8 && !text[6] && !text[7] && text[8] == '{';
-}
-
 static bool is_npy(const char *text, int64_t n_bytes)
 {
 	return n_bytes >= MAGIC_BYTES && !memcmp(text, MAGIC, MAGIC_BYTES);
@@ -46,8 +40,9 @@ bool orr_mapped_is(const struct orr_data_file *in)
 	char text[16];
 	ssize_t n = pread(in->fd, text, sizeof(text), 0);
 
+	/* safetensors: JSON behind its length, whose last bytes are zeros, which no CSV has */
 	return ends_in(in->path, ".safetensors") || ends_in(in->path, ".npy") ||
-	       (n > 0 && (is_safetensors(text, n) || is_npy(text, n)));
+	       (n > 8 && !text[6] && !text[7] && text[8] == '{') || is_npy(text, n);
 }
 
 /* Each has the rows of those before. */

@@ -69,9 +69,8 @@ int orr_graph_read(struct orr_graph **out, const char *source, struct orr_error 
 		return code;
 	}
 	if (!(code = check_onnx(source, err)) &&
-	    !(code = orr_input_read(&text, NULL, source, CURE, err)))
-		code = orr_graph_parse(&g, source, text, err);
-	if (!code)
+	    !(code = orr_input_read(&text, NULL, source, CURE, err)) &&
+	    !(code = orr_graph_parse(&g, source, text, err)))
 		code = note_path(g, source, err);
 	free(text);
 	if (code)
