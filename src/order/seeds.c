@@ -119,12 +119,6 @@ static int find_place(struct orr_searched **out, struct orr_searcher *o, int *wo
 	return code;
 }
 
-/* Has a schedule reached the bound? Then no other one is shorter. */
-static bool is_named_best(const struct orr_searched *x)
-{
-	return x->found.start_ns && x->found.start_ns == x->found.bound_ns;
-}
-
 /* p: the searcher's, or one that is like it. */
 static int try_schedule(struct orr_searcher *o, const struct orr_pipeline *p,
 			const struct orr_schedule *schedule, const struct orr_value *value,
@@ -141,8 +135,10 @@ static int try_schedule(struct orr_searcher *o, const struct orr_pipeline *p,
 	if ((with.check && with.check(p, with.data, &why)) || !find_workers(&with, p, o->worker))
 		return 0;
 	orr_pipeline_settle(p, o->worker, 1);
+	/* where a schedule has reached the bound, no other one is shorter */
 	if ((code = find_place(&x, o, o->worker)) || !x ||
-	    !(swept ? orr_searched_is_open(x) : !is_named_best(x)) ||
+	    (swept ? !orr_searched_is_open(x)
+		   : x->found.start_ns && x->found.start_ns == x->found.bound_ns) ||
 	    (code = orr_seeds_lay_out(o->tried, &serves, p, &with, o->err)) || !serves)
 		return code;
 	return orr_searched_consider(x, p == o->p);

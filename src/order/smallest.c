@@ -118,21 +118,23 @@ static int64_t try_plain(struct finder *f, int64_t *n)
 	return most;
 }
 
-/* As the forward of a stage without successors starts, all that leads there is held. */
+/* As the forward of any stage starts, all whose gradients come back from there is held: most where
+ * none comes back to the stage itself. */
 static void find_least(struct finder *f, bool *leads)
 {
 	const struct orr_pipeline *p = f->p;
 
 	f->least = INT64_MIN;
 	for (int sink = 0; sink < p->n_stages; sink++) {
-		if (p->stages[sink].n_out)
+		if (p->stages[sink].n_out && !p->edges[p->stages[sink].out[0]].detached)
 			continue;
 		clear(f);
 		memset(leads, 0, (size_t)p->n_stages * sizeof(*leads));
 		leads[sink] = true;
 		for (int s = sink; s >= 0; s--) {
 			for (int i = 0; i < p->stages[s].n_out && !leads[s]; i++)
-				leads[s] = leads[orr_stage_after(p, s, i)];
+				leads[s] = !p->edges[p->stages[s].out[i]].detached &&
+					   leads[orr_stage_after(p, s, i)];
 			if (leads[s])
 				run(f, s, ORR_PASS_F);
 		}
@@ -165,7 +167,8 @@ static bool is_ready(const struct finder *f, const uint64_t *done, int s, enum o
 		if (!is_done(done, orr_stage_before(f->p, s, i), d))
 			return false;
 	for (int i = 0; i < stage->n_out && d == ORR_PASS_B; i++)
-		if (!is_done(done, orr_stage_after(f->p, s, i), d))
+		if (!f->p->edges[stage->out[i]].detached &&
+		    !is_done(done, orr_stage_after(f->p, s, i), d))
 			return false;
 	return true;
 }
