@@ -153,10 +153,6 @@ def optimizer_of(model: Model, o: Options) -> torch.optim.Optimizer:
     )
 
 
-def steps_of(o: Options, data: Data) -> int:
-    return o.steps or -(-(o.epochs or 10) * len(data.train) // o.batch)
-
-
 def train(model: Model, data: Data, o: Options) -> list[float]:
     """The loss of every step; gradients of the last stay."""
     parameters = [p for p in model.parameters() if p.requires_grad]

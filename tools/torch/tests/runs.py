@@ -14,9 +14,9 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from orrery_torch import command
 from peer import apart
+from peer.beside import Beside
 from peer.training import Options
 from torch import Tensor, nn
-from train import Beside
 
 # processes are forks of a server that has imported most of what they need: with spawned ones most of
 # the tests' time was imports

@@ -194,24 +194,13 @@ def test_a_contrastive_loss_is_one(trained: bool, tmp_path: Path) -> None:
     assert sorted(found) == sorted([("contrastive", not trained), *towers])
 
 
-class Vision(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        hf = pytest.importorskip("transformers")
-        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-        still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        config = hf.ViTConfig(**sizes, **still, image_size=16, patch_size=4, num_labels=10)
-        self.model = hf.ViTForImageClassification(config)
-
-    def forward(self, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.cross_entropy(self.model(image).logits, label)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_a_vit_of_transformers_begins_with_its_loss(tmp_path: Path) -> None:
-    torch.manual_seed(1)
-    model, path, table = Vision().eval(), tmp_path / "m.onnx", tmp_path / "data.csv"
-    image, label = torch.randn(40, 3, 16, 16), torch.randint(10, (40,))
+    pytest.importorskip("transformers")
+    import published
+
+    model, path, table = published.made("vit_b16", 2, True).eval(), tmp_path / "m.onnx", tmp_path / "data.csv"
+    image, label = published.drawn("vit_b16", 40, True).values()
     batch = {name: {0: "batch"} for name in ("image", "label")}
     torch.onnx.export(
         model, (image[:3], label[:3]), path, input_names=[*batch], dynamic_axes=batch, dynamo=False

@@ -10,10 +10,10 @@ import orrery_torch
 import pytest
 import torch
 import torch.nn.functional as F
+from peer.beside import Beside
 from peer.training import Options, batches
 from runs import check_trains, script
 from torch import Tensor, nn
-from train import Beside
 
 pytest.importorskip("transformers")
 

@@ -7,8 +7,9 @@ from typing import Any
 from torch import Tensor, fx
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ..trace.changes import written
 from ..trace.parts import Part
-from ..trace.trace import Inputs, Trace, attribute, function_of, words
+from ..trace.trace import Inputs, Trace, attribute, words
 
 Values = dict[fx.Node, Any]
 
@@ -111,9 +112,4 @@ class Cost:
 
 def changes_input(trace: Trace, part: Part) -> bool:
     """Does a call change what it reads, which autograd forbids of a leaf?"""
-    return any(
-        bool(getattr(trace.module.get_submodule(str(n.target)), "inplace", False))
-        if n.op == "call_module"
-        else function_of(n).endswith("_") and n.all_input_nodes[0].op != "get_attr"
-        for n in part.calls
-    )
+    return any(n.op != "get_attr" for call in part.calls for n in written(trace, call))

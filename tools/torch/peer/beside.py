@@ -1,29 +1,16 @@
-#!/usr/bin/env python3
-"""Examples trained by `orrery train` beside PyTorch, from the same weights, on the same rows: the
-largest relative difference of a loss over 50 steps, and that of the test loss which PyTorch finds
-for the weights that Orrery has trained. Exit code 1: by more than 1e-4.
-Usage: train.py [NAME...]"""
+"""A model in PyTorch converted, and trained by `orrery train` beside PyTorch: from the same weights, on the same rows."""
 
 import json
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import orrery_torch
 import torch
-from models import EXAMPLES
 from orrery_torch import command
-from peer import apart
-from peer.training import Options, batches
 from orrery_torch.convert.values import CONSTANT
 from torch import Tensor, nn
 
-STEPS, ROWS, BATCH, BOUND = 50, 80, 16, 1e-4
-RATES = {"adamw": 0.001, "sgd": 0.01}
-MICROBATCHES = {"clip": 2, "resnet": 1}  # a batch norm is of a microbatch
-MORE = {"clip": ["--schedule", "gpipe"]}  # its loss waits for the whole minibatch
-SLOWER = {"resnet": 0.1}  # where PyTorch's own runs go apart, if they differ by a rounding
+from .training import Options, batches
 
 
 class Beside:
@@ -78,39 +65,3 @@ class Beside:
         loss = self.model.eval()(**self.rows(self.test)).item()
         self.model.train()
         return loss
-
-
-def check(name: str, optimizer: str) -> bool:
-    """A row of the table; is it within the bound?"""
-    example = EXAMPLES[name]
-    rate = RATES[optimizer] * SLOWER.get(name, 1)
-    decay = 0.01 if optimizer == "adamw" else None
-    own = Options(
-        BATCH, MICROBATCHES.get(name, 4), STEPS, optimizer=optimizer, lr=rate, weight_decay=decay
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        beside = Beside(example.model(), example.batch(ROWS), Path(folder))
-        theirs, test = beside.orrery(own, *MORE.get(name, []))
-        worst = apart(theirs, list(beside.pytorch(own)))
-        back = apart([beside.evaluated()], [test])
-    good = len(theirs) == STEPS and worst <= BOUND and back <= BOUND
-    print(
-        f"{name:<16} {optimizer:<9} {rate:<7g} {theirs[0]:8.4f} {theirs[-1]:8.4f} {worst:8.1e} "
-        f"{back:8.1e}  {'good' if good else 'BROKEN'}",
-        flush=True,
-    )
-    return good
-
-
-def main() -> int:
-    torch.set_num_threads(1)
-    print(
-        f"{'example':<16} {'optimizer':<9} {'rate':<7} {'first':>8} {'last':>8} {'apart':>8} "
-        f"{'back':>8}"
-    )
-    names = sys.argv[1:] or EXAMPLES
-    return 0 if all([check(name, kind) for name in names for kind in RATES]) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
