@@ -1,7 +1,6 @@
 """Transformers of a size that fills the cores: 8 layers of 512 columns, 256 tokens a sample. A GPT, and a CLIP of two
 such towers; their data is drawn, since only the time of a step is asked."""
 
-import sys
 from pathlib import Path
 
 import torch
@@ -98,8 +97,3 @@ def write(folder: Path) -> list[Path]:
         path.write_text(f'digraph {name} {{\n	data="large.safetensors";\n{body}}}\n')
         written.append(path)
     return written
-
-
-if __name__ == "__main__":
-    for graph in write(Path(sys.argv[1])):
-        print(graph)

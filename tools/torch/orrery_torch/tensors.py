@@ -60,12 +60,13 @@ class Safetensors:
 
     def read(self, name: str, into: Tensor) -> None:
         """The tensor of this name, whose shape is that of `into`; the types may differ."""
-        shape = self.header[name]["shape"]
-        if shape != list(into.shape):
-            raise ValueError(
-                f"{self.path}: {name} is {shape} there and {list(into.shape)} in the model"
-            )
+        check_shape(self.path, name, self.header[name]["shape"], into)
         into.copy_(self.load(name))
+
+
+def check_shape(path: Path, name: str, there: list[int], into: Tensor) -> None:
+    if there != list(into.shape):
+        raise ValueError(f"{path}: {name} is {there} there and {list(into.shape)} in the model")
 
 
 def _tensor(data: bytearray, dtype: torch.dtype, shape: list[int], at: int = 0) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
-from ..tensors import Safetensors
+from ..tensors import Safetensors, check_shape
 from ..trace.parts import Part
 
 
@@ -48,11 +48,8 @@ class Distributed:
         return f"model.{name}" if f"model.{name}" in self.names else name
 
     def read(self, name: str, into: Tensor) -> None:
-        there = list(getattr(self.names[self._key(name)], "size", []))
-        if there != list(into.shape):
-            raise ValueError(
-                f"{self.path}: {name} is {there} there and {list(into.shape)} in the model"
-            )
+        there = getattr(self.names[self._key(name)], "size", [])
+        check_shape(self.path, name, list(there), into)
         self.load({self._key(name): into})
 
     def load(self, state: dict[str, Any]) -> dict[str, Any]:

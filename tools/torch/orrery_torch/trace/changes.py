@@ -16,11 +16,17 @@ def schema_of(node: fx.Node) -> torch.FunctionSchema | None:
     return node.target._schema if isinstance(node.target, torch._ops.OpOverload) else None
 
 
-def arguments(node: fx.Node) -> Iterator[tuple[torch.Argument, fx.Node]]:
-    """Those of a call of ATen that are nodes."""
+def given(node: fx.Node) -> Iterator[tuple[torch.Argument, Any]]:
+    """The arguments of a call of ATen, and what it has for each."""
     schema = schema_of(node)
     for i, a in enumerate(schema.arguments if schema else ()):
-        value = node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
+        value = node.kwargs.get(a.name, a.default_value)
+        yield a, node.args[i] if i < len(node.args) else value
+
+
+def arguments(node: fx.Node) -> Iterator[tuple[torch.Argument, fx.Node]]:
+    """Those that are nodes."""
+    for a, value in given(node):
         for n in value if isinstance(value, (tuple, list)) else [value]:
             if isinstance(n, fx.Node):
                 yield a, n
@@ -126,21 +132,11 @@ def check_backwards(trace: Trace) -> None:
         )
 
 
-def value_of(node: fx.Node, name: str) -> Any:
-    """What a call of ATen has for an argument; None if it has none of that name."""
-    schema = schema_of(node)
-    for i, a in enumerate(schema.arguments if schema else ()):
-        if a.name == name:
-            given = node.args[i] if i < len(node.args) else a.default_value
-            return node.kwargs.get(name, given)
-    return None
-
-
 def moved(trace: Trace, node: fx.Node, module: fx.GraphModule) -> Iterator[fx.Node]:
     """What a call of this module changes: by its schema; running means, which no schema tells; and
     in graphs that it calls, as under torch.no_grad()."""
     found = list(written(trace, node))
-    if value_of(node, "training") or value_of(node, "use_input_stats"):
+    if any(a.name in ("training", "use_input_stats") and value for a, value in given(node)):
         found += [n for a, n in arguments(node) if a.name in ("running_mean", "running_var")]
     yield from (chain(trace, n)[-1] for n in found)
     for i, n in enumerate(node.args):
