@@ -1,6 +1,7 @@
 #include "pipelines.h"
 #include "suite.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,20 @@ struct orr_pipeline *make_differ(struct orr_pipeline *p, const int *times, int n
 	}
 	orr_microbatches_settle(p);
 	return p;
+}
+
+struct orr_cluster *parse_cluster(const char *format, ...)
+{
+	struct orr_cluster *cluster = NULL;
+	struct orr_error err = {""};
+	char text[4096];
+	va_list values;
+
+	va_start(values, format);
+	(void)vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
+	return cluster;
 }
 
 void way_init_on(struct way *way, struct orr_pipeline *p, const char *schedule,

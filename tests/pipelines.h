@@ -28,6 +28,9 @@ struct orr_pipeline *make_towers(const int *towers, int trunk, int64_t forward, 
  * many for B on every stage; its stash has ten bytes a unit, and what it sends one. */
 struct orr_pipeline *make_differ(struct orr_pipeline *p, const int *times, int n);
 
+/* The workers of a machine that is written as DOT, by a format. */
+struct orr_cluster *parse_cluster(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* A schedule as text, and the try of it. */
 struct way {
 	struct orr_pipeline *pipeline; /* borrowed */

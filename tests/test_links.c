@@ -65,17 +65,12 @@ START_TEST(rings_follow_one_another_and_transfers)
 
 	for (int half = 0; half < 2; half++) {
 		int64_t makespan = half ? cases[_i].half_duplex : cases[_i].makespan;
-		struct orr_cluster *cluster = NULL;
-		struct orr_error err = {""};
-		struct orr_machine machine;
+		struct orr_cluster *cluster = parse_cluster(
+			"graph { bandwidth=\"5B/s\"; latency=%d; duplex=%s; a [repeat=%d] }",
+			(int)cases[_i].latency, half ? "half" : "full", cases[_i].n_workers);
+		struct orr_machine machine = orr_machine_of(cluster, 0);
 		struct way way;
-		char text[200];
 
-		(void)snprintf(text, sizeof(text),
-			       "graph { bandwidth=\"5B/s\"; latency=%d; duplex=%s; a [repeat=%d] }",
-			       (int)cases[_i].latency, half ? "half" : "full", cases[_i].n_workers);
-		ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
-		machine = orr_machine_of(cluster, 0);
 		way_init_on(&way, p, cases[_i].schedule, &machine, cases[_i].n_microbatches);
 		ck_assert_msg(way.tried.figures->makespan_ns == makespan * ORR_UNIT_NS,
 			      "%s, half duplex %d: %g instead of %g", cases[_i].name, half,
@@ -159,16 +154,12 @@ START_TEST(rings_share_what_joins_their_nodes)
 		int shared = i % 2;
 		const char *how = orr_all_reduce_name((enum orr_all_reduce)(i / 2));
 		double makespan = shared ? nodes[_i].shared : nodes[_i].exclusive;
-		struct orr_cluster *cluster = NULL;
-		struct orr_error err = {""};
-		struct orr_machine machine;
+		struct orr_cluster *cluster =
+			parse_cluster("graph { model=%s; all_reduce=%s; %s }",
+				      shared ? "shared" : "exclusive", how, nodes[_i].machine);
+		struct orr_machine machine = orr_machine_of(cluster, 0);
 		struct way way;
-		char text[300];
 
-		(void)snprintf(text, sizeof(text), "graph { model=%s; all_reduce=%s; %s }",
-			       shared ? "shared" : "exclusive", how, nodes[_i].machine);
-		ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
-		machine = orr_machine_of(cluster, 0);
 		way_init_on(&way, p, "lpp:R=8", &machine, 2);
 		ck_assert_msg(
 			way.tried.figures->makespan_ns == (int64_t)(makespan * (double)ORR_UNIT_NS),
@@ -229,16 +220,12 @@ static const struct {
 static void check_sum(struct orr_pipeline *p, int i, enum orr_all_reduce how, bool shared,
 		      double expected)
 {
-	struct orr_cluster *cluster = NULL;
-	struct orr_error err = {""};
-	struct orr_machine machine;
+	struct orr_cluster *cluster = parse_cluster("graph { model=%s; all_reduce=%s; %s }",
+						    shared ? "shared" : "exclusive",
+						    orr_all_reduce_name(how), sums[i].machine);
+	struct orr_machine machine = orr_machine_of(cluster, 0);
 	struct way way;
-	char text[400];
 
-	(void)snprintf(text, sizeof(text), "graph { model=%s; all_reduce=%s; %s }",
-		       shared ? "shared" : "exclusive", orr_all_reduce_name(how), sums[i].machine);
-	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
-	machine = orr_machine_of(cluster, 0);
 	way_init_on(&way, p, "ddp", &machine, sums[i].k);
 	ck_assert_msg(fabs((double)way.tried.figures->makespan_ns -
 			   (2 + expected) * (double)ORR_UNIT_NS) <= (shared ? 9 : 0),
@@ -279,19 +266,14 @@ START_TEST(the_shorter_of_two_ends_later_where_they_share)
 
 	for (int i = 0; i < 2; i++) {
 		struct orr_pipeline *p = make_pipeline(4, " 0>2 1>3", 1, 1, 0, 0, 0, 10);
-		struct orr_cluster *cluster = NULL;
-		struct orr_error err = {""};
-		struct orr_machine machine;
+		struct orr_cluster *cluster =
+			parse_cluster("graph { model=%s; subgraph x { repeat=2; uplink=\"10B/s\"; "
+				      "a [repeat=2] } }",
+				      models[i]);
+		struct orr_machine machine = orr_machine_of(cluster, 0);
 		struct way way;
-		char text[200];
 
 		p->edges[1].bytes = 30;
-		(void)snprintf(text, sizeof(text),
-			       "graph { model=%s; subgraph x { repeat=2; uplink=\"10B/s\"; a "
-			       "[repeat=2] } }",
-			       models[i]);
-		ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
-		machine = orr_machine_of(cluster, 0);
 		way_init_on(&way, p, "gpipe", &machine, 1);
 		ck_assert_int_ge(way.tried.timeline->n_transfers, 2);
 		for (int k = 0; k < 2; k++)
@@ -332,17 +314,12 @@ static const struct {
 START_TEST(buckets_are_summed_while_the_backward_runs)
 {
 	struct orr_pipeline *p = make_pipeline(1, "", 1, 8, 0, 1, buckets[_i].bytes, 0);
-	struct orr_cluster *cluster = NULL;
-	struct orr_error err = {""};
-	struct orr_machine machine;
+	struct orr_cluster *cluster =
+		parse_cluster("graph { bandwidth=\"5B/s\"; %s a [repeat=2] }", buckets[_i].streams);
+	struct orr_machine machine = orr_machine_of(cluster, 0);
 	struct way way;
-	char text[200];
 	int64_t sum = 0;
 
-	(void)snprintf(text, sizeof(text), "graph { bandwidth=\"5B/s\"; %s a [repeat=2] }",
-		       buckets[_i].streams);
-	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
-	machine = orr_machine_of(cluster, 0);
 	p->buckets = buckets[_i].n;
 	p->stages[0].recompute = buckets[_i].recompute;
 	way_init_on(&way, p, "ddp", &machine, 2);
@@ -370,12 +347,10 @@ START_TEST(gathers_of_parameters_slow_what_is_beside_them)
 
 	for (int i = 0; i < 2; i++) {
 		struct orr_pipeline *p = make_pipeline(2, "0>1", 4, 4, 0, 1, 5, 0);
-		struct orr_cluster *cluster = NULL;
-		struct orr_machine machine;
+		struct orr_cluster *cluster = parse_cluster("%s", machines[i]);
+		struct orr_machine machine = orr_machine_of(cluster, 0);
 		struct way way;
 
-		ck_assert_int_eq(orr_cluster_parse(&cluster, "m.dot", machines[i], NULL), 0);
-		machine = orr_machine_of(cluster, 0);
 		way_init_on(&way, p, "fsdp", &machine, 2);
 		t = way.tried.timeline;
 		/* worker 0 has stage 0, worker 1 fetches it within the first unit; both send stage

@@ -9,15 +9,6 @@
 #include "pipelines.h"
 #include "suite.h"
 
-static struct orr_cluster *parse(const char *text)
-{
-	struct orr_cluster *cluster = NULL;
-	struct orr_error err = {""};
-
-	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s", err.msg);
-	return cluster;
-}
-
 /* F = B = 1 unit, 5 bytes on every edge; half units. */
 static const struct {
 	const char *name, *machine, *schedule, *edges;
@@ -73,7 +64,7 @@ START_TEST(steps_take_what_their_workers_and_links_take)
 	char text[300];
 
 	(void)snprintf(text, sizeof(text), "graph { %s }", steps[_i].machine);
-	cluster = parse(text);
+	cluster = parse_cluster("%s", text);
 	machine = orr_machine_of(cluster, 0);
 	way_init_on(&way, p, steps[_i].schedule, &machine, steps[_i].n_microbatches);
 	ck_assert_msg(way.tried.figures->makespan_ns == steps[_i].halves * ORR_UNIT_NS / 2,
@@ -89,7 +80,7 @@ END_TEST
 /* What starting a job takes is the same on every worker; of a B that runs F again there are two. */
 START_TEST(only_work_goes_by_speed)
 {
-	struct orr_cluster *cluster = parse("graph { a [speed=4]; b; c [speed=3] }");
+	struct orr_cluster *cluster = parse_cluster("graph { a [speed=4]; b; c [speed=3] }");
 	struct orr_pipeline *p = make_chain(1, 8, 16);
 	struct orr_error err = {""};
 
@@ -114,7 +105,8 @@ END_TEST
 
 START_TEST(microbatches_are_shared_by_speed)
 {
-	struct orr_cluster *cluster = parse("graph { a [speed=2]; b; c [repeat=2, speed=1.5] }");
+	struct orr_cluster *cluster =
+		parse_cluster("graph { a [speed=2]; b; c [repeat=2, speed=1.5] }");
 	struct orr_machine machine = orr_machine_of(cluster, 0), alike = orr_machine_default(4);
 	static const int workers[] = {1, 0, 2, 3};
 	int turns[12 + 4];
@@ -138,14 +130,14 @@ END_TEST
 
 START_TEST(a_file_is_read)
 {
-	struct orr_cluster *c =
-		parse("graph {\n"
-		      "  bandwidth=\"1GB/s\"; latency=\"3us\"; node [memory=\"8GB\", shape=box]\n"
-		      "  host\n"
-		      "  subgraph cluster_n { repeat=2; bandwidth=\"4GB/s\"\n"
-		      "    gpu [repeat=2, speed=2]; cpu [memory=\"1GB\"] }\n"
-		      "  spare; host -- spare [latency=\"1us\"]\n"
-		      "}\n");
+	struct orr_cluster *c = parse_cluster(
+		"graph {\n"
+		"  bandwidth=\"1GB/s\"; latency=\"3us\"; node [memory=\"8GB\", shape=box]\n"
+		"  host\n"
+		"  subgraph cluster_n { repeat=2; bandwidth=\"4GB/s\"\n"
+		"    gpu [repeat=2, speed=2]; cpu [memory=\"1GB\"] }\n"
+		"  spare; host -- spare [latency=\"1us\"]\n"
+		"}\n");
 	static const char *const names[] = {"host",    "gpu.0.0", "gpu.0.1", "cpu.0",
 					    "gpu.1.0", "gpu.1.1", "cpu.1",   "spare"};
 	struct orr_machine m = orr_machine_of(c, 0);
@@ -173,12 +165,12 @@ END_TEST
 /* Of groups that nest: the speed of the slowest part of the way, and rings that pass it twice. */
 START_TEST(uplinks_slow_down_what_passes_them)
 {
-	struct orr_cluster *c =
-		parse("graph { bandwidth=\"9B/s\"; latency=\"3ns\"; ports=true;"
-		      " subgraph leaf { repeat=2; uplink=\"4B/s\"; ports=false; bandwidth=\"8B/s\";"
-		      "  subgraph n { repeat=2; uplink=\"2B/s\"; lanes=2; bandwidth=\"7B/s\"; a "
-		      "[repeat=2] } }"
-		      " b; b -- a2 [bandwidth=\"6B/s\"]; a2 }");
+	struct orr_cluster *c = parse_cluster(
+		"graph { bandwidth=\"9B/s\"; latency=\"3ns\"; ports=true;"
+		" subgraph leaf { repeat=2; uplink=\"4B/s\"; ports=false; bandwidth=\"8B/s\";"
+		"  subgraph n { repeat=2; uplink=\"2B/s\"; lanes=2; bandwidth=\"7B/s\"; a "
+		"[repeat=2] } }"
+		" b; b -- a2 [bandwidth=\"6B/s\"]; a2 }");
 	static const struct {
 		int from, to;
 		double rate;
@@ -254,7 +246,7 @@ START_TEST(equal_groups_are_levels)
 	bool units;
 
 	(void)snprintf(text, sizeof(text), "graph m { %s }", nested[_i].machine);
-	cluster = parse(text);
+	cluster = parse_cluster("%s", text);
 	m = orr_machine_of(cluster, nested[_i].n);
 	ck_assert_int_eq(orr_machine_nested(&found, &m), nested[_i].workers != NULL);
 	if (nested[_i].workers)

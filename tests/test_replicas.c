@@ -425,10 +425,8 @@ START_TEST(replicas_that_differ_are_all_simulated)
 		 8, true},
 	};
 	struct orr_pipeline *p = make(shapes[0].edges, 4, 2);
-	struct orr_cluster *cluster = NULL;
-	struct orr_error err = {""};
+	struct orr_cluster *cluster = parse_cluster("%s", rows[_i].machine);
 
-	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", rows[_i].machine, &err), "%s", err.msg);
 	p->machine = orr_machine_of(cluster, rows[_i].n_workers);
 	ck_assert(!orr_pipeline_set_step(p, rows[_i].n_workers, M, NULL));
 	ck_assert(orr_replicas_are_alike(p) == rows[_i].alike);

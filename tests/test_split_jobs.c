@@ -155,13 +155,11 @@ START_TEST(an_all_reduce_takes_as_long_as_a_ring)
 	const int workers[] = {0, 1, 2, 3, 4, 5, 6, 7};
 	int t = widths[_i / 2];
 	int64_t bytes = SAMPLES * FEATURES * (int64_t)sizeof(float);
-	struct orr_cluster *cluster = NULL;
-	struct orr_machine machine;
+	struct orr_cluster *cluster = parse_cluster("%s", machines[_i % 2]);
+	struct orr_machine machine = orr_machine_of(cluster, t);
 	struct way way;
 	struct cut c;
 
-	ck_assert(!orr_cluster_parse(&cluster, "m.dot", machines[_i % 2], NULL));
-	machine = orr_machine_of(cluster, t);
 	machine.flops_per_s = 1e24; /* computing is free */
 	c = cut_mlp(t, machine);
 	way_init_on(&way, c.p, "gpipe", &machine, 1);
@@ -532,13 +530,9 @@ START_TEST(an_all_reduce_is_hidden_behind_the_other_microbatch)
 	int64_t takes[2][3];
 
 	for (int i = 0; i < 2; i++) {
-		struct orr_cluster *cluster = NULL;
-		struct orr_machine machine;
-		struct cut c;
-
-		ck_assert(!orr_cluster_parse(&cluster, "m.dot", machines[i], NULL));
-		machine = orr_machine_of(cluster, 2);
-		c = cut(parse_graph(MLP), "2", &machine);
+		struct orr_cluster *cluster = parse_cluster("%s", machines[i]);
+		struct orr_machine machine = orr_machine_of(cluster, 2);
+		struct cut c = cut(parse_graph(MLP), "2", &machine);
 		for (int m = 1; m <= 2; m++) {
 			const struct orr_timeline *t;
 			struct way way;
