@@ -8,6 +8,7 @@
 #include "golden.h"
 #include "orrery/graph.h"
 #include "pipeline/partition.h"
+#include "own_schedules.h"
 #include "pipelines.h"
 #include "suite.h"
 
@@ -34,14 +35,6 @@ static struct orr_pipeline *make_case(int stages, int64_t forward, int64_t backw
 }
 
 /* A schedule that splits the backward: B before F before W. */
-static int compute_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			   const void *data)
-{
-	(void)b;
-	(void)d;
-	(void)data;
-	return s % p->n_workers;
-}
 static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			      const void *data)
 {
@@ -53,7 +46,7 @@ static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum o
 static const struct orr_schedule split = {.name = "<split & \"odd\">",
 					  .order = ORR_ORDER_GREEDY,
 					  .split_backward = true,
-					  .compute = compute_in_turn,
+					  .compute = by_stage,
 					  .priority = backward_first};
 
 static void draw_split(struct way *way)

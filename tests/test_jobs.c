@@ -3,14 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "own_schedules.h"
 #include "pipelines.h"
 #include "suite.h"
-
-static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
 
 static int too_far(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
@@ -135,12 +130,6 @@ static int64_t order_1f1b(const struct orr_pipeline *p, int s, int b, enum orr_p
 	return d == ORR_PASS_F ? 2 * b + s : 2 * b + 2 * n - 1 - s;
 }
 
-static int depth(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)data;
-	return p->stages[s].depth;
-}
-
 START_TEST(greedy_without_a_cap_holds_8_where_strict_holds_4)
 {
 	static const struct {
@@ -157,7 +146,7 @@ START_TEST(greedy_without_a_cap_holds_8_where_strict_holds_4)
 						.order = rows[i].order,
 						.compute = by_stage,
 						.priority = order_1f1b,
-						.in_flight = rows[i].cap ? depth : NULL};
+						.in_flight = rows[i].cap ? as_deep : NULL};
 		struct way way;
 
 		way_init_own(&way, p, &schedule, 4, rows[i].m);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report/stages.h"
+#include "own_schedules.h"
 #include "pipelines.h"
 #include "suite.h"
 
@@ -43,12 +44,6 @@ START_TEST(what_a_csv_cannot_say_is_known)
 	way_end(&way);
 }
 END_TEST
-
-static int two(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)p, (void)s, (void)data;
-	return 2;
-}
 
 /* On one worker the row keeps F behind the backward that it waits for; on two none does. */
 START_TEST(a_cap_is_lost_where_it_joins_two_workers)

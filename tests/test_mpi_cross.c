@@ -9,11 +9,11 @@
 
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
-#include "schedules/one_f_one_b.h"
 #include "order/zero_bubble.h"
 #include "derived_traffic.h"
 #include "frozen.h"
 #include "late.h"
+#include "own_schedules.h"
 #include "training.h"
 #include "orrery/run.h"
 #include "runtime/run/parts.h"
@@ -23,8 +23,6 @@
 #define N_MICROBATCHES 6
 #define BATCH 24
 #define STEPS 8
-
-static FILE *out;
 
 /* Every pass of every microbatch on another worker than the one before. */
 static int apart(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
@@ -38,19 +36,6 @@ static int by_microbatch(const struct orr_pipeline *p, int s, int b, enum orr_pa
 {
 	(void)s, (void)d, (void)data;
 	return b % p->n_workers;
-}
-
-static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
-
-static int64_t in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-		       const void *data)
-{
-	(void)data;
-	return one_f_one_b(p, s, b, d, p->stages[s].depth);
 }
 
 static int64_t split_in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
@@ -70,12 +55,6 @@ static int64_t last_first(const struct orr_pipeline *p, int s, int b, enum orr_p
 	return d == ORR_PASS_F ? b * p->n_stages + s : (2 * n - b) * p->n_stages + last - s;
 }
 
-static int depth(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)data;
-	return p->stages[s].depth;
-}
-
 static const struct orr_schedule schedules[] = {
 	{.name = "stashes that cross", .compute = apart, .weights = by_stage, .priority = in_turn},
 	{.name = "three passes apart",
@@ -87,12 +66,12 @@ static const struct orr_schedule schedules[] = {
 	 .compute = apart,
 	 .weights = by_stage,
 	 .priority = in_turn,
-	 .in_flight = depth},
+	 .in_flight = as_deep},
 	{.name = "gates, whoever is ready",
 	 .compute = apart,
 	 .weights = by_stage,
 	 .priority = in_turn,
-	 .in_flight = depth,
+	 .in_flight = as_deep,
 	 .order = ORR_ORDER_GREEDY},
 	{.name = "last microbatch first",
 	 .compute = by_microbatch,
@@ -173,7 +152,6 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	struct training t = {.frozen = ways[_i % N_OF(ways)].frozen};
 	struct orr_pipeline *p;
 	float *parameters, *drawn;
-	int64_t n;
 
 	training_prepare(&t, training_model, schedule, N_WORKERS, N_MICROBATCHES);
 	p = t.pipeline;
@@ -188,15 +166,13 @@ START_TEST(the_same_bits_on_any_number_of_ranks)
 	t.options.timeout_s = 120;
 	training_start(&t);
 	check_places(&t, schedule->name);
-	n = orr_run_n_parameters(t.run);
 	drawn = training_parameters(&t);
 	ck_assert_msg(!orr_run_train(t.run, STEPS, NULL, NULL, &t.err), "%s: %s", schedule->name,
 		      t.err.msg);
 	check_traffic(&t, schedule->name);
 	parameters = training_parameters(&t);
 	ck_assert(orr_ranks_rank() || !find_thawed(t.graph, drawn, parameters));
-	if (out)
-		ck_assert(fwrite(parameters, sizeof(*parameters), (size_t)n, out) == (size_t)n);
+	training_write(&t, parameters);
 	free(parameters);
 	free(drawn);
 	training_fini(&t);
@@ -209,20 +185,6 @@ int main(int argc, char **argv)
 	const struct suite_test tests[] = {
 		EACH(the_same_bits_on_any_number_of_ranks, N_OF(schedules) * N_OF(ways)),
 	};
-	struct orr_error err = {""};
-	int failed;
 
-	if (argc != 2 || orr_ranks_start(NULL, &err) ||
-	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb")))) {
-		fprintf(stderr, "%s\n", err.msg);
-		return 2;
-	}
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	failed = suite_run("cross", tests, N_OF(tests));
-	if (failed) /* the others may wait for this one */
-		orr_ranks_fail(1, "a test has failed");
-	if (out && fclose(out))
-		return 1;
-	orr_ranks_stop();
-	return failed;
+	return argc == 2 ? training_on_ranks("cross", tests, N_OF(tests), argv[1]) : 2;
 }

@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "orrery/pipeline.h"
-#include "schedules/one_f_one_b.h"
 #include "orrery/figures.h"
+#include "own_schedules.h"
 #include "training.h"
 #include "runtime/run/parts.h"
 #include "orrery/run.h"
@@ -37,25 +37,12 @@ static const char four_stages[] = "digraph four {\n"
 				  "  class -> loss\n"
 				  "}\n";
 
-static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
-
 /* Worker 0 makes the last gradient of worker 1 after its own are there, and what is last of the two
  * stages is another one on each of them. */
 static int unevenly(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
 {
 	(void)d, (void)data;
 	return s % 2 ? b == 0 : b == p->n_microbatches - 1;
-}
-
-static int64_t in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-		       const void *data)
-{
-	(void)data;
-	return one_f_one_b(p, s, b, d, p->stages[s].depth);
 }
 
 static const struct orr_schedule uneven = {
@@ -86,7 +73,6 @@ static const struct {
 	{4, "pipedream:replicas=2-1-1-2", four_stages, true, 0},
 };
 
-static FILE *out;
 static int n_workers;
 
 /* Every stage that learns and has replicas takes part. */
@@ -111,7 +97,6 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 	bool alone = orr_ranks_count() == 1;
 	struct orr_traffic traffic;
 	float *parameters;
-	int64_t n;
 
 	if (strcmp(schedule, uneven.name))
 		ck_assert_msg(!orr_choice_init(&t.choice, schedule, &t.err), "%s", t.err.msg);
@@ -130,10 +115,8 @@ START_TEST(members_on_ranks_of_their_own_change_no_bit)
 		      t.err.msg);
 	orr_run_traffic(t.run, &traffic);
 	ck_assert_int_eq(traffic.sent[ORR_TRANSFER_ALL_REDUCE], 0);
-	n = orr_run_n_parameters(t.run);
 	parameters = training_parameters(&t);
-	if (out)
-		ck_assert(fwrite(parameters, sizeof(*parameters), (size_t)n, out) == (size_t)n);
+	training_write(&t, parameters);
 	free(parameters);
 	training_fini(&t);
 }
@@ -201,26 +184,15 @@ int main(int argc, char **argv)
 {
 	struct suite_test tests[] = {ONCE(members_on_ranks_of_their_own_change_no_bit),
 				     ONCE(sums_do_not_keep_jobs_from_running)};
-	struct orr_error err = {""};
-	int failed, first = 0, end;
+	int first = 0, end;
 
-	if (argc != 3 || (n_workers = atoi(argv[2])) < 1 || orr_ranks_start(NULL, &err) ||
-	    (!orr_ranks_rank() && !(out = fopen(argv[1], "wb")))) {
-		fprintf(stderr, "%s\n", err.msg);
+	if (argc != 3 || (n_workers = atoi(argv[2])) < 1)
 		return 2;
-	}
 	while (first < N_OF(cases) && cases[first].n_ranks < n_workers)
 		first++;
 	for (end = first; end < N_OF(cases) && cases[end].n_ranks == n_workers;)
 		end++;
 	tests[0].first = first;
 	tests[0].end = end;
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	failed = suite_run("reduce", tests, N_OF(tests));
-	if (failed) /* the others may wait for this one */
-		orr_ranks_fail(1, "a test has failed");
-	if (out && fclose(out))
-		return 1;
-	orr_ranks_stop();
-	return failed;
+	return training_on_ranks("reduce", tests, N_OF(tests), argv[1]);
 }

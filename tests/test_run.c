@@ -9,6 +9,7 @@
 #include "orrery/jobs.h"
 #include "orrery/pipeline.h"
 #include "runtime/run/profile.h"
+#include "own_schedules.h"
 #include "reference.h"
 #include "training.h"
 #include "runtime/run/parts.h"
@@ -168,13 +169,8 @@ END_TEST
 
 /* ---- schedules of one's own ---- */
 
-static int anywhere(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)data;
-	return (s * 7 + b * 5 + (int)d * 3) % p->n_workers;
-}
-
-static int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
+static int after_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
+		       const void *data)
 {
 	(void)b, (void)d, (void)data;
 	return (s + 1) % p->n_workers;
@@ -191,12 +187,6 @@ static int64_t backwards(const struct orr_pipeline *p, int s, int b, enum orr_pa
 	       (50 - b) * 100 + s;
 }
 
-static int two(const struct orr_pipeline *p, int s, const void *data)
-{
-	(void)p, (void)s, (void)data;
-	return 2;
-}
-
 static int64_t forwards(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			const void *data)
 {
@@ -208,28 +198,28 @@ static const struct orr_schedule own_schedules[] = {
 	{.name = "greedy",
 	 .order = ORR_ORDER_GREEDY,
 	 .compute = anywhere,
-	 .weights = by_stage,
+	 .weights = after_stage,
 	 .priority = backwards},
 	{.name = "greedy with a cap",
 	 .order = ORR_ORDER_GREEDY,
-	 .compute = by_stage,
+	 .compute = after_stage,
 	 .priority = forwards,
 	 .in_flight = two},
 	{.name = "strict, all over the place",
 	 .order = ORR_ORDER_STRICT,
 	 .compute = anywhere,
-	 .weights = by_stage,
+	 .weights = after_stage,
 	 .priority = backwards},
 	{.name = "strict and split",
 	 .order = ORR_ORDER_STRICT,
 	 .split_backward = true,
-	 .compute = by_stage,
+	 .compute = after_stage,
 	 .priority = backwards},
 	{.name = "greedy and split",
 	 .order = ORR_ORDER_GREEDY,
 	 .split_backward = true,
 	 .compute = anywhere,
-	 .weights = by_stage,
+	 .weights = after_stage,
 	 .priority = forwards,
 	 .in_flight = two},
 };

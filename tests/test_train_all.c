@@ -21,10 +21,10 @@
 #include "runtime/devices/compile.h"
 #include "orrery/run.h"
 #include "schedule/room.h"
-#include "../src/schedules/one_f_one_b.h"
 #include "by_start.h"
 #include "drawn_data.h"
 #include "frozen.h"
+#include "own_schedules.h"
 #include "suite.h"
 
 #define N_ROWS 60
@@ -125,18 +125,6 @@ static const char *const recomputing[] = {"none", "0,3,5", "all"};
 
 /* ---- schedules of one's own ---- */
 
-static int in_turn(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
-
-static int anywhere(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
-{
-	(void)data;
-	return (s * 7 + b * 5 + (int)d * 3) % p->n_workers;
-}
-
 /* 1F1B with W right behind its B. */
 static int64_t split_1f1b(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 			  const void *data)
@@ -150,18 +138,18 @@ static const struct orr_schedule own[] = {
 	{.name = "split",
 	 .order = ORR_ORDER_STRICT,
 	 .split_backward = true,
-	 .compute = in_turn,
+	 .compute = by_stage,
 	 .priority = split_1f1b},
 	{.name = "split, every pass elsewhere",
 	 .order = ORR_ORDER_GREEDY,
 	 .split_backward = true,
 	 .compute = anywhere,
-	 .weights = in_turn,
+	 .weights = by_stage,
 	 .priority = split_1f1b},
 	{.name = "every pass elsewhere",
 	 .order = ORR_ORDER_GREEDY,
 	 .compute = anywhere,
-	 .weights = in_turn,
+	 .weights = by_stage,
 	 .priority = split_1f1b},
 };
 

@@ -1,5 +1,6 @@
 #include "training.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,4 +127,33 @@ float *training_run(struct training *t, const char *name, struct training_record
 		      "%s: %s", name, t->err.msg);
 	ck_assert_int_eq(record->n, N_STEPS);
 	return training_parameters(t);
+}
+
+static FILE *out;
+
+void training_write(const struct training *t, const float *parameters)
+{
+	size_t n = (size_t)orr_run_n_parameters(t->run);
+
+	ck_assert(!out || fwrite(parameters, sizeof(*parameters), n, out) == n);
+}
+
+int training_on_ranks(const char *name, const struct suite_test *tests, int n_tests,
+		      const char *path)
+{
+	struct orr_error err = {""};
+	int failed;
+
+	if (orr_ranks_start(NULL, &err) || (!orr_ranks_rank() && !(out = fopen(path, "wb")))) {
+		fprintf(stderr, "%s\n", err.msg);
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	failed = suite_run(name, tests, n_tests);
+	if (failed) /* the others may wait for this one */
+		orr_ranks_fail(1, "a test has failed");
+	if (out && fclose(out))
+		return 1;
+	orr_ranks_stop();
+	return failed;
 }

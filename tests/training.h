@@ -48,6 +48,13 @@ struct training_record {
 };
 void training_check_step(void *record, const struct orr_step *step);
 
+struct suite_test;
+/* A test program of which each rank runs the same tests: the value of main. The first writes what
+ * training_write() is given to the file at path. */
+int training_on_ranks(const char *name, const struct suite_test *tests, int n_tests,
+		      const char *path);
+void training_write(const struct training *t, const float *parameters);
+
 /* A copy of the run's parameters. */
 float *training_parameters(struct training *t);
 /* Start, train N_STEPS steps and return a copy of the parameters. record may be NULL. */
