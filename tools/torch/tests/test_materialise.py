@@ -13,7 +13,7 @@ from orrery_torch.tensors import save_safetensors
 from orrery_torch.trace.trace import on_fakes
 from run import whole_step
 from runs import check_together, gradients, on_processes, planned, seeded
-from small_models import GPT, Towers, tokens, towers
+from small_models import GPT, Does, Towers, tokens, towers
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -87,37 +87,24 @@ def test_stages_are_materialised_where_they_run(tmp_path: Path) -> None:
                 assert torch.equal(drawn.setdefault(name, {}).setdefault(k, t), t), f"{plan} {k}"
 
 
-class Seen(nn.Module):
-    """Whether its forward runs on memory."""
-
-    def __init__(self, real: list[bool]) -> None:
-        super().__init__()
-        self.a, self.b, self.real = nn.Linear(6, 6), nn.Linear(6, 6), real
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.real.append(not isinstance(x, FakeTensor))
-        return self.b(self.a(x)).square().mean()
-
-
 @pytest.mark.usefixtures("alone")
 def test_a_runner_is_made_without_a_forward(tmp_path: Path) -> None:
-    plan = planned(tmp_path, Seen([]), torch.ones(2, 6), M, "-w 1 --stages 2")
-    seen: list[bool] = []
-    runner = orrery_torch.Runner(plan, Seen(seen), torch.ones(2, 6))
+    seen: list[bool] = []  # whether it is on memory
+
+    def looks(m: Does, x: Tensor) -> Tensor:
+        seen.append(not isinstance(x, FakeTensor))
+        return m.b(m.a(x)).square().mean()
+
+    plan = planned(tmp_path, Does(looks), torch.ones(2, 8), M, "-w 1 --stages 2")
+    seen.clear()
+    runner = orrery_torch.Runner(plan, Does(looks), torch.ones(2, 8))
     assert seen and not any(seen)
     assert all(t.is_meta for t in runner.training.post.shapes.values())
 
 
-class Chosen(nn.Module):
-    """How much it chooses depends on the data."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x[x > 0].sum()
-
-
 def test_a_run_of_all_stages_is_told() -> None:
     with pytest.warns(UserWarning, match=r"fake tensors do not run .*: all of it runs once"):
-        found = on_fakes(Chosen(), torch.ones(3), None, lambda given, _: Chosen()(given))
+        found = on_fakes(nn.Identity(), torch.ones(3), None, lambda x, _: x[x > 0].sum())
     assert found == 3
 
 

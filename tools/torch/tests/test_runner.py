@@ -22,7 +22,7 @@ from orrery_torch.trace.parts import split as split_into_parts
 from orrery_torch.trace.trace import trace
 from run import whole_step
 from runs import check_together, gradients, on_processes, planned, seeded
-from small_models import MLP, digits
+from small_models import MLP, Does, digits
 from torch import Tensor, nn
 
 SAMPLES, M = 2, 4
@@ -47,13 +47,8 @@ class Odd(nn.Module):
         return F.cross_entropy(scores.flatten(0, 1), y.flatten()), 0.1 * (turned * z).mean()
 
 
-class Dropping(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.drop = nn.Linear(8, 8), nn.Linear(8, 8), nn.Dropout(0.5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.drop(self.b(self.drop(self.a(x)).relu())).square().mean()
+def with_masks() -> Does:
+    return Does(lambda m, x: F.dropout(m.b(F.dropout(m.a(x)).relu())).square().mean())
 
 
 def odd(n: int) -> tuple[Tensor, ...]:
@@ -113,14 +108,14 @@ def test_recomputation_has_the_masks_of_its_forward(tmp_path: Path) -> None:
     found = []
     for recompute in ("none", "all"):
         words = f"-w 1 -s gpipe --stages 2 --recompute {recompute}"
-        plan = planned(tmp_path, Dropping(), dropping(SAMPLES), M, words)
+        plan = planned(tmp_path, with_masks(), dropping(SAMPLES), M, words)
         assert any(s.get("recompute") for s in json.loads(plan.read_text())["stages"]) == (
             recompute == "all"
         )
-        found.append(gradients_of(plan, seeded(Dropping), dropping(SAMPLES * M)))
+        found.append(gradients_of(plan, seeded(with_masks), dropping(SAMPLES * M)))
     for kept, again in zip(*found):
         assert torch.equal(kept, again)
-    other = seeded(Dropping)
+    other = seeded(with_masks)
     torch.manual_seed(10)
     other(*dropping(SAMPLES * M)).backward()
     assert not torch.allclose(found[0][0], other.a.weight.grad)
