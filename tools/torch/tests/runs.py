@@ -81,6 +81,11 @@ def check_trains(model: nn.Module, samples: dict[str, Tensor], folder: Path, own
         assert apart([beside.evaluated()], [test]) < 1e-4
 
 
+def read_only(runner: orrery_torch.Runner, batch: tuple[Tensor, ...]) -> Any:
+    """None in place of what this process does not read."""
+    return tuple(t if i in runner.inputs else None for i, t in enumerate(batch))
+
+
 def gradients(model: nn.Module) -> dict[str, Tensor]:
     return {k: p.grad.clone() for k, p in model.named_parameters() if p.grad is not None}
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from orrery_torch.run.runner import cut
-from runs import on_processes, planned, seeded
+from runs import on_processes, planned, read_only, seeded
 from small_models import Does
 from torch import Tensor, nn
 
@@ -74,7 +74,7 @@ def trained(plan: Path, evaluates: bool) -> tuple[list[Any], Any]:
         if evaluates and step == 1:
             for size in SIZES:
                 other = words_of(size)
-                some = tuple(t if i in runner.inputs else None for i, t in enumerate(other))
+                some = read_only(runner, other)
                 found = runner.evaluate(some)
                 score = runner.evaluate(some, right)
                 assert score.loss == found.loss and not score.outputs

@@ -10,7 +10,7 @@ from typing import Any
 import orrery_torch
 import pytest
 import torch
-from runs import check_together, gradients, on_processes, planned, seeded
+from runs import check_together, gradients, on_processes, planned, read_only, seeded
 from small_models import GPT, tokens
 from torch import Tensor, nn
 
@@ -47,8 +47,7 @@ def worker(rank: int, n: int, folder: Path) -> list[Any]:
         drawn, jobs = torch.get_rng_state(), [str(job) for job in runner.plan.orders[rank]]
 
         def step(batch: tuple[Tensor, ...]) -> float:
-            some: Any = tuple(t if i in runner.inputs else None for i, t in enumerate(batch))  # noqa: B023
-            loss = runner.step(some)  # noqa: B023
+            loss = runner.step(read_only(runner, batch))  # noqa: B023
             assert [job for job, _, _ in runner.timeline] == jobs  # noqa: B023 of the last whole step
             return loss
 
