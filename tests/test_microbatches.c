@@ -86,9 +86,9 @@ START_TEST(every_schedule_runs_microbatches_that_differ)
 {
 	static const int towers[][3] = {{0}, {2, 2, 0}};
 	const char *name = quick_schedule(_i);
-	uint64_t random = 1;
 	int served = 0;
 
+	suite_random = 1;
 	for (int k = 0; k < 12; k++) {
 		struct orr_pipeline *p = make_towers(towers[k % 2], k % 2 ? 4 : 8, 1, 1);
 		struct orr_machine machine = orr_machine_default(k % 3 ? 4 : 8);
@@ -96,8 +96,7 @@ START_TEST(every_schedule_runs_microbatches_that_differ)
 		struct way way;
 
 		for (int b = 0; b < 8; b++) {
-			random = random * 6364136223846793005u + 1442695040888963407u;
-			times[b] = 1 + (int)(random >> 33) % 9;
+			times[b] = 1 + suite_draw(9);
 			work += times[b];
 		}
 		make_differ(p, times, 8);

@@ -10,6 +10,7 @@
 #include "pipeline/partition.h"
 #include "orrery/pipeline.h"
 #include "orrery/plan.h"
+#include "graphs.h"
 #include "suite.h"
 
 /* Stages as somebody named them, a letter an operator in the graph's order ("-": none yet), and the
@@ -66,22 +67,16 @@ START_TEST(stages_are_numbered_as_the_graph_lists_them)
 }
 END_TEST
 
-static uint64_t draw(uint64_t *seed)
-{
-	return (*seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407) >> 33;
-}
-
 /* A random graph of cheap nodes, listed in a random order. */
 static struct orr_graph *make_random(uint64_t seed, int *n)
 {
-	struct orr_error err = {""};
-	struct orr_graph *g = NULL;
 	char text[4096] = "digraph g { node [forward=1 backward=2];";
 	int name[12];
 
-	*n = 3 + (int)(draw(&seed) % 9);
+	suite_random = seed;
+	*n = 3 + suite_draw(9);
 	for (int i = 0; i < *n; i++) {
-		int k = (int)(draw(&seed) % (uint64_t)(i + 1));
+		int k = suite_draw(i + 1);
 
 		name[i] = name[k];
 		name[k] = i;
@@ -90,12 +85,11 @@ static struct orr_graph *make_random(uint64_t seed, int *n)
 		(void)sprintf(text + strlen(text), " n%d;", i);
 	for (int i = 1; i < *n; i++)
 		for (int k = 0; k < i; k++)
-			if (k == i - 1 ? draw(&seed) % 4 > 0 : draw(&seed) % 5 == 0)
+			if (k == i - 1 ? suite_draw(4) > 0 : suite_draw(5) == 0)
 				(void)sprintf(text + strlen(text), " n%d -> n%d;", name[k],
 					      name[i]);
 	strcat(text, " }");
-	ck_assert_msg(!orr_graph_parse(&g, "g.dot", text, &err), "%s: %s", text, err.msg);
-	return g;
+	return parse_graph(text);
 }
 
 /* The contract, the slow way: whoever has the next number has all that it reads behind it, and no

@@ -148,27 +148,22 @@ END_TEST
 
 /* ---- drawn ---- */
 
-static int draw(uint64_t *state, int n)
-{
-	*state = *state * UINT64_C(6364136223846793005) + 1442695040888963407;
-	return (int)((*state >> 33) % (uint64_t)n);
-}
-
 /* Two operators a stage; each reads one before it at least, of stages before its own or not. */
-static struct orr_graph *draw_graph(uint64_t *state, int n_stages)
+static struct orr_graph *draw_graph(uint64_t seed, int n_stages)
 {
 	static char text[8000];
 	size_t used = (size_t)snprintf(text, sizeof(text),
 				       "digraph { node [forward=1, backward=2, parameters=4]; ");
 
+	suite_random = seed;
 	for (int i = 0; i < 2 * n_stages; i++) {
 		uint64_t before = i ? UINT64_C(1) << (i - 1) : 0;
 
-		for (int k = draw(state, 3); i && k > 0; k--)
-			before |= UINT64_C(1) << draw(state, i);
+		for (int k = suite_draw(3); i && k > 0; k--)
+			before |= UINT64_C(1) << suite_draw(i);
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
 					 "o%02d [stage=%d, activation=%d]; ", i, i / 2,
-					 draw(state, 5) * 10);
+					 suite_draw(5) * 10);
 		for (int k = 0; k < i; k++)
 			if (before >> k & 1)
 				used += (size_t)snprintf(text + used, sizeof(text) - used,
@@ -225,8 +220,7 @@ START_TEST(a_worker_receives_what_is_read_there)
 	int n_served = 0;
 
 	for (uint64_t seed = 0; seed < 6; seed++) {
-		uint64_t state = seed * 100 + (uint64_t)_i;
-		struct orr_graph *g = draw_graph(&state, 8);
+		struct orr_graph *g = draw_graph(seed * 100 + (uint64_t)_i, 8);
 		struct orr_pipeline *p = cut(g);
 
 		for (int slow = 0; slow < 2; slow++) {
