@@ -18,18 +18,6 @@
 #define MOST_JOBS 3000 /* that are worth the time */
 #define MOST_WORKERS 3000
 
-static void fail(const char *what, const char *msg)
-{
-	fprintf(stderr, "%s: %s\n", what, msg);
-	abort();
-}
-
-static void check_refusal(const struct orr_error *err)
-{
-	if (!*err->msg || strchr(err->msg, '\n'))
-		fail("not one line", err->msg);
-}
-
 static struct orr_pipeline *make_chain(const struct orr_table *table)
 {
 	struct orr_stage *stages = calloc((size_t)table->n_stages, sizeof(*stages));

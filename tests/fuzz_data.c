@@ -10,18 +10,6 @@
 
 #include "orrery/graph.h"
 
-static void fail(const char *what, const char *msg)
-{
-	fprintf(stderr, "%s: %s\n", what, msg);
-	abort();
-}
-
-static void check_refusal(const struct orr_error *err)
-{
-	if (!*err->msg || strchr(err->msg, '\n'))
-		fail("not one line", err->msg);
-}
-
 static void gather_all(const struct orr_dataset *data)
 {
 	for (int i = 0; i == 0 || i < data->n_tensors; i++) {

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(text, data, size);
 	text[size] = '\0';
 	if (orr_graph_parse(&g, "fuzz.dot", text, &err)) {
-		fuzz_refusal(&err);
+		check_refusal(&err);
 	} else {
 		fuzz_model(g);
 	}

@@ -189,11 +189,6 @@ static double probability(const double *scores, int64_t n, int64_t i)
 	return 1.0 / sum;
 }
 
-static bool counts(const struct sample *t, int64_t r)
-{
-	return fabs(x_of(t, 1)[r] - said(t, "ignore")) > 0.5;
-}
-
 static void cross_entropy(const struct sample *t, double *y)
 {
 	int64_t n = shape_of(t, 0).columns, rows = shape_of(t, 0).rows, n_counted = 0;

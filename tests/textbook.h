@@ -1,6 +1,7 @@
 #pragma once
 /* (private to reference.c and textbook_*.c) One sample after the other, in double: what an
  * operator's forward sees. */
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include "codelets/operator.h"
@@ -58,6 +59,12 @@ static inline double said(const struct sample *t, const char *name)
 	while (strcmp(a->name, name) != 0)
 		a++;
 	return t->o->instance->values[orr_op_value(op, a)];
+}
+
+/* Does row r have a class? */
+static inline bool counts(const struct sample *t, int64_t r)
+{
+	return fabs(x_of(t, 1)[r] - said(t, "ignore")) > 0.5;
 }
 
 /* ---- textbook_images.c ---- */

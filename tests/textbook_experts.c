@@ -28,11 +28,6 @@ void textbook_softmax_part(const struct sample *t, double *y)
 	}
 }
 
-static bool counts(const struct sample *t, int64_t r)
-{
-	return fabs(x_of(t, 1)[r] - said(t, "ignore")) > 0.5;
-}
-
 void textbook_parts_entropy(const struct sample *t, double *y)
 {
 	double smoothing = said(t, "smoothing"), classes = said(t, "classes"), loss = 0;
