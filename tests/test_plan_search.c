@@ -48,13 +48,9 @@ static struct orr_plan *make(struct orr_graph **g, const char *source, const str
 
 static int64_t most_memory(const struct orr_plan *plan)
 {
-	int64_t most = 0;
+	const struct orr_figures *f = plan->tried.figures;
 
-	for (int w = 0; w < plan->tried.figures->n_workers; w++)
-		most = plan->tried.figures->worker[w].memory_bytes > most
-			       ? plan->tried.figures->worker[w].memory_bytes
-			       : most;
-	return most;
+	return f->worker[orr_figures_fullest(f)].memory_bytes;
 }
 
 /* The same another time. */

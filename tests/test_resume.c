@@ -248,38 +248,42 @@ START_TEST(workers_and_cut_may_change)
 }
 END_TEST
 
+/* From the checkpoint of the expected training, whose parameters are then freed. */
+static void go_on(struct training *expected, const char *name, const char *schedule, int n_workers,
+		  int n_stages)
+{
+	struct training t;
+
+	ck_assert_int_eq(training_init(&t, schedule, n_workers, n_stages), 0);
+	load(&t);
+	train(&t, N_STEPS - N_BEFORE);
+	check_same(&t, expected, name);
+	training_fini(&t);
+	free(expected->parameters);
+}
+
 START_TEST(replicas_go_on_to_the_bit)
 {
 	static const char *const names[] = {"ddp", "lpp", "chimera", "gems"};
-	struct training expected, t;
+	struct training expected;
 	int code, n_workers;
 
 	for (n_workers = 4; n_workers <= 8; n_workers *= 2)
 		if (!(code = undisturbed(&expected, names[_i], n_workers, n_workers)))
 			break;
 	ck_assert_msg(!code, "%s", err.msg);
-	ck_assert_int_eq(training_init(&t, names[_i], n_workers, n_workers), 0);
-	load(&t);
-	train(&t, N_STEPS - N_BEFORE);
-	check_same(&t, &expected, names[_i]);
-	training_fini(&t);
-	free(expected.parameters);
+	go_on(&expected, names[_i], names[_i], n_workers, n_workers);
 }
 END_TEST
 
 START_TEST(every_optimizer_goes_on_to_the_bit)
 {
-	struct training expected, t;
+	struct training expected;
 
 	options.optimizer = (enum orr_optimizer)_i;
 	options.weight_decay = 0.01;
 	ck_assert_int_eq(undisturbed(&expected, "1f1b", 2, 4), 0);
-	ck_assert_int_eq(training_init(&t, "gpipe", 3, 3), 0);
-	load(&t);
-	train(&t, N_STEPS - N_BEFORE);
-	check_same(&t, &expected, "1f1b");
-	training_fini(&t);
-	free(expected.parameters);
+	go_on(&expected, "1f1b", "gpipe", 3, 3);
 }
 END_TEST
 
@@ -294,7 +298,7 @@ static const struct {
 
 START_TEST(the_rate_and_clipping_go_on_to_the_bit)
 {
-	struct training expected, t;
+	struct training expected;
 
 	options.warmup = courses[_i].warmup;
 	options.decay_steps = courses[_i].decay_steps;
@@ -302,12 +306,7 @@ START_TEST(the_rate_and_clipping_go_on_to_the_bit)
 	options.final_rate = 1e-3;
 	options.clip = 0.1;
 	ck_assert_int_eq(undisturbed(&expected, "1f1b", 2, 4), 0);
-	ck_assert_int_eq(training_init(&t, "gpipe", 3, 3), 0);
-	load(&t);
-	train(&t, N_STEPS - N_BEFORE);
-	check_same(&t, &expected, "1f1b");
-	training_fini(&t);
-	free(expected.parameters);
+	go_on(&expected, "1f1b", "gpipe", 3, 3);
 }
 END_TEST
 
