@@ -274,10 +274,15 @@ void orr_reductions_fini(struct orr_reductions *sums)
 		free(sums->by[i].loads);
 }
 
+static enum orr_all_reduce way_of(const struct orr_machine *m)
+{
+	return m->cluster ? m->cluster->all_reduce : ORR_ALL_REDUCE_RING;
+}
+
 int orr_reductions_make(struct orr_reductions *sums, const struct orr_machine *m, const int *owners,
 			int k, struct orr_error *err)
 {
-	enum orr_all_reduce how = m->cluster ? m->cluster->all_reduce : ORR_ALL_REDUCE_RING;
+	enum orr_all_reduce how = way_of(m);
 	bool failed = false;
 
 	for (int i = 0; i < ORR_ALL_REDUCES && !sums->by[i].n_levels && !failed; i++) {
@@ -294,4 +299,32 @@ int orr_reductions_make(struct orr_reductions *sums, const struct orr_machine *m
 		failed = x.failed;
 	}
 	return failed ? orr_no_memory(err, "all-reduce") : 0;
+}
+
+/* ---- what they take alone ---- */
+
+bool orr_sums_are_rings(const struct orr_machine *m, bool in_parts)
+{
+	return way_of(m) == ORR_ALL_REDUCE_RING || (way_of(m) == ORR_ALL_REDUCE_TREE && in_parts);
+}
+
+int orr_sum_ns(int64_t *ns, const struct orr_machine *m, const int *owners, int k, bool in_parts,
+	       int64_t bytes, struct orr_error *err)
+{
+	struct orr_reductions sums = {0};
+	int code = 0;
+
+	*ns = 0;
+	if (orr_sums_are_rings(m, in_parts))
+		*ns = orr_machine_ring_ns(m, owners, k, bytes);
+	else if (k > 1 && bytes && !(code = orr_reductions_make(&sums, m, owners, k, err)))
+		for (int part = in_parts; part <= 2 * in_parts; part++) {
+			int64_t part_ns;
+
+			(void)orr_reductions_choose(&sums, m, owners, k, (enum orr_ring_part)part,
+						    bytes, &part_ns);
+			*ns += part_ns;
+		}
+	orr_reductions_fini(&sums);
+	return code;
 }

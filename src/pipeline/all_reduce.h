@@ -62,6 +62,13 @@ enum orr_all_reduce orr_reductions_choose(const struct orr_reductions *sums,
 					  const struct orr_machine *m, const int *owners, int k,
 					  enum orr_ring_part part, int64_t bytes, int64_t *ns);
 
+/* Are the sums of a machine rings, whatever their bytes? in_parts: a reduce-scatter, and an
+ * all-gather after the update. */
+bool orr_sums_are_rings(const struct orr_machine *m, bool in_parts);
+/* What k owners take alone to add up, as the machine says. */
+int orr_sum_ns(int64_t *ns, const struct orr_machine *m, const int *owners, int k, bool in_parts,
+	       int64_t bytes, struct orr_error *err);
+
 /* Level of step i of what it moves one after the other, and the share: bytes * steps / parts; -1:
  * there are no more. */
 int orr_reduction_step(const struct orr_reduction *sum, enum orr_ring_part part, int i, int *steps,

@@ -4,7 +4,8 @@
  *   inner     what the stage takes on one component: on a worker its forward and backward, on a
  *             group of workers the slowest stage of the best pipeline inside, found one level
  *             further in;
- *   ring      2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches;
+ *   ring      2 (k-1)/k parameters / B, of its k workers, once in a step of m microbatches; on a
+ *             machine that adds up otherwise, what that takes (pipeline/all_reduce.h);
  *   transfer  bytes / (B r), activations forward or gradients back, whichever are more, of the
  *             tensors that it reads from other stages of its level: links are full duplex. What it
  *             passes on to later ones goes there directly.
@@ -38,6 +39,7 @@
 #include "base/max.h"
 #include "direct.h"
 #include "ideals.h"
+#include "pipeline/all_reduce.h"
 #include "pipeline/charge.h"
 #include "pipeline/parameter_cost.h"
 #include "shares.h"
@@ -66,6 +68,13 @@ struct search {
 	int64_t *sent; /* [n * n] bytes into and out of what lies between, where they are added */
 	struct orr_link_cost *links; /* [workers] of a gang, where they differ; */
 	double *speeds;              /* [workers + 1] then: sums of the first ones in order */
+	/* Where sums are no rings: of each level and number of components or, where workers differ,
+	 * of a first one and a number; zero until it is asked for. */
+	struct sum {
+		double byte_s, more_s; /* of one byte, and of each more */
+	} * sums;
+	size_t sums_each;     /* numbers */
+	int *owners, *failed; /* [workers] of the sum that is made; a code */
 	struct orr_arrays all;
 };
 
@@ -102,6 +111,43 @@ static double exchange_s(const struct search *s, int level, int i, int j, int r)
 	return rate > 0 ? 4 * (r - 1) * bytes / (rate * r) / inner_workers(s, level) : 0;
 }
 
+/* A sum is a line in its bytes; where the machine chooses the fastest, it takes no less than the
+ * line from one byte to all that there are. */
+static int make_sum(const struct search *s, struct sum *sum, int at, int r, int k)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	struct orr_hierarchy_stage stage = {.workers = k};
+	int64_t all_bytes = s->x->trained_bytes[s->x->n - 1] + 1, byte_ns, all_ns;
+	bool in_parts = o->numerics.shard_optimizer;
+	int code;
+
+	for (int l = 0; l < o->levels.n; l++)
+		stage.replicas[l] = l < at ? o->levels.workers[l] : l == at ? r : 1;
+	for (int i = 0; i < k; i++)
+		s->owners[i] =
+			o->order ? o->order[at + i] : orr_hierarchy_worker(&stage, &o->levels, i);
+	if ((code = orr_sum_ns(&byte_ns, o->machine, s->owners, k, in_parts, 1, NULL)) ||
+	    (code = orr_sum_ns(&all_ns, o->machine, s->owners, k, in_parts, all_bytes, NULL)))
+		return code;
+	sum->byte_s = (double)byte_ns * 1e-9;
+	sum->more_s = (double)(all_ns - byte_ns) * 1e-9 / (double)(all_bytes - 1);
+	return 0;
+}
+
+/* On r components of the level `at`, with all of their workers; or on r workers from there on. */
+static double sum_s(const struct search *s, int at, int r, int64_t bytes)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	struct sum *sum = &s->sums[(size_t)at * s->sums_each + (size_t)r];
+	int64_t k = smaller(r * (o->order ? 1 : inner_workers(s, at)), o->n_microbatches);
+
+	if (k < 2 || !bytes)
+		return 0;
+	if (!(sum->byte_s + sum->more_s > 0) && !*s->failed)
+		*s->failed = make_sum(s, sum, at, r, (int)k);
+	return sum->byte_s + sum->more_s * (double)(bytes - 1);
+}
+
 /* Replicas without a microbatch have no gradient to reduce. */
 static double ring_s(const struct search *s, int level, int64_t bytes, int r)
 {
@@ -111,6 +157,8 @@ static double ring_s(const struct search *s, int level, int64_t bytes, int r)
 
 	if (r < 2 || !bytes)
 		return 0;
+	if (s->sums)
+		return sum_s(s, level, r, bytes);
 	return 2 * (double)(k - 1) *
 	       ((rate > 0 ? (double)bytes / rate / (double)k : 0) + latency_s);
 }
@@ -205,16 +253,18 @@ static double busy_with_s(const struct search *s, struct orr_sharing *gang, int 
 	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j, 1);
 	const struct orr_share share = {inner_best(s, 0, i, j).time_s, 2 * start_s, update,
 					update > 0 ? start_s : 0, o->n_microbatches};
-	int64_t ring_ns;
+	int64_t bytes = s->x->trained_bytes[j] - s->x->trained_bytes[i];
+	double ring;
 
 	while (gang->n < r)
-		orr_sharing_join(gang, &share, gang->n < o->n_microbatches);
+		orr_sharing_join(gang, &share, gang->n < o->n_microbatches && !s->sums);
 	if ((r > 1 && o->straight) || (r < o->least_replicas && r < n_workers) ||
 	    (o->memory_bytes && !fits(s, i, j, r, n_workers - first, gang->memory_bytes)))
 		return DBL_MAX;
-	ring_ns = orr_sharing_ring_ns(gang, k, s->x->trained_bytes[j] - s->x->trained_bytes[i]);
+	ring = s->sums ? sum_s(s, first, r, bytes)
+		       : (double)orr_sharing_ring_ns(gang, k, bytes) * 1e-9;
 	return orr_sharing_each_s(gang, &share, o->numerics.shard_optimizer ? r : 1) +
-	       (double)ring_ns * 1e-9 / o->n_microbatches + added_s(s, 0, i, j) / r;
+	       ring / o->n_microbatches + added_s(s, 0, i, j) / r;
 }
 
 static bool is_set(const struct search *s, const bool *matrix, int i, int j)
@@ -548,6 +598,22 @@ static int find_gangs(struct search *s, struct orr_error *err)
 	return 0;
 }
 
+static int find_sums(struct search *s, struct orr_error *err)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	int n = orr_levels_workers(&o->levels);
+
+	if (!o->machine || !o->n_microbatches ||
+	    orr_sums_are_rings(o->machine, o->numerics.shard_optimizer))
+		return 0;
+	for (int l = 0; l < o->levels.n; l++)
+		s->sums_each = (size_t)larger((int64_t)s->sums_each, o->levels.workers[l] + 1);
+	orr_arrays_make(&s->all, s->failed, 1);
+	orr_arrays_make(&s->all, s->owners, n);
+	orr_arrays_make(&s->all, s->sums, (size_t)(o->order ? n : o->levels.n) * s->sums_each);
+	return orr_arrays_check(&s->all, "plan", err);
+}
+
 int orr_hierarchy_find(struct orr_hierarchy *h, const struct orr_ideals *x,
 		       const struct orr_hierarchy_options *options, struct orr_error *err)
 {
@@ -558,7 +624,7 @@ int orr_hierarchy_find(struct orr_hierarchy *h, const struct orr_ideals *x,
 	*h = (struct orr_hierarchy){0};
 	if ((code = find_pairs(&s, err)) || (code = find_sent(&s, err)))
 		goto out;
-	if (options->order && (code = find_gangs(&s, err)))
+	if ((options->order && (code = find_gangs(&s, err))) || (code = find_sums(&s, err)))
 		goto out;
 	for (int l = 0; l <= last; l++) {
 		struct table *t = &s.level[l];
@@ -581,6 +647,8 @@ int orr_hierarchy_find(struct orr_hierarchy *h, const struct orr_ideals *x,
 		goto out;
 	h->proven = h->proven || (options->order && !options->machine->latency_ns &&
 				  options->machine->bandwidth_bytes_per_s <= 0);
+	if (!code && s.failed && *s.failed)
+		code = orr_no_memory(err, "plan");
 out:
 	orr_arrays_free(&s.all);
 	return code;

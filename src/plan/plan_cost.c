@@ -1,6 +1,6 @@
 /* What each stage of a plan takes, as the simulator counts it: workers compute one job at a time, a
- * link joins two of them and carries one tensor at a time each way, and replicas all-reduce in a
- * ring once a step. */
+ * link joins two of them and carries one tensor at a time each way, and replicas all-reduce once a
+ * step. */
 #include "orrery/plan.h"
 
 #include <math.h>
@@ -11,6 +11,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
+#include "pipeline/all_reduce.h"
 #include "pipeline/charge.h"
 #include "plan_draft.h"
 #include "shares.h"
@@ -38,15 +39,6 @@ static double compute_s(const struct orr_plan *plan, int s, double work_s, doubl
 	return work_s / plan->replicas[s] + update_s / parts / p->n_microbatches;
 }
 
-/* What the replicas of stage s take to all-reduce; those without a microbatch have nothing to. */
-static double ring_s(const struct orr_plan *plan, const struct orr_machine *machine, int s)
-{
-	int m = plan->pipeline->n_microbatches, k = plan->replicas[s] < m ? plan->replicas[s] : m;
-
-	return seconds(orr_machine_ring_ns(machine, plan->workers + plan->first[s], k,
-					   orr_set_trained_bytes(plan->pipeline, s)));
-}
-
 /* How many workers own tied parameters, those that the first n of its stages have. */
 static int list_owners(const struct orr_plan *plan, const struct orr_tied *tied, int n, int *owners)
 {
@@ -67,23 +59,25 @@ static int list_owners(const struct orr_plan *plan, const struct orr_tied *tied,
 	return k;
 }
 
-/* The rings of tied parameters, each once on every worker; owners: room for all. */
-static void charge_tied(struct orr_plan *plan, const struct orr_machine *machine, int *owners)
+/* What the owners of a set add up in, once on every worker; replicas without a microbatch have
+ * nothing to. room: for all owners. */
+static int charge_sum(struct orr_plan *plan, const struct orr_machine *machine, int set, int *room,
+		      struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
+	const struct orr_tied *tied = set < p->n_stages ? NULL : &p->tied[set - p->n_stages];
+	int m = p->n_microbatches, k = tied ? list_owners(plan, tied, tied->n_stages, room)
+					    : (int)smaller(plan->replicas[set], m);
+	int64_t ns;
+	int code = orr_sum_ns(&ns, machine, tied ? room : plan->workers + plan->first[set], k,
+			      p->numerics.shard_optimizer, orr_set_trained_bytes(p, set), err);
 
-	for (int t = 0; t < p->n_tied; t++) {
-		const struct orr_tied *tied = &p->tied[t];
-		int k = list_owners(plan, tied, tied->n_stages, owners);
-		int64_t ns = orr_machine_ring_ns(machine, owners, k,
-						 orr_set_trained_bytes(p, p->n_stages + t));
-
-		for (int i = 0; i < tied->n_stages && k > 1; i++)
-			if (list_owners(plan, tied, i + 1, owners) >
-			    list_owners(plan, tied, i, owners))
-				plan->costs[tied->stages[i]].communication_s +=
-					seconds(ns) / p->n_microbatches;
-	}
+	if (!tied)
+		plan->costs[set].communication_s = seconds(ns) / m;
+	for (int i = 0; tied && i < tied->n_stages && k > 1; i++)
+		if (list_owners(plan, tied, i + 1, room) > list_owners(plan, tied, i, room))
+			plan->costs[tied->stages[i]].communication_s += seconds(ns) / m;
+	return code;
 }
 
 /* What edges between the workers of this one's stages send as it goes, and the other way. */
@@ -259,7 +253,8 @@ out:
 int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, struct orr_error *err)
 {
 	const struct orr_pipeline *p = plan->pipeline;
-	int m = p->n_microbatches, *owners = calloc((size_t)p->n_workers, sizeof(*owners)), code;
+	int m = p->n_microbatches, *owners = calloc((size_t)p->n_workers, sizeof(*owners)),
+	    code = 0;
 
 	if (!owners)
 		return orr_no_memory(err, "plan");
@@ -269,13 +264,13 @@ int orr_plan_cost(struct orr_plan *plan, const struct orr_machine *machine, stru
 
 		plan->costs[s] =
 			(struct orr_plan_cost){.compute_s = compute_s(plan, s, seconds(work_ns),
-								      seconds(stage->update_ns)),
-					       .communication_s = ring_s(plan, machine, s) / m};
+								      seconds(stage->update_ns))};
 		plan->one_worker_s += seconds(work_ns) + seconds(stage->update_ns) / m;
 	}
-	charge_tied(plan, machine, owners);
+	for (int set = 0; set < orr_pipeline_n_sets(p) && !code; set++)
+		code = charge_sum(plan, machine, set, owners, err);
 	free(owners);
-	if ((code = cost_added(plan, machine, err)))
+	if (code || (code = cost_added(plan, machine, err)))
 		return code;
 	for (int e = 0; e < p->n_edges && plan->options.activations; e++) {
 		double link = link_s(plan, machine, e);
