@@ -11,6 +11,7 @@
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/plan.h"
+#include "plan/plan_draft.h"
 #include "graphs.h"
 #include "suite.h"
 
@@ -442,7 +443,128 @@ START_TEST(no_step_is_faster_than_its_slowest_stage)
 }
 END_TEST
 
+/* ---- machines that add up otherwise ---- */
+
+#define N_SUMS 48 /* cases: each machine under each word */
+#define SUMMED 3  /* operators */
+#define SUMMING 4 /* workers */
+
+/* One level; two nodes whose workers have a card each; a node and a worker outside it that differ.
+ */
+static const char *const summing[] = {
+	"latency=%d; bandwidth=\"20MB/s\"; a [repeat=4];",
+	"latency=%d; bandwidth=\"4MB/s\"; subgraph n { repeat=2; latency=1; bandwidth=\"40MB/s\"; "
+	"ports=true; uplink=\"2MB/s\"; lanes=2; rails=true; a [repeat=2]; }",
+	"latency=%d; bandwidth=\"4MB/s\"; subgraph n { latency=1; bandwidth=\"40MB/s\"; "
+	"a [repeat=3]; } b [speed=2];",
+};
+
+/* What is tried: the stage of each operator and worker (-1: idle), and the least so far. */
+struct every {
+	const struct model *a;
+	const struct orr_graph *g;
+	const struct orr_plan_options *o;
+	int stage_of[MOST], at[SUMMING], n_tried;
+	double slowest_s;
+	bool alike; /* the workers */
+};
+
+/* As stages on the workers in their order: what it takes. */
+static void try_draft(struct every *x, int n_stages)
+{
+	struct orr_plan_draft d;
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	double step_s;
+	int k = 0;
+
+	ck_assert(!orr_plan_draft_init(&d, x->g, n_stages, SUMMING, &err));
+	memcpy(d.stage_of, x->stage_of, (size_t)x->a->n * sizeof(*d.stage_of));
+	for (int s = 0; s < n_stages; s++) {
+		d.replicas[s] = 0;
+		for (int w = 0; w < SUMMING; w++)
+			if (x->at[w] == s) {
+				d.replicas[s]++;
+				d.workers[k++] = w;
+			}
+		if (!d.replicas[s]) {
+			orr_plan_draft_fini(&d);
+			return;
+		}
+	}
+	ck_assert_msg(!orr_plan_realise(&plan, x->g, x->o, &d, ORR_WORLD_DAG, false, &err), "%s",
+		      err.msg);
+	x->n_tried++;
+	x->slowest_s = plan->slowest_s < x->slowest_s ? plan->slowest_s : x->slowest_s;
+	step_s = (double)plan->tried.figures->makespan_ns * 1e-9;
+	ck_assert_double_ge(step_s, plan->slowest_s * x->a->m * (1 - 1e-9));
+	if (n_stages == 1 && x->alike && x->a->m % plan->replicas[0] == 0)
+		ck_assert_double_le(step_s, plan->slowest_s * x->a->m * (1 + 1e-9));
+	orr_plan_destroy(plan);
+	orr_plan_draft_fini(&d);
+}
+
+static void try_workers_of(struct every *x, int n_stages, int w)
+{
+	if (w == SUMMING) {
+		try_draft(x, n_stages);
+		return;
+	}
+	for (x->at[w] = -1; x->at[w] < n_stages; x->at[w]++)
+		try_workers_of(x, n_stages, w + 1);
+}
+
+/* Every cut of a chain, with every worker in any of its stages, or in none. */
+START_TEST(no_cut_is_faster_however_the_machine_adds_up)
+{
+	static const char *const words[] = {"ring", "tree", "hierarchical", "auto"};
+	struct model a = {.n = SUMMED, .n_workers = SUMMING};
+	struct orr_cluster *cluster = NULL;
+	struct orr_plan_options o = {.samples = 1, .flops_per_s = 1};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+	struct every x = {.a = &a, .o = &o, .slowest_s = 1e30, .alike = _i / 4 % 3 < 2};
+	unsigned state = (unsigned)_i * 2654435761u + 3;
+	char machine[300], text[400];
+	size_t n;
+
+	(void)snprintf(machine, sizeof(machine), summing[_i / 4 % 3], 1 + (int)draw(&state, 3));
+	n = (size_t)snprintf(text, sizeof(text), "graph { all_reduce=%s; ", words[_i % 4]);
+	(void)snprintf(text + n, sizeof(text) - n, "%s }", machine);
+	ck_assert_msg(!orr_cluster_parse(&cluster, "m.dot", text, &err), "%s: %s", err.msg, text);
+	a.m = 4 + (int)draw(&state, 8);
+	for (int i = 0; i < a.n; i++) {
+		/* one operator of most of the work, which replicas alone make faster */
+		a.work[i] = (i == 1 ? 12000 : 1000) + (int)draw(&state, 4000);
+		a.parameters[i] = 1000 * (int)draw(&state, 40);
+		for (int k = 0; k < a.n; k++) {
+			a.reads[i][k] = k == i - 1;
+			a.bytes[i][k] = a.gradient_bytes[i][k] = -1;
+		}
+	}
+	o.cluster = cluster;
+	o.levels = (struct orr_levels){.n = 1, .workers = {SUMMING}};
+	o.n_microbatches = a.m;
+	o.numerics.shard_optimizer = _i / 12 % 2;
+	x.g = make_graph(&a);
+	for (int cuts = 0; cuts < 1 << (SUMMED - 1); cuts++) {
+		for (int i = 1; i < SUMMED; i++)
+			x.stage_of[i] = x.stage_of[i - 1] + (cuts >> (i - 1) & 1);
+		try_workers_of(&x, x.stage_of[SUMMED - 1] + 1, 0);
+	}
+	ck_assert_int_eq(x.n_tried, 15 + 2 * 50 + 60);
+	ck_assert_msg(!orr_plan_create(&plan, x.g, &o, &err), "%s", err.msg);
+	ck_assert_msg(plan->slowest_s <= x.slowest_s * (1 + 1e-6),
+		      "case %d: %.9f s, and %.9f s is possible: %s", _i, plan->slowest_s,
+		      x.slowest_s, text);
+	orr_plan_destroy(plan);
+	orr_graph_destroy((struct orr_graph *)x.g);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
 static const struct suite_test tests[] = {
+	EACH(no_cut_is_faster_however_the_machine_adds_up, N_SUMS),
 	EACH(no_cut_is_faster_than_the_plan, N_CASES),
 	EACH(no_cut_is_faster_on_workers_that_differ, N_CASES),
 	EACH(no_step_is_faster_than_its_slowest_stage, N_CASES),
