@@ -21,7 +21,7 @@
 #include "orrery/pipeline.h"
 #include "orrery/open.h"
 #include "rewrite/rewrite.h"
-#include "runtime/run/hooks.h"
+#include "runtime/run/parts.h"
 #include "orrery/run.h"
 #include "suite.h"
 
@@ -548,6 +548,27 @@ START_TEST(a_checkpoint_that_cannot_be_written_stops_nothing)
 }
 END_TEST
 
+/* What another holds would be waited for. */
+START_TEST(weights_are_taken_without_the_optimizers_state)
+{
+	const struct orr_data *of;
+	struct training t;
+	float *state;
+
+	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
+	train(&t, 1);
+	of = &t.run->data;
+	for (int i = 0; i < of->n_owned; i++)
+		if (of->owned[i].state)
+			ck_assert(!orr_data_acquire(of->owned[i].state, STARPU_W, &state, &err));
+	ck_assert_int_eq(orr_run_parameters(t.run, t.parameters, &err), 0);
+	for (int i = 0; i < of->n_owned; i++)
+		if (of->owned[i].state)
+			orr_data_release(of->owned[i].state);
+	training_fini(&t);
+}
+END_TEST
+
 /* ---- copies, behind the next step ---- */
 
 static sem_t may_copy;
@@ -645,6 +666,7 @@ static const struct suite_test tests[] = {
 	EACH(the_split_may_change, N_OF(splits) * N_OF(splits)),
 	EACH(another_training_is_refused, N_OF(refusals)),
 	ONCE(a_checkpoint_that_cannot_be_written_stops_nothing),
+	ONCE(weights_are_taken_without_the_optimizers_state),
 	EACH(a_copy_behind_the_next_step_is_of_its_own, N_OF(copied_under)),
 	ONCE(a_copy_that_cannot_be_written_says_so_and_leaves_the_one_before),
 };

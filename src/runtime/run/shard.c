@@ -184,7 +184,7 @@ static int acquire(struct orr_shard_plan *x, struct orr_error *err)
 
 		code = orr_floats_acquire(&x->floats[s], &run->work,
 					  &run->data.owned[run->work.jobs->first_owner[s]],
-					  STARPU_R, err);
+					  STARPU_R, !x->copies, err);
 		if (!code && x->states && x->states[s])
 			x->floats[s].state = x->states[s];
 	}

@@ -169,7 +169,7 @@ static int read_owned(const struct orr_run *run, const struct orr_owned *o,
 	struct orr_floats floats;
 	float *whole = NULL, *part;
 	/* weights may be a part of the model's */
-	int code = orr_floats_acquire(&floats, &run->work, o, c ? STARPU_W : STARPU_RW, err);
+	int code = orr_floats_acquire(&floats, &run->work, o, c ? STARPU_W : STARPU_RW, c, err);
 
 	part = floats.state;
 	if (!code && c && part && o->partial && !(code = orr_shard_room(&whole, run, o, err)))

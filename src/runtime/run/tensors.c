@@ -3,7 +3,7 @@
 #include "codelets/program.h"
 
 int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
-		       const struct orr_owned *o, enum starpu_data_access_mode mode,
+		       const struct orr_owned *o, enum starpu_data_access_mode mode, bool state,
 		       struct orr_error *err)
 {
 	int code;
@@ -13,7 +13,8 @@ int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
 		return 0;
 	if (!(code = orr_data_acquire(o->parameters, mode, &floats->parameters, err)))
 		floats->held[0] = o->parameters;
-	if (!code && o->state && !(code = orr_data_acquire(o->state, mode, &floats->state, err)))
+	if (!code && state && o->state &&
+	    !(code = orr_data_acquire(o->state, mode, &floats->state, err)))
 		floats->held[1] = o->state;
 	return code;
 }

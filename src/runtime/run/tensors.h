@@ -9,12 +9,12 @@
 struct orr_floats {
 	starpu_data_handle_t held[2]; /* NULL: not here */
 	const struct orr_program *program;
-	float *parameters, *state; /* state: NULL where nothing is trained */
+	float *parameters, *state; /* state: NULL: it was not wanted, or nothing is trained */
 };
 
-/* After a failure, too, orr_floats_release() is due. */
+/* state: of the optimizer, too. After a failure, too, orr_floats_release() is due. */
 int orr_floats_acquire(struct orr_floats *floats, const struct orr_work *work,
-		       const struct orr_owned *o, enum starpu_data_access_mode mode,
+		       const struct orr_owned *o, enum starpu_data_access_mode mode, bool state,
 		       struct orr_error *err);
 /* In any thread. */
 void orr_floats_release(struct orr_floats *floats);
