@@ -59,8 +59,7 @@ static bool is_better(const struct orr_plan *a, const struct orr_plan *b)
 	const struct orr_plan_world *x = &a->worlds[a->world], *y = &b->worlds[b->world];
 
 	if (!b->options.by_makespan && !a->wanted_bytes && !b->wanted_bytes &&
-	    (x->slowest_s < y->slowest_s * (1 - A_LITTLE) ||
-	     y->slowest_s < x->slowest_s * (1 - A_LITTLE)))
+	    (float)x->slowest_s != (float)y->slowest_s) /* sums of doubles come out apart */
 		return x->slowest_s < y->slowest_s;
 	if (x->makespan_ns != y->makespan_ns)
 		return x->makespan_ns < y->makespan_ns;
