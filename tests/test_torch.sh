@@ -1,6 +1,7 @@
 #!/bin/sh
-# Orrery beside PyTorch: `graphs`, small ones in both (tools/torch/check); `package`, the tests of orrery_torch. Skipped where
-# no Python has torch: python3, or the one that ORR_TORCH_PYTHON names. Usage: test_torch.sh ORRERY SOURCE graphs|package.
+# Orrery beside PyTorch: `graphs`, small ones in both (tools/torch/check); `runner` and `models`, the tests of orrery_torch that
+# train in several processes, and all others. Skipped where no Python has torch: python3, or the one that ORR_TORCH_PYTHON
+# names. Usage: test_torch.sh ORRERY SOURCE graphs|runner|models.
 set -eu
 ORRERY=$(realpath "$1")
 export ORRERY
@@ -21,4 +22,9 @@ if ! "$python" -W ignore -c 'import pytest' 2>/dev/null; then
 	echo "SKIP: $python has no pytest"
 	exit 77
 fi
-exec "$python" -m pytest -q -p no:cacheprovider --durations 12 tools/torch
+cd tools/torch
+runner=$(grep -lE '^from runs import.*(on_processes|start)' tests/test_*.py)
+# shellcheck disable=SC2086 # a list
+[ "$3" = runner ] || runner=$(printf -- '--ignore=%s ' $runner)
+# shellcheck disable=SC2086
+exec "$python" -m pytest -q -p no:cacheprovider --durations 12 $runner
