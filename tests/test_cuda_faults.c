@@ -149,7 +149,8 @@ static void use_freed(bool planted)
 }
 
 /* The kernel of a sum; its argument 1 is what is done with each item, with all pointers. */
-#define SUM_OF "sum(orr_device*, int64_t, const float*, const float*, float*)::<lambda(float, float)>"
+#define SUM_OF \
+	"sum(orr_device*, int64_t, const float*, const float*, float*)::<lambda(float, float)>"
 #define SUM \
 	"orr_each <I = long int; F = orr_item<4, orr_each_value<true, " SUM_OF \
 	", float, float, float>(orr_device*, const char*, int64_t, const float*, const float*, " \
