@@ -357,9 +357,12 @@ static void assign(struct parser *p, const struct owner *owner, const char *name
 
 	if (owner->list)
 		again = orr_dot_set(p->dot, owner->list, name, text, line, owner->number);
-	for (int i = owner->first; i < p->n_nodes && !owner->list; i++)
-		again = orr_dot_set(p->dot, &p->dot->nodes[p->nodes[i]].attributes, name, text,
-				    line, owner->number);
+	for (int i = owner->first; i < p->n_nodes && !owner->list; i++) {
+		int was = orr_dot_set(p->dot, &p->dot->nodes[p->nodes[i]].attributes, name, text,
+				      line, owner->number);
+
+		again = i == owner->first ? was : again; /* `a, a` is set twice */
+	}
 	if (again)
 		refuse(p, line,
 		       orr_text("%.60s is given twice, first in line %d: take one of them away",

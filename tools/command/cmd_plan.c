@@ -80,7 +80,8 @@ static int read_machine(struct orr_cluster **cluster, struct options *a, struct 
 
 	if (a->plan.free_activations)
 		return orr_fail(err, ORR_E_INPUT,
-				"--free-activations: the machine %s says that: change it there",
+				"--free-activations: the links of %s carry them: leave the option "
+				"out, or take faster links",
 				a->open.machine_file);
 	if ((code = orr_open_machine(cluster, &a->open.machine, &a->open, NULL, err)))
 		return code;
