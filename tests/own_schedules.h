@@ -1,14 +1,8 @@
 #pragma once
 /* Functions of schedules that tests make up, as orrery/schedule.h has them. */
 #include "orrery/schedule.h"
+#include "schedules/direct.h"
 #include "schedules/one_f_one_b.h"
-
-static inline int by_stage(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
-			   const void *data)
-{
-	(void)b, (void)d, (void)data;
-	return s % p->n_workers;
-}
 
 /* Each pass elsewhere. */
 static inline int anywhere(const struct orr_pipeline *p, int s, int b, enum orr_pass d,

@@ -46,7 +46,7 @@ static int64_t backward_first(const struct orr_pipeline *p, int s, int b, enum o
 static const struct orr_schedule split = {.name = "<split & \"odd\">",
 					  .order = ORR_ORDER_GREEDY,
 					  .split_backward = true,
-					  .compute = by_stage,
+					  .compute = orr_compute_in_turn,
 					  .priority = backward_first};
 
 static void draw_split(struct way *way)

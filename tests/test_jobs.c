@@ -65,26 +65,32 @@ static const struct {
 	 "schedule x: job 1F2 is placed on worker 3, and the workers are 0 to 2: correct its "
 	 "compute(), or set "
 	 "[workers]"},
-	{{.name = "x", .compute = by_stage, .weights = too_far, .priority = by_job},
+	{{.name = "x", .compute = orr_compute_in_turn, .weights = too_far, .priority = by_job},
 	 "schedule x: job 1F2 is owned by worker 3, and the workers are 0 to 2: correct its "
 	 "weights(), or set "
 	 "[workers]"},
-	{{.name = "x", .compute = by_stage, .priority = all_equal},
+	{{.name = "x", .compute = orr_compute_in_turn, .priority = all_equal},
 	 "schedule x: jobs 0F0 and 0B0 on worker 0 have the same priority 7: make priority() "
 	 "distinct on each "
 	 "worker"},
-	{{.name = "x", .compute = by_stage, .priority = backward_first},
+	{{.name = "x", .compute = orr_compute_in_turn, .priority = backward_first},
 	 "schedule x deadlocks, each of these jobs waits for the one before it: 0F1 -> 0F2 -> 0F3 "
 	 "-> 0B3 -> 0F0 -> "
 	 "0F1; change their order (priority())"},
-	{{.name = "x", .compute = by_stage, .priority = by_job, .in_flight = one_in_flight},
+	{{.name = "x",
+	  .compute = orr_compute_in_turn,
+	  .priority = by_job,
+	  .in_flight = one_in_flight},
 	 "schedule x deadlocks, each of these jobs waits for the one before it: 0F1 -> 0B1 -> 0F2 "
 	 "-> 0B2 -> 0F3 -> "
 	 "1F3 -> 2F3 -> 2B0 -> 1B0 -> 0B0 -> 0F1; change their order (priority()) or raise "
 	 "in_flight()"},
-	{{.name = "x", .compute = by_stage, .priority = by_job, .in_flight = negative},
+	{{.name = "x", .compute = orr_compute_in_turn, .priority = by_job, .in_flight = negative},
 	 "schedule x: in_flight() of stage 0 is -3: return 1 or more, or 0 for no cap"},
-	{{.name = "x", .compute = by_stage, .priority = by_job, .check = no_more_than_two},
+	{{.name = "x",
+	  .compute = orr_compute_in_turn,
+	  .priority = by_job,
+	  .check = no_more_than_two},
 	 "only two stages: cut the model into two"},
 };
 
@@ -106,7 +112,7 @@ START_TEST(greedy_order_needs_no_cap_to_be_free_of_deadlock)
 {
 	struct orr_schedule greedy = {.name = "x",
 				      .order = ORR_ORDER_GREEDY,
-				      .compute = by_stage,
+				      .compute = orr_compute_in_turn,
 				      .priority = backward_first,
 				      .in_flight = one_in_flight};
 	struct orr_pipeline *p = make_chain(3, 1, 1);
@@ -144,7 +150,7 @@ START_TEST(greedy_without_a_cap_holds_8_where_strict_holds_4)
 	for (int i = 0; i < N_OF(rows); i++) {
 		struct orr_schedule schedule = {.name = "x",
 						.order = rows[i].order,
-						.compute = by_stage,
+						.compute = orr_compute_in_turn,
 						.priority = order_1f1b,
 						.in_flight = rows[i].cap ? as_deep : NULL};
 		struct way way;
@@ -186,8 +192,10 @@ START_TEST(a_waiting_transfer_does_not_block_ready_work)
 {
 	/* 0>2 is dear, 1>3 is not; 2 and 3 share a worker, and greedy takes 3 first */
 	struct orr_pipeline *p = make_pipeline(4, "0>2 1>3", 1, 1, 0, 1, 0, 0);
-	struct orr_schedule greedy = {
-		.name = "x", .order = ORR_ORDER_GREEDY, .compute = by_stage, .priority = by_job};
+	struct orr_schedule greedy = {.name = "x",
+				      .order = ORR_ORDER_GREEDY,
+				      .compute = orr_compute_in_turn,
+				      .priority = by_job};
 	struct way way;
 	const int64_t *start_ns;
 

@@ -46,7 +46,7 @@ static int unevenly(const struct orr_pipeline *p, int s, int b, enum orr_pass d,
 }
 
 static const struct orr_schedule uneven = {
-	.name = "uneven", .compute = by_stage, .weights = unevenly, .priority = in_turn};
+	.name = "uneven", .compute = orr_compute_in_turn, .weights = unevenly, .priority = in_turn};
 
 /* In the order of n_ranks. */
 static const struct {

@@ -74,7 +74,7 @@ struct search {
 		double byte_s, more_s; /* of one byte, and of each more */
 	} * sums;
 	size_t sums_each;     /* numbers */
-	int *owners, *failed; /* [workers] of the sum that is made; a code */
+	int *owners, *failed; /* [workers] of the sum that is made; [1] the first failure's code */
 	struct orr_arrays all;
 };
 
@@ -510,8 +510,8 @@ int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct o
 	return w;
 }
 
-/* What a pair costs is a walk over its units; mostly one with a unit less is known to be connected,
- * and that unit a neighbour of one of it. */
+/* Which of the pairs that end in j are connected. To test one is a walk over its units; mostly the
+ * pair with one unit less is connected, and that unit a neighbour of one in it. */
 static void note_connected(struct search *s, int j, uint64_t *room)
 {
 	const struct orr_ideals *x = s->x;
