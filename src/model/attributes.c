@@ -301,14 +301,15 @@ static int set_gather(bool *gather, const char *text, const char *what, struct o
 int orr_attribute_set_edge(struct orr_read *read, const char *name, const char *text,
 			   const char *what, struct orr_error *err)
 {
+	bool gradient;
 	int code;
 
 	if (strcmp(name, "bytes") == 0)
 		return orr_size_parse(&read->bytes, text, what, err);
 	if (strcmp(name, "gradient_bytes") == 0)
 		return orr_size_parse(&read->gradient_bytes, text, what, err);
-	code = orr_attribute_truth(&read->detached, text, what, err);
-	read->detached = !code && !read->detached;
+	if (!(code = orr_attribute_truth(&gradient, text, what, err)))
+		read->detached = !gradient;
 	return code;
 }
 

@@ -214,8 +214,10 @@ static int read_line(struct reader *in, const char *line, size_t length, struct 
 				in->path, (long long)in->line, MOST_LINE_BYTES >> 20);
 	if (in->line == 1 && length >= 3 && !memcmp(line, "\xef\xbb\xbf", 3))
 		c = line += 3; /* the mark that some programs put before UTF-8 */
-	end -= end > line && end[-1] == '\n';
-	end -= end > line && end[-1] == '\r';
+	if (end > line && end[-1] == '\n')
+		end--;
+	if (end > line && end[-1] == '\r')
+		end--;
 	while (c < end && is_blank(*c))
 		c++;
 	if (c == end) {
