@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The examples of every page (*.md), run as they stand there, in a copy of the tree's graphs: indented lines that begin with
+"""The examples of every page (*.md), run as they stand there, two pages at a time, each in a copy of the tree's graphs: indented lines that begin with
 the command, with mpirun, python3, sed, a compiler or, for tools/torch, torchrun, and commands in backquotes that begin with
 build/tools/orrery. Those with `...` are for a cluster. Those of tools/torch run under python3, or what ORR_TORCH_PYTHON names;
 without torch they are skipped, and what needs their files. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
 the last two yes or no."""
+import concurrent.futures
 import glob
 import os
 import re
@@ -34,7 +35,7 @@ def files_of(command):
     return set(re.findall(r'(?<= )[\w-]+\.\w+(?= |$)', command))
 
 
-def lacks_torch(command):
+def lacks_torch(command, left_out):
     lacks = not has_torch and (is_of_torch(command) or files_of(command) & left_out)
     left_out.update(files_of(command) if lacks else ())
     return lacks
@@ -49,27 +50,22 @@ def needs_what_is_not_here(command):
 build = os.path.dirname(os.path.dirname(orrery))
 torch_python = os.environ.get('ORR_TORCH_PYTHON', 'python3')
 has_torch = subprocess.run([torch_python, '-W', 'ignore', '-c', 'import torch'], capture_output=True, check=False).returncode == 0
-left_out = set()  # files of commands of this page that were skipped for want of torch
 # the package as it would be installed
 environment = dict(os.environ, PYTHONPATH=os.path.join(source, 'tools/torch'), PYTHONDONTWRITEBYTECODE='1', ORRERY=orrery,
                    OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
-passed = failed = 0
-with tempfile.TemporaryDirectory() as work:
+
+
+def run_page(page, work):
+    """How many of its examples ran, and how many failed."""
+    ran = failed = 0
+    left_out = set()  # files of commands that were skipped for want of torch
     os.makedirs(os.path.join(work, 'build/tools'))
     os.symlink(orrery, os.path.join(work, 'build/tools/orrery'))
     os.symlink(os.path.join(source, 'src'), os.path.join(work, 'src'))
     os.symlink(os.path.join(source, 'tools'), os.path.join(work, 'tools'))
     shutil.copytree(os.path.join(source, 'graphs'), os.path.join(work, 'graphs'))
-    subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', work + '/installed'], check=True)
-    [module] = glob.glob(work + '/installed/**/orrery.pc', recursive=True)
-    environment['PKG_CONFIG_PATH'] = ':'.join(filter(None, [os.path.dirname(module), os.environ.get('PKG_CONFIG_PATH')]))
-    at = None
-    for page, command in ((page, command) for page in pages.files(source, '.md')
-                          for command in pages.examples(pages.read(source, page))):
-        if page != at:
-            at = page
-            left_out.clear()
-        if lacks_torch(command):
+    for command in pages.examples(pages.read(source, page)):
+        if lacks_torch(command, left_out):
             print(f'SKIP: {page}: {command}: {torch_python} has no torch: ORR_TORCH_PYTHON names another')
             continue
         if needs_what_is_not_here(command):
@@ -80,11 +76,18 @@ with tempfile.TemporaryDirectory() as work:
         done = subprocess.run(run, shell=True, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, errors='replace', check=False)
         print(f'{time.monotonic() - start:6.1f} s  {page}: {command}', flush=True)
-        if done.returncode == 0:
-            passed += 1
-        else:
+        ran += 1
+        if done.returncode != 0:
             failed += 1
-            print(f'FAILED: exit code {done.returncode}: {done.stderr[-500:]}')
-total = passed + failed
-print(f'{100 * passed // max(total, 1)}%: Checks: {total}, Failures: {failed}, Errors: 0')
-sys.exit(failed > 0 or total == 0)
+            print(f'FAILED: {page}: {command}: exit code {done.returncode}: {done.stderr[-500:]}')
+    return ran, failed
+
+
+with tempfile.TemporaryDirectory() as top, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', top + '/installed'], check=True)
+    [module] = glob.glob(top + '/installed/**/orrery.pc', recursive=True)
+    environment['PKG_CONFIG_PATH'] = ':'.join(filter(None, [os.path.dirname(module), os.environ.get('PKG_CONFIG_PATH')]))
+    done = list(pool.map(lambda at: run_page(at[1], f'{top}/{at[0]}'), enumerate(pages.files(source, '.md'))))
+ran, failed = map(sum, zip(*done))
+print(f'{100 * (ran - failed) // max(ran, 1)}%: Checks: {ran}, Failures: {failed}, Errors: 0')
+sys.exit(failed > 0 or ran == 0)
