@@ -218,6 +218,8 @@ def objects():
         path = os.path.join(build, path)
         if os.path.realpath(source).startswith(os.path.realpath(build) + os.sep):
             continue  # generated: the page of --html
+        if 'liborrery_alone.a.p' in path:
+            continue  # in the place of the runtime, which is in the other program
         if not os.path.relpath(path, build).startswith('tests/') and os.path.exists(path):
             yield os.path.relpath(os.path.realpath(source), os.path.realpath(root)), path
 

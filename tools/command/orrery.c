@@ -13,6 +13,11 @@
 #include "progress.h"
 #include "output_file.h"
 #include "plugin.h"
+#ifdef ORR_TRAIN_PROGRAM
+#include <errno.h>
+#include <limits.h>
+#include <unistd.h>
+#endif
 
 static const struct {
 	const char *name;
@@ -91,6 +96,28 @@ static void give_handlers_a_stack(void)
 		sigaltstack(&own, NULL);
 }
 
+/* The program beside this one that has what runs a model, under the same name. Returns where there
+ * is none. */
+static void start_train_program(char **argv)
+{
+#ifdef ORR_TRAIN_PROGRAM
+	char path[PATH_MAX + sizeof(ORR_TRAIN_PROGRAM)];
+	const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	strcpy(slash ? slash + 1 : path, ORR_TRAIN_PROGRAM);
+	execv(path, argv);
+	command_say(orr_text("%s: cannot start it: %s: it is installed beside this command, "
+			     "and runs what trains",
+			     path, strerror(errno)));
+	exit(2);
+#else
+	(void)argv;
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -113,6 +140,8 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (!strcmp(word, commands[i].name)) {
+			if (commands[i].on_every_rank)
+				start_train_program(argv);
 			snprintf(name, sizeof(name), "orrery %s", word);
 			if (!is_other_rank())
 				progress_start(commands[i].name);
