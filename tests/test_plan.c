@@ -529,6 +529,27 @@ START_TEST(a_link_is_as_busy_as_its_busier_direction)
 }
 END_TEST
 
+/* Of two replicas, one microbatch each at a time: no sum waits for the latency. */
+START_TEST(replicas_without_parameters_add_up_nothing)
+{
+	struct orr_graph *g = parse_graph("digraph g { a [forward=1 backward=1] }");
+	struct orr_cluster *cluster = parse_cluster("graph { latency=100; a [repeat=2] }");
+	struct orr_plan_options o = {.n_microbatches = 8,
+				     .samples = 1,
+				     .flops_per_s = 1,
+				     .levels = {.n = 1, .workers = {2}},
+				     .cluster = cluster};
+	struct orr_plan *plan = NULL;
+	struct orr_error err = {""};
+
+	ck_assert_msg(!orr_plan_create(&plan, g, &o, &err), "%s", err.msg);
+	ck_assert_double_eq_tol(plan->slowest_s, 1, 1e-9);
+	ck_assert_int_eq(plan->tried.figures->makespan_ns, 8 * ORR_UNIT_NS);
+	plan_end(plan, g);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
 /* Two stages of 12 units, and half a unit there and half a unit back. */
 START_TEST(links_are_overlapped_or_added)
 {
@@ -590,6 +611,7 @@ static const struct suite_test tests[] = {
 	ONCE(a_known_cut_is_refined_where_it_is),
 	EACH(a_link_is_as_busy_as_its_busier_direction, 4),
 	EACH(links_are_overlapped_or_added, 4),
+	ONCE(replicas_without_parameters_add_up_nothing),
 	ONCE(memory_forbids_stages),
 	ONCE(links_without_levels_are_refused),
 	EACH(branches_side_by_side_beat_the_chain, 5),

@@ -315,9 +315,11 @@ int orr_sum_ns(int64_t *ns, const struct orr_machine *m, const int *owners, int 
 	int code = 0;
 
 	*ns = 0;
+	if (k < 2 || !bytes)
+		return 0;
 	if (orr_sums_are_rings(m, in_parts))
 		*ns = orr_machine_ring_ns(m, owners, k, bytes);
-	else if (k > 1 && bytes && !(code = orr_reductions_make(&sums, m, owners, k, err)))
+	else if (!(code = orr_reductions_make(&sums, m, owners, k, err)))
 		for (int part = in_parts; part <= 2 * in_parts; part++) {
 			int64_t part_ns;
 

@@ -42,6 +42,7 @@
 #include "pipeline/all_reduce.h"
 #include "pipeline/charge.h"
 #include "pipeline/parameter_cost.h"
+#include "pipeline/path.h"
 #include "shares.h"
 
 /* The best pipeline between two ideals with at most this number of components: its last stage
@@ -66,8 +67,9 @@ struct search {
 			  stage */
 	bool *inside;
 	int64_t *sent; /* [n * n] bytes into and out of what lies between, where they are added */
-	struct orr_link_cost *links; /* [workers] of a gang, where they differ; */
-	double *speeds;              /* [workers + 1] then: sums of the first ones in order */
+	/* where workers differ: the link from each of the order to the next, and sums of speeds */
+	struct orr_link_cost *links; /* [workers] */
+	double *speeds;              /* [workers + 1] */
 	/* Where sums are no rings: of each level and number of components or, where workers differ,
 	 * of a first one and a number; zero until it is asked for. */
 	struct sum {
@@ -134,33 +136,40 @@ static int make_sum(const struct search *s, struct sum *sum, int at, int r, int 
 	return 0;
 }
 
-/* On r components of the level `at`, with all of their workers; or on r workers from there on. */
+/* Over the links of a level, or of k workers from a place of the order on. */
+static int64_t ring_ns(const struct search *s, int at, int k, int64_t bytes)
+{
+	const struct orr_hierarchy_options *o = s->options;
+	int turns = o->order && k == 2 && orr_machine_half_duplex(o->machine) ? 2 : 1;
+	struct orr_link_cost last;
+	int64_t longest;
+
+	last = o->order ? orr_machine_link(o->machine, o->order[at + k - 1], o->order[at])
+			: (struct orr_link_cost){o->levels.latency_ns[at],
+						 o->levels.bytes_per_s[at]};
+	longest = orr_ring_over_ns(&last, k, bytes, turns);
+	for (int i = at; o->order && i < at + k - 1; i++)
+		if (i == at || memcmp(&s->links[i], &s->links[i - 1], sizeof(last)) != 0)
+			longest = larger(longest, orr_ring_over_ns(&s->links[i], k, bytes, turns));
+	return longest;
+}
+
+/* On r components of the level `at`, with all of their workers; or on r workers from there on.
+ * Replicas without a microbatch have no gradient to add. */
 static double sum_s(const struct search *s, int at, int r, int64_t bytes)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	struct sum *sum = &s->sums[(size_t)at * s->sums_each + (size_t)r];
-	int64_t k = smaller(r * (o->order ? 1 : inner_workers(s, at)), o->n_microbatches);
+	int k = (int)smaller(r * (o->order ? 1 : inner_workers(s, at)), o->n_microbatches);
+	struct sum *sum;
 
-	if (k < 2 || !bytes)
+	if (r < 2 || k < 2 || !bytes)
 		return 0;
+	if (!s->sums)
+		return (double)ring_ns(s, at, k, bytes) * 1e-9;
+	sum = &s->sums[(size_t)at * s->sums_each + (size_t)r];
 	if (!(sum->byte_s + sum->more_s > 0) && !*s->failed)
-		*s->failed = make_sum(s, sum, at, r, (int)k);
+		*s->failed = make_sum(s, sum, at, r, k);
 	return sum->byte_s + sum->more_s * (double)(bytes - 1);
-}
-
-/* Replicas without a microbatch have no gradient to reduce. */
-static double ring_s(const struct search *s, int level, int64_t bytes, int r)
-{
-	double rate = s->options->levels.bytes_per_s[level];
-	double latency_s = (double)s->options->levels.latency_ns[level] * 1e-9;
-	int64_t k = smaller(r * inner_workers(s, level), s->options->n_microbatches);
-
-	if (r < 2 || !bytes)
-		return 0;
-	if (s->sums)
-		return sum_s(s, level, r, bytes);
-	return 2 * (double)(k - 1) *
-	       ((rate > 0 ? (double)bytes / rate / (double)k : 0) + latency_s);
 }
 
 /* Of each of r replicas. */
@@ -240,7 +249,7 @@ static double busy_s(const struct search *s, int level, int i, int j, int r, int
 		return (inner.time_s + (level ? 0 : update) + exchange_s(s, level, i, j, r)) / r;
 	inner.time_s += added_s(s, level, i, j);
 	update *= level ? 1 - 1.0 / r : 1; /* inner levels count it, and replicas do not share it */
-	return inner.time_s / r + (update + ring_s(s, level, inner.trained_bytes, r)) / m;
+	return inner.time_s / r + (update + sum_s(s, level, r, inner.trained_bytes)) / m;
 }
 
 /* On r workers that differ, from number `first` of the order on; those of them who are not in the
@@ -249,22 +258,19 @@ static double busy_with_s(const struct search *s, struct orr_sharing *gang, int 
 			  int first)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	int n_workers = o->levels.workers[0], k = r < o->n_microbatches ? r : o->n_microbatches;
+	int n_workers = o->levels.workers[0];
 	double start_s = (double)s->x->overhead_ns * 1e-9, update = update_s(s, i, j, 1);
 	const struct orr_share share = {inner_best(s, 0, i, j).time_s, 2 * start_s, update,
 					update > 0 ? start_s : 0, o->n_microbatches};
 	int64_t bytes = s->x->trained_bytes[j] - s->x->trained_bytes[i];
-	double ring;
 
 	while (gang->n < r)
-		orr_sharing_join(gang, &share, gang->n < o->n_microbatches && !s->sums);
+		orr_sharing_join(gang, &share);
 	if ((r > 1 && o->straight) || (r < o->least_replicas && r < n_workers) ||
 	    (o->memory_bytes && !fits(s, i, j, r, n_workers - first, gang->memory_bytes)))
 		return DBL_MAX;
-	ring = s->sums ? sum_s(s, first, r, bytes)
-		       : (double)orr_sharing_ring_ns(gang, k, bytes) * 1e-9;
 	return orr_sharing_each_s(gang, &share, o->numerics.shard_optimizer ? r : 1) +
-	       ring / o->n_microbatches + added_s(s, 0, i, j) / r;
+	       sum_s(s, first, r, bytes) / o->n_microbatches + added_s(s, 0, i, j) / r;
 }
 
 static bool is_set(const struct search *s, const bool *matrix, int i, int j)
@@ -278,7 +284,7 @@ static void fill_single(const struct search *s, int level, int i, int j)
 {
 	const struct table *t = &s->level[level];
 	int64_t trained_bytes = inner_best(s, level, i, j).trained_bytes;
-	struct orr_sharing gang = orr_sharing_of(s->options->machine, s->options->order, s->links);
+	struct orr_sharing gang = orr_sharing_of(s->options->machine, s->options->order);
 	double least = DBL_MAX;
 	short r = 1;
 
@@ -366,7 +372,7 @@ static void try_cut_in_order(const struct search *s, int i, int k, int j)
 	int most = o->levels.workers[0];
 
 	for (int first = most - 1; first > 0; first--) {
-		struct orr_sharing gang = orr_sharing_of(o->machine, o->order + first, s->links);
+		struct orr_sharing gang = orr_sharing_of(o->machine, o->order + first);
 		double transfer = -1;
 
 		for (int r = 1; first + r <= most && (r == 1 || !o->straight); r++) {
@@ -592,9 +598,13 @@ static int find_gangs(struct search *s, struct orr_error *err)
 	orr_arrays_make(&s->all, s->speeds, (size_t)n + 1);
 	if ((code = orr_arrays_check(&s->all, "plan", err)))
 		return code;
-	for (int w = 0; w < n; w++)
+	for (int w = 0; w < n; w++) {
 		s->speeds[w + 1] =
 			s->speeds[w] + fmax(orr_machine_speed(o->machine, o->order[w]), 1);
+		if (w)
+			s->links[w - 1] =
+				orr_machine_link(o->machine, o->order[w - 1], o->order[w]);
+	}
 	return 0;
 }
 

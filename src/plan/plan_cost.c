@@ -30,10 +30,10 @@ static double compute_s(const struct orr_plan *plan, int s, double work_s, doubl
 	int parts = p->numerics.shard_optimizer ? plan->replicas[s] : 1;
 	const struct orr_share share = {work_s, work_s > 0 ? 2 * start_s : 0, update_s,
 					update_s > 0 ? start_s : 0, p->n_microbatches};
-	struct orr_sharing gang = orr_sharing_of(&p->machine, plan->workers + plan->first[s], NULL);
+	struct orr_sharing gang = orr_sharing_of(&p->machine, plan->workers + plan->first[s]);
 
 	for (int i = 0; p->machine.cluster && i < plan->replicas[s]; i++)
-		orr_sharing_join(&gang, &share, false);
+		orr_sharing_join(&gang, &share);
 	if (p->machine.cluster)
 		return orr_sharing_each_s(&gang, &share, parts);
 	return work_s / plan->replicas[s] + update_s / parts / p->n_microbatches;

@@ -1,9 +1,7 @@
 #pragma once
 /* Microbatches shared by workers that differ. Private to the planner. */
-#include <stdbool.h>
 #include <stdint.h>
 
-struct orr_link_cost;
 struct orr_machine;
 
 /* What workers that differ share: a microbatch of work_s, by speed, and an mth of an update, which
@@ -21,18 +19,10 @@ struct orr_sharing {
 	int64_t memory_bytes; /* the least of them; 0: they have no limit */
 	double rate, updates; /* sums over the workers */
 	double free_update_s; /* of the first one on which the work takes no time; -1: on none */
-	/* those between neighbours, less those that another is no faster than; room for one a
-	 * worker, the caller's */
-	struct orr_link_cost *links;
-	int n_links;
 };
 
-/* links: NULL if orr_sharing_ring_ns() is not called. */
-struct orr_sharing orr_sharing_of(const struct orr_machine *machine, const int *workers,
-				  struct orr_link_cost *links);
-/* The next worker. ring: the ring of these workers passes through it too. */
-void orr_sharing_join(struct orr_sharing *gang, const struct orr_share *share, bool ring);
+struct orr_sharing orr_sharing_of(const struct orr_machine *machine, const int *workers);
+/* The next worker. */
+void orr_sharing_join(struct orr_sharing *gang, const struct orr_share *share);
 /* parts: an update of each worker is one of so many parts of the share's. */
 double orr_sharing_each_s(const struct orr_sharing *gang, const struct orr_share *share, int parts);
-/* Of the first k workers, which are all that joined with `ring`. */
-int64_t orr_sharing_ring_ns(const struct orr_sharing *gang, int k, int64_t bytes);
