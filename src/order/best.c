@@ -135,7 +135,7 @@ static int improve(struct orr_searched *x, int k, int64_t n_timed)
 	if ((code = search_repeating(x, k)) || !orr_searched_is_open(x) ||
 	    (code = orr_timed_order(x->timed, x->n, o->err)) || !orr_timed_time(x->timed))
 		return code;
-	local->best_ns = x->timed->sought_ns;
+	local->best_ns = x->found.makespan_ns ? x->timed->sought_ns : INT64_MAX;
 	return orr_local_search(local, o->err);
 }
 
@@ -149,6 +149,7 @@ static struct orr_search_options ask(const struct orr_searched *x, const int *wo
 	options.placement = ORR_PLACEMENT_GIVEN;
 	options.worker = worker;
 	options.from = NULL;
+	options.parked = NULL;
 	options.effort = RELATED_EFFORT;
 	options.seconds = 0;
 	options.reorder = false;
@@ -313,7 +314,15 @@ static int start_relaxed(struct orr_searched *x)
 	options.stash_bytes += options.stash_bytes > 0 ? largest : 0;
 	options.memory_bytes += options.memory_bytes > 0 ? largest : 0;
 	options.room_bytes = NULL;
+	if (x->timed->parked) {
+		options.stashes = 2 * (int64_t)p->n_stages;
+		options.stash_bytes = options.memory_bytes = 0;
+	}
 	code = search_related(x, n, p, &options, &found);
+	if (!code && found && x->timed->parked) {
+		memcpy(x->searcher->tried, n, (size_t)x->searcher->n_jobs * sizeof(*n));
+		code = orr_searched_consider(x, false);
+	}
 	for (int i = 0; i < 3 && !code && found && orr_searched_is_open(x); i++)
 		code = repeat(x, n, repeats_after[i]);
 	return code;
@@ -405,7 +414,7 @@ static int search_beside(struct orr_searcher *o, int (*start_beside)(struct orr_
 	return code;
 }
 
-static int search_all(struct orr_searcher *o, const struct orr_searched **best)
+static int search_all(struct orr_searcher *o)
 {
 	int code = place_all(o);
 
@@ -423,13 +432,9 @@ static int search_all(struct orr_searcher *o, const struct orr_searched **best)
 		code = improve_all(o);
 	for (int i = 0; i < o->n_places && o->until_ns; i++)
 		o->places[i].left = INT64_MAX;
-	if (code || (code = improve_all(o)))
-		return code;
-	*best = &o->places[0];
-	for (int i = 1; i < o->n_places; i++)
-		if (o->places[i].found.makespan_ns < (*best)->found.makespan_ns)
-			*best = &o->places[i];
-	return 0;
+	if (!code && !(code = improve_all(o)) && !orr_searcher_best(o))
+		code = orr_searcher_refuse(o);
+	return code;
 }
 
 int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
@@ -438,7 +443,7 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 {
 	struct orr_searcher o = {
 		.p = p, .options = options, .err = err, .excess = INT64_MAX, .exact = true};
-	const struct orr_searched *best = NULL;
+	int64_t anywhere_ns = INT64_MAX;
 	struct orr_arrays all = {0};
 	int code;
 
@@ -451,8 +456,10 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	orr_arrays_make(&all, o.other, o.n_jobs);
 	orr_arrays_make(&all, o.worker, p->n_stages);
 	if (!(code = orr_arrays_check(&all, "search", err)))
-		code = search_all(&o, &best);
+		code = search_all(&o);
 	if (!code) {
+		const struct orr_searched *best = orr_searcher_best(&o);
+
 		memcpy(worker, best->worker, (size_t)p->n_stages * sizeof(*worker));
 		memcpy(n, best->n, (size_t)o.n_jobs * sizeof(*n));
 		if (result)
@@ -461,8 +468,12 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 		*result =
 			(struct orr_search_result){.missing = o.excess < INT64_MAX ? o.excess : 0};
 	}
-	for (int i = 0; i < o.n_places; i++)
+	for (int i = 0; i < o.n_places; i++) {
+		anywhere_ns = smaller(anywhere_ns, o.places[i].found.bound_ns);
 		orr_searched_fini(&o.places[i]);
+	}
+	if (result)
+		result->anywhere_ns = anywhere_ns;
 	orr_arrays_free(&all);
 	return code;
 }

@@ -138,6 +138,8 @@ static int open_few(struct orr_cyclic *c, const struct orr_timed *timed, struct 
 	free(worker);
 	if (code)
 		return code;
+	if ((code = orr_timed_park(c->timed, timed->parked, err)))
+		return code;
 	memcpy(c->timed->most, timed->most, (size_t)c->p->n_workers * sizeof(*timed->most));
 	c->timed->seeks_span = timed->seeks_span;
 	return 0;

@@ -7,6 +7,7 @@
 #include "base/max.h"
 #include "base/quantity.h"
 #include "bounds.h"
+#include "orrery/figures.h"
 #include "orrery/timeline.h"
 #include "orrery/try.h"
 #include "place.h"
@@ -18,15 +19,23 @@
 
 /* ---- orders ---- */
 
+const struct orr_searched *orr_searcher_best(const struct orr_searcher *o)
+{
+	const struct orr_searched *best = NULL;
+
+	for (int i = 0; i < o->n_places; i++)
+		if (o->places[i].found.makespan_ns &&
+		    (!best || o->places[i].found.makespan_ns < best->found.makespan_ns))
+			best = &o->places[i];
+	return best;
+}
+
 /* Of all orders found; INT64_MAX: none. */
 static int64_t least_found(const struct orr_searcher *o)
 {
-	int64_t least = INT64_MAX;
+	const struct orr_searched *best = orr_searcher_best(o);
 
-	for (int i = 0; i < o->n_places; i++)
-		if (o->places[i].found.makespan_ns)
-			least = smaller(least, o->places[i].found.makespan_ns);
-	return least;
+	return best ? best->found.makespan_ns : INT64_MAX;
 }
 
 bool orr_searched_is_open(const struct orr_searched *x)
@@ -44,25 +53,38 @@ static void tell(const struct orr_searcher *o, int64_t best_ns)
 		o->options->observer.tell(o->options->observer.user, best_ns, bound_ns);
 }
 
-/* tried[] is x's best order now. */
+/* tried[] is x's best order now, if it is shorter. */
 static void take(struct orr_searched *x, int64_t makespan_ns)
 {
 	const struct orr_searcher *o = x->searcher;
 	bool best = makespan_ns < least_found(o);
 
+	if (makespan_ns >= (x->found.makespan_ns ? x->found.makespan_ns : INT64_MAX))
+		return;
 	x->found.makespan_ns = makespan_ns;
 	memcpy(x->n, o->tried, (size_t)o->n_jobs * sizeof(*x->n));
 	if (best)
 		tell(o, makespan_ns);
 }
 
-/* How long the order n of timed's jobs takes, or spans where that is sought; it is timed: where
- * links are not free in the simulator, in which transfers share them, and that counts as
- * EXACTLY times the jobs timed. */
-static int simulate(struct orr_timed *timed, int64_t *n, int64_t *makespan_ns,
-		    struct orr_error *err)
+/* What is parked counts where it is. */
+static bool fits(const struct orr_searcher *o, const struct orr_figures *f)
 {
-	const struct orr_pipeline *p = timed->jobs.pipeline;
+	for (int w = 0; w < f->n_workers; w++)
+		if (f->worker[w].peak_stash > o->limit.stashes ||
+		    f->worker[w].peak_stash_bytes > o->limit.bytes)
+			return false;
+	return !o->options->memory_bytes || !orr_figures_check_memory(f, &o->p->machine, NULL);
+}
+
+/* How long the order n of x's jobs takes, or spans where that is sought; it is timed: where
+ * links are not free or stashes are parked in the simulator, in which transfers share links, and
+ * that counts as EXACTLY times the jobs timed. INT64_MAX: it does not fit. */
+static int simulate(struct orr_searched *x, int64_t *n, int64_t *makespan_ns)
+{
+	const struct orr_searcher *o = x->searcher;
+	struct orr_timed *timed = x->timed;
+	const struct orr_pipeline *p = timed->parked ? timed->parked : o->p;
 	static char name[] = "search";
 	struct orr_table table = {.name = name,
 				  .n_stages = p->n_stages,
@@ -76,15 +98,20 @@ static int simulate(struct orr_timed *timed, int64_t *n, int64_t *makespan_ns,
 	int code;
 
 	*makespan_ns = timed->sought_ns;
-	if (!(p->machine.bandwidth_bytes_per_s > 0))
+	if (!timed->parked && !(p->machine.bandwidth_bytes_per_s > 0))
 		return 0; /* timed is exact */
 	timed->n_timed += EXACTLY * timed->jobs.n_jobs;
 	orr_table_schedule(&schedule, &table);
 	schedule.check = NULL; /* it has a worker for passes that do not exist, too */
-	if (!(code = orr_try_init(&tried, p, &schedule, NULL, err)) &&
-	    !(code = orr_try_time(&tried, err)))
-		*makespan_ns = timed->seeks_span ? orr_timeline_span(tried.timeline)
-						 : orr_timeline_makespan(tried.timeline);
+	if (!(code = orr_try_init(&tried, p, &schedule, NULL, o->err)) &&
+	    !(code = (timed->parked ? orr_try_run : orr_try_time)(&tried, o->err)))
+		*makespan_ns = timed->parked && !fits(o, tried.figures) ? INT64_MAX
+			       : timed->seeks_span ? orr_timeline_span(tried.timeline)
+						   : orr_timeline_makespan(tried.timeline);
+	if (timed->parked && code == ORR_E_INPUT) { /* not where stashes are parked */
+		*makespan_ns = INT64_MAX;
+		code = 0;
+	}
 	orr_try_fini(&tried);
 	return code;
 }
@@ -105,12 +132,11 @@ int orr_searched_consider(struct orr_searched *x, bool named)
 	x->fits = true;
 	if (!named && x->found.makespan_ns && x->timed->sought_ns >= x->found.makespan_ns)
 		return 0;
-	if ((code = simulate(x->timed, o->tried, &makespan_ns, o->err)))
+	if ((code = simulate(x, o->tried, &makespan_ns)) || makespan_ns == INT64_MAX)
 		return code;
 	if (named && (!x->found.start_ns || makespan_ns < x->found.start_ns))
 		x->found.start_ns = makespan_ns;
-	if (!x->found.makespan_ns || makespan_ns < x->found.makespan_ns)
-		take(x, makespan_ns);
+	take(x, makespan_ns);
 	return 0;
 }
 
@@ -128,8 +154,7 @@ static int note_found(void *user)
 	int code;
 
 	if (!(code = orr_timed_number(x->timed, o->tried, o->err)) &&
-	    !(code = simulate(x->timed, o->tried, &makespan_ns, o->err)) &&
-	    makespan_ns < x->found.makespan_ns)
+	    !(code = simulate(x, o->tried, &makespan_ns)))
 		take(x, makespan_ns);
 	return code;
 }
@@ -245,7 +270,8 @@ static int open_place(struct orr_searched *x)
 	x->timed->seeks_span = o->options->objective == ORR_OBJECTIVE_SPAN;
 	orr_place_limit(x->timed, x->worker, o->limit, o->options->memory_bytes,
 			o->options->room_bytes);
-	if ((code = orr_bounds_find(&bounds, x->timed, o->err)))
+	if ((code = orr_timed_park(x->timed, o->options->parked, o->err)) ||
+	    (code = orr_bounds_find(&bounds, x->timed, o->err)))
 		return code;
 	x->found.bound_ns = bounds.largest_ns;
 	x->left = o->options->effort * MILLION;
@@ -256,7 +282,10 @@ static int open_place(struct orr_searched *x)
 					     .found = note_found,
 					     .watch = show_life,
 					     .user = x};
-	return orr_pipeline_gathers(o->p) ? open_gathering(x) : open_smallest(x);
+	code = orr_pipeline_gathers(o->p) ? open_gathering(x) : open_smallest(x);
+	memcpy(x->n, o->tried, (size_t)o->n_jobs * sizeof(*x->n)); /* to go on from, at least */
+	x->fits = x->fits || x->timed->parked;
+	return code;
 }
 
 static int place_init(struct orr_searched *x)

@@ -21,7 +21,7 @@ struct orr_searched {
 	struct orr_timed *timed;
 	int64_t *n; /* [n_jobs] */
 	struct orr_search_result found;
-	bool fits; /* some order does */
+	bool fits; /* some order does, or may once stashes are parked */
 	struct orr_local_search local;
 	const struct orr_cyclic *cyclic; /* lists that are searched at present */
 	int64_t left;                    /* jobs that may still be timed */
@@ -54,6 +54,8 @@ bool orr_searched_is_alike(const struct orr_searched *x, const int *alike);
 /* tried[] as an order: take it if it fits and is shorter. named: it is a schedule's. */
 int orr_searched_consider(struct orr_searched *x, bool named);
 
+/* The placement with the shortest order; NULL: there is none. */
+const struct orr_searched *orr_searcher_best(const struct orr_searcher *o);
 /* Is this one of those to try where any placement will do? */
 bool orr_searcher_tries(const struct orr_searcher *o, int placement);
 /* The last of them, numbered from ORR_PLACEMENT_STRAIGHT on: the uneven fold, which has no name. */

@@ -271,6 +271,40 @@ void orr_timed_measure(struct orr_timed *t)
 	t->sought_ns = t->seeks_span ? t->span_ns : t->makespan_ns;
 }
 
+/* Over free links a stash has left as F ends, else after the jobs that it may leave beside. */
+int orr_timed_park(struct orr_timed *t, const struct orr_pipeline *parked, struct orr_error *err)
+{
+	struct orr_jobs *jobs = &t->jobs;
+	int code;
+
+	if (!(t->parked = parked))
+		return 0;
+	orr_arrays_make(&t->all, jobs->park, (size_t)jobs->n_jobs / (size_t)jobs->n_passes);
+	if ((code = orr_arrays_check(&t->all, "order", err)))
+		return code;
+	t->leaves = 1;
+	for (int j = 0; j < jobs->n_jobs; j += jobs->n_passes) {
+		int park = parked->stages[orr_jobs_at(jobs, j).s].park;
+
+		jobs->park[j / jobs->n_passes] = park;
+		if (park > 0 || (park && orr_machine_transfer_ns(&parked->machine, jobs->compute[j],
+								 park, t->up[j].bytes)))
+			t->leaves = orr_jobs_park_ahead(jobs) + 1;
+	}
+	return 0;
+}
+
+/* The load as j starts: a parked stash has left, and another one comes back. */
+static struct orr_load move(const struct orr_timed *t, int j, struct orr_load load)
+{
+	int left = orr_jobs_beside(&t->jobs, j, 0, -t->leaves),
+	    comes = orr_jobs_parked_beside(&t->jobs, j, true);
+
+	if (left >= 0 && orr_jobs_parked(&t->jobs, left))
+		load = orr_load_sum(load, t->up[left], -1);
+	return comes >= 0 ? orr_load_sum(load, t->up[comes], 1) : load;
+}
+
 struct orr_load orr_timed_peak(const struct orr_timed *t, int w)
 {
 	struct orr_load load = {0, 0}, peak = {0, 0};
@@ -292,6 +326,8 @@ int orr_timed_excess(const struct orr_timed *t, int w)
 		int j = t->jobs.by_worker[i];
 		struct orr_load peak = {0, 0};
 
+		if (t->parked)
+			load = move(t, j, load);
 		orr_load_add(&load, &peak, t->up[j], t->down[j]);
 		excess += orr_load_exceeds(peak, most);
 	}
@@ -300,7 +336,8 @@ int orr_timed_excess(const struct orr_timed *t, int w)
 
 struct orr_load orr_timed_most(const struct orr_timed *t, int w)
 {
-	struct orr_load limit = {1, 1};
+	struct orr_load limit =
+		t->parked ? (struct orr_load){INT64_MAX, INT64_MAX} : (struct orr_load){1, 1};
 
 	orr_load_raise(&limit, t->most[w]);
 	return limit;

@@ -17,6 +17,8 @@ struct orr_timed {
 	bool exact;   /* transfers and updates take their time, as they do in the simulator where no
 			 transfer waits for another one on its link; else jobs alone do */
 	bool updates; /* any that takes time */
+	const struct orr_pipeline *parked; /* (optional) whose stages say where stashes go */
+	int leaves;                        /* places after its F at which a parked stash has left */
 	/* [n_jobs] what a job adds to its worker's load as it starts, and takes away as it ends */
 	struct orr_load *up, *down;
 	struct orr_load *most; /* [n_workers] the limit of each */
@@ -59,9 +61,11 @@ int64_t orr_timed_delay(const struct orr_timed *t, int j, int k);
 
 /* What worker w holds at most, by its order. */
 struct orr_load orr_timed_peak(const struct orr_timed *t, int w);
+/* Stashes are parked as the stages of `parked`, which is borrowed, say; NULL: they stay. */
+int orr_timed_park(struct orr_timed *t, const struct orr_pipeline *parked, struct orr_error *err);
 /* Jobs of worker w that start while it holds more than it may; 0: its order fits. */
 int orr_timed_excess(const struct orr_timed *t, int w);
-/* The limit of worker w, at least 1. */
+/* The limit of worker w, at least 1; none of parked stashes, which may be elsewhere. */
 struct orr_load orr_timed_most(const struct orr_timed *t, int w);
 
 /* Turn time round, and back: the last job becomes the first, what waited is waited for, a stash is

@@ -55,14 +55,18 @@ struct orr_search_options {
 	int64_t seed;
 	bool reorder; /* also try other orders of microbatches that differ, after the best order
 			 without, so the result is never longer */
-	struct orr_observer observer; /* (optional) with seconds, also called in between */
+	const struct orr_pipeline *parked; /* (optional) the same pipeline, where the stashes of
+					      some stages are parked; p has all of them stay */
+	struct orr_observer observer;      /* (optional) with seconds, also called in between */
 };
 
 struct orr_search_result {
 	/* makespans, or spans where these are the objective */
 	int64_t start_ns;    /* of the best schedule of the list that fits; 0: none fits */
 	int64_t makespan_ns; /* found */
-	int64_t bound_ns;    /* no order on these workers in this memory is shorter */
+	int64_t bound_ns;    /* no order on these workers in this memory is shorter; of parked
+				stashes, in any */
+	int64_t anywhere_ns; /* the least of those on all placements, after a refusal too */
 	/* after a refusal: the least excess over the memory, in stashes or bytes, of any order
 	 * found; 0: another reason */
 	int64_t missing;

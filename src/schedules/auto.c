@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arrays.h"
+#include "base/max.h"
 #include "orrery/figures.h"
 #include "orrery/pipeline.h"
 #include "orrery/try.h"
@@ -48,140 +49,47 @@ static bool has_stashes(const struct orr_pipeline *p)
 	return false;
 }
 
-/* The search gives a worker a stage; jobs get theirs from the last to the first, since their number
- * is no smaller than their stage's. */
+/* With stashes where they are, and parked where they may be and that is shorter: then the bound is
+ * that of any memory. Jobs get the workers of their stages. */
 static int search(struct orr_placed *out, struct orr_search_result *result,
-		  const struct orr_pipeline *p, const struct orr_search_options *options,
+		  const struct orr_pipeline *p, struct orr_search_options *options,
 		  struct orr_error *err)
 {
-	int code = orr_search(out->worker, out->n, result, p, options, err);
-
-	for (int j = p->n_stages * p->n_microbatches * ORR_N_PASSES - 1; j >= 0 && !code; j--)
-		out->worker[j] = out->worker[j / ORR_N_PASSES % p->n_stages];
-	return code;
-}
-
-/* ---- parked stashes ---- */
-
-#define FINE 9 /* limits that are tried: quarters of a stash a stage, and the last is none */
-
-/* Orders of more memory than there is, which may fit once stashes are parked. */
-struct parked {
-	const struct orr_pipeline *p;
-	struct orr_pipeline bare; /* the same, where nothing is parked */
-	const struct orr_search_options *options;
-	struct orr_placed tried;
-	int64_t sought_ns; /* the least; 0: nothing fits yet */
-};
-
-static bool fits(const struct parked *x, const struct orr_figures *f)
-{
-	const struct orr_search_options *o = x->options;
-
-	for (int w = 0; w < f->n_workers; w++)
-		if ((o->stashes && f->worker[w].peak_stash > o->stashes) ||
-		    (o->stash_bytes && f->worker[w].peak_stash_bytes > o->stash_bytes))
-			return false;
-	return !o->memory_bytes || !orr_figures_check_memory(f, &x->p->machine, NULL);
-}
-
-/* Take what was tried, if it is shorter. */
-static void take(struct parked *x, struct orr_placed *out, int64_t sought_ns, bool stays)
-{
-	size_t n = (size_t)x->p->n_stages * (size_t)x->p->n_microbatches * ORR_N_PASSES;
-
-	if (x->sought_ns && sought_ns >= x->sought_ns)
-		return;
-	x->sought_ns = sought_ns;
-	memcpy(out->worker, x->tried.worker, n * sizeof(*out->worker));
-	memcpy(out->n, x->tried.n, n * sizeof(*out->n));
-	out->stays = stays;
-}
-
-/* What was tried, with its stashes parked. */
-static int simulate(struct parked *x, struct orr_placed *out, struct orr_error *err)
-{
-	static char name[] = "auto";
-	const struct orr_table table = {.name = name,
-					.n_stages = x->p->n_stages,
-					.n_workers = x->p->n_workers,
-					.n_microbatches = x->p->n_microbatches,
-					.split_backward = true,
-					.compute = x->tried.worker,
-					.priority = x->tried.n};
-	struct orr_schedule schedule;
-	struct orr_try tried;
-	int code;
-
-	orr_table_schedule(&schedule, &table);
-	schedule.check = NULL; /* it has a worker for passes that do not exist, too */
-	if (!(code = orr_try_init(&tried, x->p, &schedule, NULL, err)) &&
-	    !(code = orr_try_run(&tried, err)) && fits(x, tried.figures))
-		take(x, out,
-		     x->options->objective == ORR_OBJECTIVE_SPAN ? tried.figures->span_ns
-								 : tried.figures->makespan_ns,
-		     false);
-	orr_try_fini(&tried);
-	return code;
-}
-
-/* In the memory that there is without parking; then, with their stashes parked, in that for more
- * and more of a stash a stage, and in any, whose bound holds for all of them. */
-static int search_parked(struct parked *x, struct orr_placed *out, struct orr_search_result *result,
-			 struct orr_error *err)
-{
-	struct orr_search_options more = *x->options;
-	struct orr_error unheard;
-	int none = search(&x->tried, result, &x->bare, x->options, err), code = 0;
-
-	if (none && none != ORR_E_INPUT)
-		return none;
-	if (!none)
-		take(x, out, result->makespan_ns, true);
-	more.memory_bytes = more.stash_bytes = 0;
-	for (int i = 1; i <= FINE && !code; i++) {
-		more.stashes = i < FINE ? ((int64_t)x->p->n_stages * i + 3) / 4 : 0;
-		if (i < FINE && x->options->stashes && more.stashes <= x->options->stashes)
-			continue;
-		if (!(code = search(&x->tried, result, &x->bare, &more, &unheard)))
-			code = simulate(x, out, &unheard);
-		if (code == ORR_E_INPUT && i < FINE) /* too little, or what cannot be parked */
-			code = 0;
-	}
-	if (code && (code != ORR_E_INPUT || !x->sought_ns))
-		return orr_fail(err, code, "%s", unheard.msg);
-	return x->sought_ns ? 0 : none;
-}
-
-static int park(struct orr_placed *out, struct orr_search_result *result,
-		const struct orr_pipeline *p, const struct orr_search_options *options,
-		struct orr_error *err)
-{
-	struct parked x = {.p = p, .bare = *p, .options = options};
+	struct orr_pipeline bare = *p;
+	struct orr_search_result with;
 	size_t n_stages = (size_t)p->n_stages,
-	       n = n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
+	       n_jobs = n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
 	struct orr_arrays all = {0};
-	int code;
+	int *worker = orr_arrays_add(&all, n_stages, sizeof(*worker)), code, none;
+	int64_t *n = orr_arrays_add(&all, n_jobs, sizeof(*n));
+	bool parks = false;
 
-	x.bare.stages = orr_arrays_add(&all, n_stages, sizeof(*p->stages));
-	x.tried.worker = orr_arrays_add(&all, n, sizeof(*x.tried.worker));
-	x.tried.n = orr_arrays_add(&all, n, sizeof(*x.tried.n));
-	if (!(code = orr_arrays_check(&all, "auto", err))) {
-		memcpy(x.bare.stages, p->stages, n_stages * sizeof(*p->stages));
-		for (int s = 0; s < p->n_stages; s++)
-			x.bare.stages[s].park = 0;
-		code = search_parked(&x, out, result, err);
+	orr_arrays_make(&all, bare.stages, n_stages);
+	if ((code = orr_arrays_check(&all, "auto", err)))
+		return code;
+	memcpy(bare.stages, p->stages, n_stages * sizeof(*p->stages));
+	for (int s = 0; s < p->n_stages; s++) {
+		parks = parks || p->stages[s].park;
+		bare.stages[s].park = 0;
 	}
+	code = none = orr_search(out->worker, out->n, result, &bare, options, err);
+	if (parks && (!none || none == ORR_E_INPUT)) {
+		options->parked = p;
+		code = orr_search(worker, n, &with, &bare, options, err);
+		out->stays = code || (!none && with.makespan_ns >= result->makespan_ns);
+	}
+	if (parks && !code && !out->stays) {
+		*result = with;
+		memcpy(out->worker, worker, n_stages * sizeof(*worker));
+		memcpy(out->n, n, n_jobs * sizeof(*n));
+	} else if (out->stays && (!code || code == ORR_E_INPUT)) {
+		result->bound_ns = smaller(result->bound_ns, with.anywhere_ns);
+		code = none;
+	}
+	for (size_t j = n_jobs; j-- > 0 && !code;) /* no number is below its stage's */
+		out->worker[j] = out->worker[j / ORR_N_PASSES % n_stages];
 	orr_arrays_free(&all);
 	return code;
-}
-
-static bool parks(const struct orr_pipeline *p)
-{
-	for (int s = 0; s < p->n_stages; s++)
-		if (p->stages[s].park)
-			return true;
-	return false;
 }
 
 static int place(const struct orr_pipeline *p, const void *data, struct orr_placed *out,
@@ -207,7 +115,7 @@ static int place(const struct orr_pipeline *p, const void *data, struct orr_plac
 		.observer = out->observer,
 	};
 	struct orr_search_result result;
-	int code = (parks(p) ? park : search)(out, &result, p, &options, err);
+	int code = search(out, &result, p, &options, err);
 
 	if (code)
 		return code;
