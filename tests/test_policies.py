@@ -29,7 +29,8 @@ count = {'the bits of one process': 0, 'the bits of one worker': 0, 'refused': 0
 
 # A worker a memory: what is read of another's is a copy there, as it is on another rank.
 os.environ.pop('HWLOC_COMPONENTS', None)  # it would keep hwloc from the memories
-MEMORIES = {'STARPU_HOSTNAME': 'orrery-numa', 'STARPU_USE_NUMA': '1', 'HWLOC_SYNTHETIC': 'pack:2 [numa(memory=1GB)] core:1 pu:1'}
+MEMORIES = {'STARPU_HOSTNAME': 'orrery-numa', 'STARPU_USE_NUMA': '1',
+            'HWLOC_COMPONENTS': 'synthetic', 'HWLOC_SYNTHETIC': 'pack:2 [numa(memory=1GB)] core:1 pu:1'}
 
 
 def train(model, policy, options, n_ranks=1, more=None):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The examples of every page (*.md), run as they stand there, two pages at a time, each in a copy of the tree's graphs: indented lines that begin with
-the command, with mpirun, python3, sed, a compiler or, for tools/torch, torchrun, and commands in backquotes that begin with
-build/tools/orrery. Those with `...` are for a cluster. Those of tools/torch run under python3, or what ORR_TORCH_PYTHON names;
-without torch they are skipped, and what needs their files. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
+"""The examples of every page (*.md), run as they stand there, two pages at a time, each in a copy of the tree's graphs:
+indented lines that begin with the command, with mpirun, python3, sed, a compiler or, for tools/torch, torchrun, and commands in
+backquotes that begin with build/tools/orrery. Those with `...` are for a cluster. Those of tools/torch run under python3, or what
+ORR_TORCH_PYTHON names; without torch they are skipped, and what needs their files. Usage: test_readme.py ORRERY SOURCE TRAIN MPI,
 the last two yes or no."""
 import concurrent.futures
 import glob
