@@ -161,6 +161,16 @@ def test_checks_of_export_are_no_operators() -> None:
     assert [p.name for p in graph.parts] == ["a", "to", "sum"]
 
 
+def test_what_nobody_reads_is_no_operator(tmp_path: Path) -> None:
+    def loss(m: Any, x: Tensor) -> Tensor:
+        (torch.arange(8) + 0)[None, :] * 2  # as T5's positions
+        return m.b(m.a(x)).sum()
+
+    graph = still(Does(loss), X)
+    assert [p.name for p in graph.parts] == ["a", "b", "sum"]
+    command.run("simulate", graph.write(tmp_path / "model.dot"), "--stages", 2, "-w", 2)
+
+
 def test_a_model_that_nothing_traces_is_refused_with_the_reason() -> None:
     class Choosing(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

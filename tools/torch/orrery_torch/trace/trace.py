@@ -50,8 +50,8 @@ class Trace:
         for name, p in self.model.named_parameters(remove_duplicate=False):
             self.tied[name] = first.setdefault(id(p), name)
 
-        for n in reversed(self.module.graph.nodes):  # checks of what export assumed
-            if n.op == "call_function" and function_of(n).startswith("_assert") and not n.users:
+        for n in reversed(self.module.graph.nodes):
+            if is_for_nothing(n):
                 self.module.graph.erase_node(n)
         self.all_calls = [n for n in self.module.graph.nodes if n.op.startswith("call_")]
         self.data: dict[fx.Node, None] = {}  # what is data as it comes or the same every time
@@ -131,6 +131,17 @@ def function_of(node: fx.Node) -> str:
     if isinstance(node.target, str):
         return node.target.rpartition(".")[2]
     return getattr(node.target, "__name__", str(node.target))
+
+
+def is_for_nothing(node: fx.Node) -> bool:
+    """Does it change nothing, which nobody reads? What draws numbers changes those of the next, and parameters stay."""
+    if node.op != "call_function" or node.users:
+        return False
+    if function_of(node).startswith("_assert"):
+        return True  # a check of what export assumed
+    call, draws = node.target, torch.Tag.nondeterministic_seeded
+    owns = any(n.op == "get_attr" for n in node.all_input_nodes)
+    return isinstance(call, torch._ops.OpOverload) and not (owns or call._schema.is_mutable or draws in call.tags)
 
 
 def first_line(why: Exception) -> str:
