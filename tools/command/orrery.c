@@ -101,14 +101,18 @@ static void give_handlers_a_stack(void)
 static void start_train_program(char **argv)
 {
 #ifdef ORR_TRAIN_PROGRAM
-	char path[PATH_MAX + sizeof(ORR_TRAIN_PROGRAM)];
-	const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	char own[PATH_MAX], other[PATH_MAX], path[PATH_MAX + sizeof(ORR_TRAIN_PROGRAM)];
+	const ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 	char *slash;
 
-	path[n > 0 ? n : 0] = '\0';
+	own[n > 0 ? n : 0] = '\0';
+	strcpy(path, own);
 	slash = strrchr(path, '/');
 	strcpy(slash ? slash + 1 : path, ORR_TRAIN_PROGRAM);
-	execv(path, argv);
+	if (!realpath(path, other) || strcmp(own, other) != 0)
+		execv(path, argv);
+	else
+		errno = ELOOP; /* this program under that name, which would start itself */
 	command_say(orr_text("%s: cannot start it: %s: it is installed beside this command, "
 			     "and runs what trains",
 			     path, strerror(errno)));
