@@ -6,7 +6,7 @@ ldd "$(dirname "$orrery")/orrery-train" | grep -q starpu
 cp "$orrery" orrery
 ./orrery simulate chain:4 -w 2 >out
 if ./orrery train "$source/graphs/digits.dot" 2>err; then exit 1; else [ $? -eq 2 ]; fi
-grep -x "orrery: /.*/orrery-train: cannot start it: No such file or directory: it is installed beside this command, and runs what trains" err
+grep -x "orrery: /.*/orrery-train: cannot start it: No such file or directory: it runs what trains; install it beside this command" err
 ln -s orrery orrery-train # itself
 if ./orrery train "$source/graphs/digits.dot" 2>err; then exit 1; else [ $? -eq 2 ]; fi
 grep "orrery-train: cannot start it: Too many levels of symbolic links" err

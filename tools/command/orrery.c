@@ -113,8 +113,8 @@ static void start_train_program(char **argv)
 		execv(path, argv);
 	else
 		errno = ELOOP; /* this program under that name, which would start itself */
-	command_say(orr_text("%s: cannot start it: %s: it is installed beside this command, "
-			     "and runs what trains",
+	command_say(orr_text("%s: cannot start it: %s: it runs what trains; install it beside this "
+			     "command",
 			     path, strerror(errno)));
 	exit(2);
 #else
