@@ -15,6 +15,7 @@ from orrery_torch.costs import study
 from orrery_torch.costs.costs import Calls
 from orrery_torch.costs.measure import Clock, shared_out
 from orrery_torch.costs.price import price
+from orrery_torch.trace.trace import trace
 from runs import planned
 from small_models import GPT, MLP, Batch, Block, Does, OfObjects, Towers, digits, tokens, towers
 from torch import Tensor, nn
@@ -169,6 +170,16 @@ def test_what_nobody_reads_is_no_operator(tmp_path: Path) -> None:
     graph = still(Does(loss), X)
     assert [p.name for p in graph.parts] == ["a", "b", "sum"]
     command.run("simulate", graph.write(tmp_path / "model.dot"), "--stages", 2, "-w", 2)
+
+
+def test_what_draws_numbers_or_owns_parameters_stays() -> None:
+    def loss(m: Any, x: Tensor) -> Tensor:
+        y = m.a(x)
+        torch.rand(8), m.c(y)
+        return m.b(y).sum()
+
+    calls = [node.name for node in trace(Does(loss), X).calls]
+    assert calls == ["linear", "rand", "linear_1", "linear_2", "sum_1"]
 
 
 def test_a_model_that_nothing_traces_is_refused_with_the_reason() -> None:
