@@ -1,6 +1,6 @@
 #pragma once
-/* Rounds: stages go round the workers of a ring, and a worker runs its share of round c, then of
- * round c + 1. Two orders of the work of one worker:
+/* Rounds, of interleaved and lpp: stages go round the workers of a ring, and a worker runs its
+ * share of round c, then of round c + 1. Two orders of the work of one worker:
  *
  * depth first: microbatches in groups as large as the ring; a group passes all rounds before the
  * next one starts, and after 2(R-r-1) + (v-1)R forwards backwards take turns with them [Narayanan

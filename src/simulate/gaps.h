@@ -1,6 +1,6 @@
 #pragma once
-/* The jobs and updates of a worker one after the other, and the time between them. A number from
- * n_jobs on is that of an update. */
+/* The jobs and updates of a worker one after the other, and the time between them; why it is idle:
+ * idle.h. A number from n_jobs on is that of an update. */
 #include "base/sort.h"
 
 struct orr_timeline;
