@@ -162,7 +162,7 @@ static int search_related(const struct orr_searched *x, int64_t *n, const struct
 			  const struct orr_search_options *options, bool *found)
 {
 	struct orr_error why = {""};
-	int code = orr_search(x->searcher->worker, n, NULL, p, options, &why);
+	int code = orr_search(NULL, n, NULL, p, options, &why);
 
 	*found = !code;
 	return code == ORR_E_NOMEM ? orr_fail(x->searcher->err, code, "%s", why.msg)
@@ -460,8 +460,10 @@ int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	if (!code) {
 		const struct orr_searched *best = orr_searcher_best(&o);
 
-		memcpy(worker, best->worker, (size_t)p->n_stages * sizeof(*worker));
-		memcpy(n, best->n, (size_t)o.n_jobs * sizeof(*n));
+		if (worker)
+			memcpy(worker, best->worker, (size_t)p->n_stages * sizeof(*worker));
+		if (n)
+			memcpy(n, best->n, (size_t)o.n_jobs * sizeof(*n));
 		if (result)
 			*result = best->found;
 	} else if (result) {

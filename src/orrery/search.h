@@ -72,8 +72,8 @@ struct orr_search_result {
 	int64_t missing;
 };
 
-/* Fill worker[n_stages] and n of every job, numbered as in orr_placed with 3 passes. Refuses memory
- * in which no order fits, or none was found; the message says which. */
+/* Fill worker[n_stages] and n of every job, numbered as in orr_placed with 3 passes; NULL: not
+ * asked for. Refuses memory in which no order fits, or none was found; the message says which. */
 int orr_search(int *worker, int64_t *n, struct orr_search_result *result,
 	       const struct orr_pipeline *p, const struct orr_search_options *options,
 	       struct orr_error *err);

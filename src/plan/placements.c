@@ -46,7 +46,7 @@ struct searching {
 	int64_t best_ns;                  /* of a whole search, or what is known */
 	int *best;                        /* its placement */
 	int64_t *best_n, *n;              /* [n_jobs] its order, and room for another */
-	int *now, *named, *placed, *kept; /* [n_stages] room */
+	int *now, *named, *kept; /* [n_stages] room */
 	bool found;
 	int code; /* of the first failure: nothing is tried after it */
 	struct orr_error *err;
@@ -100,7 +100,7 @@ static void look(struct searching *x, const int *worker, int64_t effort, int64_t
 					     .effort = effort,
 					     .seed = seed};
 	struct orr_search_result result = {0};
-	int code = orr_search(x->placed, x->n, &result, x->p, &options, x->err);
+	int code = orr_search(NULL, x->n, &result, x->p, &options, x->err);
 
 	*makespan_ns = code ? INT64_MAX : result.makespan_ns;
 	*bound_ns = code ? INT64_MAX : result.bound_ns;
@@ -366,16 +366,15 @@ static int searching_init(struct searching *x, const struct orr_places *places,
 	orr_arrays_make(&x->all, x->rows, (size_t)x->most * n_stages);
 	orr_arrays_make(&x->all, x->best_n, n_jobs);
 	orr_arrays_make(&x->all, x->n, n_jobs);
-	orr_arrays_make(&x->all, workers, (POOL + 5) * n_stages);
+	orr_arrays_make(&x->all, workers, (POOL + 4) * n_stages);
 	x->best = workers;
 	if ((code = orr_arrays_check(&x->all, "plan", err)))
 		return code;
 	x->now = workers + n_stages;
 	x->named = workers + 2 * n_stages;
-	x->placed = workers + 3 * n_stages;
-	x->kept = workers + 4 * n_stages;
+	x->kept = workers + 3 * n_stages;
 	for (size_t i = 0; i < POOL; i++)
-		x->pool[i] = (struct candidate){INT64_MAX, 0, workers + (5 + i) * n_stages};
+		x->pool[i] = (struct candidate){INT64_MAX, 0, workers + (4 + i) * n_stages};
 	return 0;
 }
 

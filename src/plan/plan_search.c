@@ -105,23 +105,20 @@ static int search_order(struct orr_plan *plan, int64_t seed, struct orr_error *e
 					     .observer = plan->options.observer};
 	struct orr_search_result result = {0};
 	struct orr_table *table = NULL;
-	struct orr_arrays all = {0};
-	int *worker = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*worker));
-	int64_t *room = orr_arrays_add(&all, (size_t)p->n_workers, sizeof(*room));
-	int n_jobs = p->n_stages * p->n_microbatches * ORR_N_PASSES,
-	    code = orr_arrays_check(&all, "plan", err);
+	int64_t *room = calloc((size_t)p->n_workers, sizeof(*room));
+	int n_jobs = p->n_stages * p->n_microbatches * ORR_N_PASSES, code;
 
-	if (code)
-		return code;
+	if (!room)
+		return orr_no_memory(err, "plan");
 	options.effort = smaller(EFFORT, larger(1, n_jobs / JOBS_OF_EFFORT));
 	if ((code = find_room(&options, room, plan, err)) || (code = table_for(&table, p, err)) ||
-	    (code = orr_search(worker, table->priority, &result, p, &options, err)))
+	    (code = orr_search(NULL, table->priority, &result, p, &options, err)))
 		goto out;
-	fill_table(table, p, worker);
+	fill_table(table, p, plan->workers);
 	code = take(plan, &table, true, result.bound_ns, err);
 out:
 	orr_table_destroy(table);
-	orr_arrays_free(&all);
+	free(room);
 	return code;
 }
 

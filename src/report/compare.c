@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arrays.h"
 #include "base/max.h"
 #include "orrery/open.h"
 #include "orrery/figures.h"
@@ -341,19 +340,11 @@ static int try_limit(struct front *f, int64_t limit, struct orr_error *err)
 static int find_missing(const struct front *f, int64_t limit, int64_t *missing,
 			struct orr_error *err)
 {
-	const struct orr_pipeline *p = f->entry->pipeline;
 	const struct orr_search_options options = {.stashes = f->bytes ? 0 : limit,
 						   .memory_bytes = f->bytes ? limit : 0};
-	size_t n_jobs = (size_t)p->n_stages * (size_t)p->n_microbatches * ORR_N_PASSES;
-	struct orr_search_result result = {0};
-	struct orr_arrays all = {0};
-	int *worker = orr_arrays_add(&all, (size_t)p->n_stages, sizeof(*worker));
-	int64_t *n = orr_arrays_add(&all, n_jobs, sizeof(*n));
-	int code = orr_arrays_check(&all, "front", err);
+	struct orr_search_result result;
+	int code = orr_search(NULL, NULL, &result, f->entry->pipeline, &options, err);
 
-	if (!code)
-		code = orr_search(worker, n, &result, p, &options, err);
-	orr_arrays_free(&all);
 	*missing = result.missing;
 	return code == ORR_E_INPUT ? 0 : code;
 }

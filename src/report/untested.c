@@ -31,14 +31,6 @@ static struct sizes find_sizes(const struct orr_pipeline *p)
 	return sizes;
 }
 
-static bool has_limited_links(const struct orr_machine *m)
-{
-	for (int l = 0; l < m->levels.n; l++)
-		if (m->levels.bytes_per_s[l] > 0)
-			return true;
-	return m->bandwidth_bytes_per_s > 0;
-}
-
 /* Does an activation go from one worker to another? */
 static bool sends_activations(const struct orr_jobs *jobs)
 {
@@ -84,7 +76,7 @@ struct orr_untested orr_untested_find(const struct orr_jobs *jobs)
 	const struct orr_machine *machine = &jobs->pipeline->machine;
 	struct sizes sizes = find_sizes(jobs->pipeline);
 	bool any = sizes.stash || sizes.parameters || sizes.activations;
-	bool limited = has_limited_links(machine), sends = sends_activations(jobs);
+	bool limited = machine->bandwidth_bytes_per_s > 0, sends = sends_activations(jobs);
 	const char *collective = name_collective(jobs), *none = "no operator has a size";
 	struct orr_untested u = {0};
 
