@@ -1,6 +1,5 @@
 #pragma once
 /* The numbers of a file of tensors, and what they are as floats. */
-#include <stdbool.h>
 #include <stdint.h>
 #include "orrery/orrery.h"
 
@@ -8,11 +7,6 @@
 int orr_element_find(const char *name);
 const char *orr_element_name(enum orr_element element);
 int64_t orr_element_bytes(enum orr_element element);
-/* Is each of its numbers finite as a float? */
-static inline bool orr_element_is_finite(enum orr_element element)
-{
-	return element > ORR_ELEMENT_F64;
-}
 
 /* n columns of a row, NULL: the first ones, each as the nearest float; elements need not be
  * aligned. index_of: the place of each column in the row, NULL: its number. */

@@ -12,7 +12,6 @@
 
 #define FORMAT "orrery checkpoint"
 #define VERSION 1
-#define MANIFEST ORR_STEP_MANIFEST
 #define MOST_BYTES 100000000
 
 /* Of all that a manifest says but its checksum; false: no memory. */
@@ -65,7 +64,7 @@ int orr_manifest_write(const struct orr_folder *folder, int64_t step, int64_t sa
 	json_decref(manifest);
 	if (!text)
 		return orr_no_memory(err, folder->path);
-	orr_sink_begin(&sink, folder, MANIFEST, err);
+	orr_sink_begin(&sink, folder, ORR_STEP_MANIFEST, err);
 	orr_sink_write(&sink, text, strlen(text));
 	orr_sink_write(&sink, "\n", 1);
 	code = orr_sink_end(&sink, &n_bytes, checksum);
@@ -75,13 +74,13 @@ int orr_manifest_write(const struct orr_folder *folder, int64_t step, int64_t sa
 
 int orr_manifest_fail(const struct orr_folder *folder, const char *what, struct orr_error *err)
 {
-	return orr_fail(err, ORR_E_INPUT, "%s: " MANIFEST " %s", folder->path, what);
+	return orr_fail(err, ORR_E_INPUT, "%s: " ORR_STEP_MANIFEST " %s", folder->path, what);
 }
 
 static int load(json_t **manifest, const struct orr_folder *folder, struct orr_error *err)
 {
 	int64_t n_bytes;
-	int fd, code = orr_folder_file(folder, MANIFEST, O_RDONLY, &fd, &n_bytes, err);
+	int fd, code = orr_folder_file(folder, ORR_STEP_MANIFEST, O_RDONLY, &fd, &n_bytes, err);
 
 	if (code)
 		return code;
@@ -115,8 +114,8 @@ int orr_manifest_read(json_t **manifest, const struct orr_folder *folder, int64_
 				"%s: written in another format, version %lld: this build reads %d",
 				folder->path, (long long)version, VERSION);
 	if (step != wanted)
-		return orr_fail(err, ORR_E_INPUT, "%s: " MANIFEST " is of step %lld", folder->path,
-				(long long)step);
+		return orr_fail(err, ORR_E_INPUT, "%s: " ORR_STEP_MANIFEST " is of step %lld",
+				folder->path, (long long)step);
 	if (step > ORR_CHECKPOINT_MOST || samples < 0 || samples > ORR_CHECKPOINT_MOST)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: no training has %lld steps and %lld samples behind it",

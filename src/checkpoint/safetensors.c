@@ -73,12 +73,14 @@ static int write_tensor(struct orr_sink *sink, const char *path,
 	return code ? code : sink->code;
 }
 
-/* All before the data, *n_bytes of it, or NULL: the names do not fit, or are no UTF-8. */
-static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int n, const char *note)
+/* All before the data, *n_bytes of it, the caller's to free. */
+static int begin(char **all, size_t *n_bytes, const char *path,
+		 const struct orr_named_tensor *tensors, int n, const char *note,
+		 struct orr_error *err)
 {
 	json_t *header = json_object();
 	int64_t at = 0;
-	char *text = NULL, *all = NULL;
+	char *text = NULL;
 	uint64_t length;
 
 	if (note)
@@ -94,29 +96,21 @@ static char *begin(size_t *n_bytes, const struct orr_named_tensor *tensors, int 
 				       "data_offsets", (json_int_t)at, (json_int_t)end));
 		at = end;
 	}
+	*all = NULL;
 	if (header && (text = json_dumps(header, JSON_COMPACT))) {
 		length = (strlen(text) + 7) / 8 * 8;
 		*n_bytes = sizeof(length) + (size_t)length;
-		if (length <= ORR_TENSOR_MOST_HEADER && (all = malloc(*n_bytes + 1))) {
-			memcpy(all, &length, sizeof(length));
-			(void)sprintf(all + sizeof(length), "%-*s", (int)length, text);
+		if (length <= ORR_TENSOR_MOST_HEADER && (*all = malloc(*n_bytes + 1))) {
+			memcpy(*all, &length, sizeof(length));
+			(void)sprintf(*all + sizeof(length), "%-*s", (int)length, text);
 		}
 	}
 	free(text);
 	json_decref(header);
-	return all;
-}
-
-/* What comes before the data, the caller's to free. */
-static int prepare(char **text, size_t *n_bytes, const char *path,
-		   const struct orr_named_tensor *tensors, int n, const char *note,
-		   struct orr_error *err)
-{
-	if ((*text = begin(n_bytes, tensors, n, note)))
-		return 0;
-	return orr_fail(err, ORR_E_UNSUPPORTED,
-			"%s: the names of %d tensors do not fit its header, or are no UTF-8", path,
-			n);
+	return *all ? 0
+		    : orr_fail(err, ORR_E_UNSUPPORTED,
+			       "%s: the names of %d tensors do not fit its header, or are no UTF-8",
+			       path, n);
 }
 
 int orr_safetensors_write(const struct orr_folder *folder, const char *name,
@@ -126,7 +120,7 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 	size_t length = 0;
 	char *text;
 	struct orr_sink sink;
-	int code = prepare(&text, &length, folder->path, tensors, n, note, err);
+	int code = begin(&text, &length, folder->path, tensors, n, note, err);
 
 	if (!code) {
 		orr_sink_begin(&sink, folder, name, err);
@@ -146,7 +140,7 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 {
 	size_t length = 0;
 	char *text;
-	int code = prepare(&text, &length, "weights", tensors, n, note, err);
+	int code = begin(&text, &length, "weights", tensors, n, note, err);
 
 	for (int i = 0; i < n && !code; i++)
 		if (!is_finite(tensors[i].values, orr_named_tensor_floats(&tensors[i])))

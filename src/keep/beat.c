@@ -6,13 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "keep.h"
-
-int64_t orr_beat_now_ns(void)
-{
-	return orr_ns_now(CLOCK_MONOTONIC);
-}
 
 /* Beats are packets, which come whole; *at: where in the folder, which others may not enter. */
 static int open_socket(struct sockaddr_un *at, const char *folder, unsigned flags)

@@ -4,6 +4,7 @@
  * launcher knows that a rank makes progress. */
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/clock.h" /* all of it counts by CLOCK_MONOTONIC */
 #include "orrery/orrery.h"
 
 ORR_BEGIN
@@ -32,8 +33,6 @@ struct orr_beat {
 	int64_t kind, rank, pid, step, patience_ns;
 };
 
-/* The clock of all this, which only goes forward. */
-int64_t orr_beat_now_ns(void);
 /* The rank's end: -1 where no launcher listens. */
 int orr_beat_connect(void);
 /* Never waits; what does not get through is dropped. */

@@ -1,10 +1,4 @@
-#include "base/clock.h"
 #include "keep.h"
-
-int64_t orr_beat_now_ns(void)
-{
-	return orr_ns_now(CLOCK_MONOTONIC);
-}
 
 /* A page has no other processes. */
 int orr_beat_connect(void)

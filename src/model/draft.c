@@ -8,7 +8,6 @@
 #include "base/arrays.h"
 #include "base/grow.h"
 #include "base/quantity.h"
-#include "operator.h"
 
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err)
 {

@@ -55,6 +55,9 @@ struct orr_draft {
 int orr_draft_init(struct orr_draft *draft, const char *name, struct orr_error *err);
 void orr_draft_fini(struct orr_draft *draft);
 
+/* Free what o owns. */
+void orr_operator_fini(struct orr_operator *o);
+
 /* As orr_fail(), of the draft: returns its code. */
 int orr_draft_fail(struct orr_draft *draft, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

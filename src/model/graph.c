@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/quantity.h"
 #include "codelets/operator.h"
-#include "operator.h"
+#include "draft.h"
 
 bool orr_operator_is_input(const struct orr_operator *o)
 {

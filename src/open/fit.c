@@ -63,10 +63,9 @@ static double count_latencies(const struct orr_timeline *t, const struct orr_tra
 static double count_bytes(const struct orr_timeline *t, const struct orr_transfer *x)
 {
 	const int *first = &t->jobs->first_owner[x->set];
+	int n_parts = x->kind == ORR_TRANSFER_ALL_REDUCE ? first[1] - first[0] : 1;
 
-	if (x->kind != ORR_TRANSFER_ALL_REDUCE)
-		return (double)x->bytes;
-	return count_latencies(t, x) * (double)x->bytes / (first[1] - first[0]);
+	return count_latencies(t, x) * (double)x->bytes / n_parts;
 }
 
 /* What a part of the critical path is made of. Behind other transfers on its link it waits for

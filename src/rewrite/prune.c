@@ -1,7 +1,6 @@
 /* What nothing reads any more after a split is not computed. */
 #include <stdlib.h>
 
-#include "model/operator.h"
 #include "rewriting.h"
 
 /* Is it the only one left of the copies that k is one of? They are added in a row. */

@@ -409,7 +409,7 @@ static int save(struct checkpoints_end *r, const struct checkpoints_options *o, 
 /* A copy that cannot be made leaves the one before. */
 static void end_copy(struct orr_training_copies *all, struct orr_run *run, const struct session *s)
 {
-	int64_t start = orr_beat_now_ns();
+	int64_t start = orr_ns_now(CLOCK_MONOTONIC);
 	struct orr_copy_made copied;
 	struct orr_error why;
 
@@ -421,7 +421,7 @@ static void end_copy(struct orr_training_copies *all, struct orr_run *run, const
 	all->n += copied.step > 0;
 	all->n_bytes += copied.n_bytes;
 	all->ns += copied.ns;
-	all->waited_ns += orr_beat_now_ns() - start;
+	all->waited_ns += orr_ns_now(CLOCK_MONOTONIC) - start;
 }
 
 static void copy(const struct checkpoints_options *o, struct orr_run *run,
@@ -437,11 +437,11 @@ static void copy(const struct checkpoints_options *o, struct orr_run *run,
 		session_beat(s, ORR_BEAT_LONG, step);
 	progress_settle(progress); /* before there is a copy that goes on behind its rows */
 	end_copy(all, run, s);
-	start = orr_beat_now_ns();
+	start = orr_ns_now(CLOCK_MONOTONIC);
 	if (orr_run_copy(run, memory, &why))
 		session_say(s, "no copy of step %lld: %s; training goes on", (long long)step,
 			    why.msg);
-	all->waited_ns += orr_beat_now_ns() - start;
+	all->waited_ns += orr_ns_now(CLOCK_MONOTONIC) - start;
 }
 
 int checkpoints_train(const struct checkpoints_options *o, struct orr_run *run, int64_t end,

@@ -141,7 +141,7 @@ static void remove_shared(void)
 /* The ranks at once; mpirun then has a moment to remove its files; and then whatever is left. */
 static int end_all(struct orr_error *err)
 {
-	int64_t start = orr_beat_now_ns();
+	int64_t start = orr_ns_now(CLOCK_MONOTONIC);
 	int left = kill_below(job.child);
 
 	if (job.child && !left)
@@ -149,7 +149,7 @@ static int end_all(struct orr_error *err)
 	else if (job.child)
 		kill(job.child, SIGTERM);
 	for (;;) {
-		int64_t now = orr_beat_now_ns();
+		int64_t now = orr_ns_now(CLOCK_MONOTONIC);
 
 		reap();
 		left = kill_below(now - start < LEAVE_NS ? job.child : 0);
@@ -175,14 +175,14 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 	int64_t patience = beat->patience_ns;
 
 	if (!job.ever)
-		job.first_ns = orr_beat_now_ns() - job.started_ns;
+		job.first_ns = orr_ns_now(CLOCK_MONOTONIC) - job.started_ns;
 	job.ever = job.spoke = true;
 	peer->rank = (int)beat->rank;
 	peer->pid = (pid_t)beat->pid;
 	if (job.options.silence_ns && beat->kind == ORR_BEAT_STEP)
 		patience = job.options.silence_ns;
 	peer->step = beat->step;
-	peer->heard_ns = orr_beat_now_ns();
+	peer->heard_ns = orr_ns_now(CLOCK_MONOTONIC);
 	peer->until_ns = peer->heard_ns + patience;
 	if (beat->kind == ORR_BEAT_OVER)
 		job.over = true;
@@ -249,7 +249,7 @@ static bool look(void)
 		*peer = job.peers[--job.n_peers];
 		i--;
 	}
-	now = orr_beat_now_ns();
+	now = orr_ns_now(CLOCK_MONOTONIC);
 	for (int i = 0; i < job.n_peers && !*job.why; i++)
 		if (now > job.peers[i].until_ns && job.peers[i].rank >= 0) /* no stranger */
 			(void)snprintf(job.why, sizeof(job.why), "rank %d hangs", find_hanging());
@@ -310,7 +310,7 @@ static int start(struct orr_error *err)
 	struct pollfd waits = {.fd = job.listener, .events = POLLIN};
 
 	job.over = job.spoke = false;
-	job.started_ns = orr_beat_now_ns();
+	job.started_ns = orr_ns_now(CLOCK_MONOTONIC);
 	job.why[0] = '\0';
 	if ((job.child = fork()) < 0)
 		return orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
@@ -349,7 +349,7 @@ static void explain(void)
 /* On which hosts does anything start? Also those that were gone are asked. */
 static int probe_hosts(struct orr_error *err)
 {
-	int64_t until_ns = orr_beat_now_ns() + PROBE_NS;
+	int64_t until_ns = orr_ns_now(CLOCK_MONOTONIC) + PROBE_NS;
 	struct launch *l = &job.launch;
 	int n = l->n_hosts, status, code = 0;
 	pid_t pid, *pids = calloc((size_t)n + 1, sizeof(*pids));
@@ -364,7 +364,7 @@ static int probe_hosts(struct orr_error *err)
 			code = orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
 					strerror(errno));
 	}
-	while (n && !code && !asked && orr_beat_now_ns() < until_ns) {
+	while (n && !code && !asked && orr_ns_now(CLOCK_MONOTONIC) < until_ns) {
 		if ((pid = waitpid(-1, &status, WNOHANG)) <= 0)
 			usleep(5000);
 		for (int k = 0; k < l->n_hosts; k++)

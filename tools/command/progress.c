@@ -376,9 +376,9 @@ struct line {
 
 static bool is_due(struct line *line, bool terminal)
 {
-	if (orr_beat_now_ns() < line->next_ns)
+	if (orr_ns_now(CLOCK_MONOTONIC) < line->next_ns)
 		return false;
-	line->next_ns = orr_beat_now_ns() + (terminal ? SECOND_NS / 10 : SECOND_NS);
+	line->next_ns = orr_ns_now(CLOCK_MONOTONIC) + (terminal ? SECOND_NS / 10 : SECOND_NS);
 	line->open = terminal;
 	ticking.told = true;
 	return true;
@@ -390,7 +390,7 @@ void progress_tell(const char *what, int64_t done, int64_t all)
 	bool terminal = isatty(STDERR_FILENO);
 
 	if (!done)
-		line.next_ns = orr_beat_now_ns() + SECOND_NS;
+		line.next_ns = orr_ns_now(CLOCK_MONOTONIC) + SECOND_NS;
 	if (done == all && line.open) {
 		draw_bar(done, all);
 		fprintf(stderr, "%s\n", what);
@@ -422,7 +422,7 @@ struct orr_observer progress_search(bool units)
 	static bool in_units;
 
 	in_units = units;
-	search = (struct line){.next_ns = orr_beat_now_ns() + SECOND_NS};
+	search = (struct line){.next_ns = orr_ns_now(CLOCK_MONOTONIC) + SECOND_NS};
 	return (struct orr_observer){show_search, &in_units};
 }
 

@@ -32,12 +32,12 @@ static void beat(struct session *s, enum orr_beat_kind kind, int64_t step, int64
 	int64_t usual_ns = 10 * s->longest_ns;
 
 	orr_beat_send(s->beat, kind, s->rank, step, usual_ns > least_ns ? usual_ns : least_ns);
-	s->beaten_ns = orr_beat_now_ns();
+	s->beaten_ns = orr_ns_now(CLOCK_MONOTONIC);
 }
 
 void session_step(struct session *s, int64_t step)
 {
-	int64_t since = orr_beat_now_ns() - s->beaten_ns;
+	int64_t since = orr_ns_now(CLOCK_MONOTONIC) - s->beaten_ns;
 
 	if (since < BEAT_NS)
 		return;

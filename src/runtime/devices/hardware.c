@@ -273,21 +273,3 @@ void orr_hardware_count(struct orr_copies *copies, bool add)
 		copies->moved[from][to].n += info.transfer_count;
 	}
 }
-
-int orr_hardware_moved(const struct orr_copies *copies, struct orr_moved *moved, int most)
-{
-	int n = 0;
-
-	for (int from = 0; from < STARPU_MAXNODES; from++)
-		for (int to = 0; to < STARPU_MAXNODES && n < most; to++) {
-			if (!copies->moved[from][to].n)
-				continue;
-			moved[n] = (struct orr_moved){.n = copies->moved[from][to].n,
-						      .bytes = copies->moved[from][to].bytes};
-			starpu_memory_node_get_name((unsigned)from, moved[n].from,
-						    sizeof(moved[n].from));
-			starpu_memory_node_get_name((unsigned)to, moved[n].to, sizeof(moved[n].to));
-			n++;
-		}
-	return n;
-}

@@ -36,7 +36,6 @@ struct orr_copies {
 };
 /* The copies since the last call: add them up, or forget them. */
 void orr_hardware_count(struct orr_copies *copies, bool add);
-int orr_hardware_moved(const struct orr_copies *copies, struct orr_moved *moved, int most);
 
 /* (resident.c) Memory of this process that is really there, as Linux says. */
 int64_t orr_resident_bytes(void); /* now; -1: not known */

@@ -24,11 +24,6 @@ bool orr_sum_is_late(const struct orr_sum *sum, int s)
 	return sum->ways[s] == ORR_SUM_NCCL || sum->ties.spans[s];
 }
 
-void orr_sum_submit_shared(struct orr_sum *sum, struct orr_slot *slot)
-{
-	orr_ties_submit(&sum->ties, slot, -1, 0);
-}
-
 /* Does each owner of s need the sum of its part alone? */
 static bool is_part(const struct orr_sum *sum, int s)
 {

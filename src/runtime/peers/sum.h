@@ -27,9 +27,8 @@ void orr_sum_init(struct orr_sum *sum, struct orr_slots *slots, const struct orr
  * several stages. */
 bool orr_sum_is_late(const struct orr_sum *sum, int s);
 
-/* First of a step's late sums: those that several stages share. */
-void orr_sum_submit_shared(struct orr_sum *sum, struct orr_slot *slot);
-/* All gradients of the owners of s for update q have been submitted: they become their sum. */
+/* All gradients of the owners of s for update q have been submitted: they become their sum. Of a
+ * step's late sums those that several stages share come first (orr_ties_submit). */
 void orr_sum_submit(struct orr_sum *sum, struct orr_slot *slot, int s, int q);
 
 /* What a task of owner i reads to have the sum, and what of *arg says how it lies there; part: that

@@ -53,11 +53,6 @@ void orr_gather_init(struct orr_gather *gather, struct orr_slots *slots)
 	gather->clock_ns += starpu_clock();
 }
 
-void orr_gather_fini(struct orr_gather *gather)
-{
-	orr_timeline_destroy(gather->timeline);
-}
-
 /* Times go to the next two numbers, if they are of this rank, or come from them. */
 static void pass_times(double **at, int64_t *start_ns, int64_t *end_ns, bool own, bool tells,
 		       int64_t clock_ns)

@@ -7,13 +7,12 @@ struct orr_gather {
 	int64_t clock_ns;        /* to add to StarPU's clock here for one that all ranks share */
 	double *numbers;         /* [n_numbers] of a step, with several ranks */
 	int n_numbers;
-	struct orr_timeline *timeline; /* of the last whole step that has ended */
+	struct orr_timeline *timeline; /* owned by the run; of the last whole step that has ended */
 	bool has_timeline;
 };
 
 /* Collective. */
 void orr_gather_init(struct orr_gather *gather, struct orr_slots *slots);
-void orr_gather_fini(struct orr_gather *gather);
 
 /* Wait until the slot's step has ended, and take its times and metrics. whole: all of its jobs ran,
  * so that its timeline becomes the last one. */

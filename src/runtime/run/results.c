@@ -43,11 +43,6 @@ const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 	return run->gather.has_timeline ? run->gather.timeline : NULL;
 }
 
-int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err)
-{
-	return orr_version_buffers_report(&run->versions, stages, err);
-}
-
 int64_t orr_run_peak_bytes(const struct orr_run *run)
 {
 	return run->resident_before < 0 ? -1 : run->resident_peak - run->resident_before;
@@ -61,7 +56,21 @@ void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
 
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)
 {
-	return orr_hardware_moved(&run->copies, moved, most);
+	const struct orr_copies *copies = &run->copies;
+	int n = 0;
+
+	for (int from = 0; from < STARPU_MAXNODES; from++)
+		for (int to = 0; to < STARPU_MAXNODES && n < most; to++) {
+			if (!copies->moved[from][to].n)
+				continue;
+			moved[n] = (struct orr_moved){.n = copies->moved[from][to].n,
+						      .bytes = copies->moved[from][to].bytes};
+			starpu_memory_node_get_name((unsigned)from, moved[n].from,
+						    sizeof(moved[n].from));
+			starpu_memory_node_get_name((unsigned)to, moved[n].to, sizeof(moved[n].to));
+			n++;
+		}
+	return n;
 }
 
 int orr_run_mapping(struct orr_run *run, struct orr_mapping *places, struct orr_error *err)

@@ -322,7 +322,7 @@ void orr_step_submit_job(struct orr_run *run, struct orr_slot *slot, int j, int6
 /* In one order on all ranks. */
 static void submit_late_updates(struct orr_run *run, struct orr_slot *slot)
 {
-	orr_sum_submit_shared(&run->sum, slot);
+	orr_ties_submit(&run->sum.ties, slot, -1, 0);
 	for (int s = run->work.pipeline->n_stages - 1; s >= 0; s--)
 		if (orr_work_n_trained(&run->work, s) &&
 		    (updates_wait(run) || orr_sum_is_late(&run->sum, s)))
@@ -357,7 +357,7 @@ static void submit_clipped(struct orr_run *run, struct orr_slot *slot)
 	const struct orr_work *work = &run->work;
 	struct orr_fault *fault = work->fault;
 
-	orr_sum_submit_shared(&run->sum, slot);
+	orr_ties_submit(&run->sum.ties, slot, -1, 0);
 	for (int s = work->pipeline->n_stages - 1; s >= 0; s--) {
 		if (!orr_work_n_trained(work, s))
 			continue;
