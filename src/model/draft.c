@@ -41,6 +41,23 @@ int orr_draft_keep(struct orr_draft *draft, int code)
 	return draft->code;
 }
 
+void orr_operator_fini(struct orr_operator *o)
+{
+	free(o->name);
+	free(o->label);
+	free(o->share);
+	free(o->gang);
+	free(o->with);
+	free(o->columns);
+	free(o->tensor);
+	if (o->instance)
+		free(o->instance->inputs);
+	free(o->instance);
+	free(o->inputs);
+	free(o->reads);
+	*o = (struct orr_operator){0};
+}
+
 void orr_draft_fini(struct orr_draft *draft)
 {
 	for (int i = 0; i < draft->n_operators; i++)

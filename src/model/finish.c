@@ -393,3 +393,21 @@ out:
 	orr_graph_destroy(g);
 	return draft->code;
 }
+
+void orr_graph_destroy(struct orr_graph *g)
+{
+	if (!g)
+		return;
+	for (int i = 0; i < g->n_operators; i++)
+		orr_operator_fini(&g->operators[i]);
+	for (int i = 0; i < g->n_encoders; i++)
+		free(g->encoders[i]);
+	free(g->name);
+	free(g->folder);
+	free(g->data);
+	free(g->operators);
+	free(g->encoders);
+	free(g->lengths);
+	orr_graph_destroy(g->whole);
+	free(g);
+}

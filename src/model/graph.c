@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "base/quantity.h"
 #include "codelets/operator.h"
-#include "draft.h"
 
 bool orr_operator_is_input(const struct orr_operator *o)
 {
@@ -124,41 +123,6 @@ const char *orr_operator_parameter_role(const struct orr_operator *o, int i)
 					    [ORR_ROLE_AVERAGED] = "averaged"};
 
 	return names[o->instance->parameters[i].role];
-}
-
-void orr_operator_fini(struct orr_operator *o)
-{
-	free(o->name);
-	free(o->label);
-	free(o->share);
-	free(o->gang);
-	free(o->with);
-	free(o->columns);
-	free(o->tensor);
-	if (o->instance)
-		free(o->instance->inputs);
-	free(o->instance);
-	free(o->inputs);
-	free(o->reads);
-	*o = (struct orr_operator){0};
-}
-
-void orr_graph_destroy(struct orr_graph *g)
-{
-	if (!g)
-		return;
-	for (int i = 0; i < g->n_operators; i++)
-		orr_operator_fini(&g->operators[i]);
-	for (int i = 0; i < g->n_encoders; i++)
-		free(g->encoders[i]);
-	free(g->name);
-	free(g->folder);
-	free(g->data);
-	free(g->operators);
-	free(g->encoders);
-	free(g->lengths);
-	orr_graph_destroy(g->whole);
-	free(g);
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text)

@@ -133,7 +133,8 @@ int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *score
 int64_t orr_run_n_parameters(const struct orr_run *run);
 int orr_run_parameters(struct orr_run *run, float *parameters, struct orr_error *err);
 
-/* The messages that this rank has sent and received since orr_run_create. */
+/* The messages that this rank has sent and received since orr_run_create, once all that have been
+ * started are through. */
 void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic);
 
 /* Peak resident memory of this process during training, less that before parameters were allocated;
@@ -170,7 +171,7 @@ int orr_ranks_sum(double *numbers, int n, struct orr_error *err);
 enum { ORR_RANKS_CLOCK, ORR_RANKS_FIRST_TAG };
 int orr_ranks_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err);
 int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err);
-int orr_ranks_sent(struct orr_error *err);
+void orr_ranks_sent(void);
 int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error *err);
 
 /* Collective: nanoseconds to add to this rank's CLOCK_MONOTONIC_RAW to get rank 0's; 0 if the

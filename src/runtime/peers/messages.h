@@ -24,6 +24,3 @@ struct orr_message {
 /* Start to send or to receive it, unless something failed before: it takes its turn among the tasks
  * that use the handle as a task that reads or writes it would. */
 void orr_message_pass(const struct orr_work *work, struct orr_message m, bool sends);
-/* Wait until all data has gone or come, and tell what this rank has sent and received since the
- * start. */
-void orr_ranks_count_data(struct orr_traffic *traffic);

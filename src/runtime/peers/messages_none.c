@@ -14,7 +14,7 @@ void orr_ranks_shutdown_starpu(void)
 /* there is no other rank */
 ORR_ABSENT(void, , orr_message_pass, const struct orr_work *work, struct orr_message m, bool sends)
 
-void orr_ranks_count_data(struct orr_traffic *traffic)
+void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
 {
 	memset(traffic, 0, sizeof(*traffic));
 }

@@ -246,22 +246,22 @@ int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct or
 	return 0;
 }
 
-int orr_ranks_sent(struct orr_error *err)
+void orr_ranks_sent(void)
 {
-	(void)err;
 	while (sends.n > 0)
 		wait_for(&sends.list[--sends.n]);
 	free(sends.list);
 	sends.list = NULL;
 	sends.room = 0;
-	return 0;
 }
 
 int orr_ranks_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err)
 {
 	int code = orr_ranks_start_send(to, tag, bytes, n, err);
 
-	return code ? code : orr_ranks_sent(err);
+	if (!code)
+		orr_ranks_sent();
+	return code;
 }
 
 int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error *err)

@@ -33,7 +33,7 @@ ORR_ABSENT(int, alone(err), orr_ranks_send, int to, int tag, const void *bytes, 
 	   struct orr_error *err)
 ORR_ABSENT(int, alone(err), orr_ranks_start_send, int to, int tag, const void *bytes, size_t n,
 	   struct orr_error *err)
-ORR_ABSENT(int, 0, orr_ranks_sent, struct orr_error *err)
+ORR_ABSENT(void, , orr_ranks_sent, void)
 ORR_ABSENT(int, alone(err), orr_ranks_receive, int from, int tag, void *bytes, size_t n,
 	   struct orr_error *err)
 ORR_ABSENT(int, (int)(*offset_ns = 0), orr_ranks_clock, int64_t *offset_ns, struct orr_error *err)

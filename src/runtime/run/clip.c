@@ -9,46 +9,58 @@
 /* As PyTorch's clip_grad_norm_ has it. */
 #define EPSILON 1e-6
 
-/* Each stage has its own together and in the order of their places. */
-static void find_tensors(struct orr_clip *clip)
+/* Each stage has its own together and in the order of their places; frozen ones lie behind them. */
+static void find_tensors(struct orr_clip *clip, bool none)
 {
 	const struct orr_work *work = clip->work;
 	const struct orr_graph *g = work->pipeline->graph;
 	struct orr_parameter_place at;
+	int n_spared = 0;
 
 	for (int s = 0; s < work->pipeline->n_stages; s++) {
 		for (int k = 0; k < g->n_operators; k++)
-			for (int i = 0;
-			     !g->operators[k].frozen && orr_operator_counts(&g->operators[k], k) &&
-			     orr_program_parameter(work->programs[s], k, i, &at);
+			for (int i = 0; !g->operators[k].frozen &&
+					orr_program_parameter(work->programs[s], k, i, &at);
 			     i++) {
-				if (at.averaged)
+				if (none ? at.averaged : !at.decays)
+					clip->spared[n_spared++] =
+						(struct orr_exempt){at.first, at.end, at.momentum};
+				if (at.averaged || !orr_operator_counts(&g->operators[k], k))
 					continue;
 				clip->place[clip->n] = k * ORR_MOST_PARAMETER_TENSORS + i;
 				clip->tensors[clip->n++] = (struct orr_extent){at.first, at.end};
 			}
+		clip->first_spared[s + 1] = n_spared;
 		clip->first[s + 1] = clip->n;
 	}
 }
 
-void orr_clip_init(struct orr_clip *clip, struct orr_data *data, double limit)
+void orr_clip_init(struct orr_clip *clip, struct orr_data *data, double limit, bool none)
 {
 	const struct orr_work *work = data->work;
 	struct orr_arrays *all = work->arrays;
 	int most = work->pipeline->graph->n_operators * ORR_MOST_PARAMETER_TENSORS;
+	size_t n_stages = (size_t)work->pipeline->n_stages;
 
 	*clip = (struct orr_clip){.work = work, .limit = limit, .most = most};
-	if (!(limit > 0))
-		return;
-	orr_arrays_make(all, clip->first, (size_t)work->pipeline->n_stages + 1);
+	orr_arrays_make(all, clip->first_spared, n_stages + 1);
+	orr_arrays_make(all, clip->spared, most);
+	orr_arrays_make(all, clip->first, n_stages + 1);
 	orr_arrays_make(all, clip->tensors, most);
 	orr_arrays_make(all, clip->place, most);
 	orr_arrays_make(all, clip->all, most);
 	if (orr_work_fails(work))
 		return;
-	find_tensors(clip);
-	clip->squares =
-		orr_handles_pinned(&data->handles, (size_t)clip->n + 1, sizeof(*clip->squares));
+	find_tensors(clip, none);
+	if (limit > 0)
+		clip->squares = orr_handles_pinned(&data->handles, (size_t)clip->n + 1,
+						   sizeof(*clip->squares));
+}
+
+const struct orr_exempt *orr_clip_spared(const struct orr_clip *clip, int s, int *n)
+{
+	*n = clip->first_spared[s + 1] - clip->first_spared[s];
+	return *n ? clip->spared + clip->first_spared[s] : NULL;
 }
 
 bool orr_clip_counts(const struct orr_clip *clip, int s)

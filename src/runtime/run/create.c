@@ -209,8 +209,8 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 	orr_cross_init(&run->cross, &run->data, options->prefetch);
 	orr_sum_init(&run->sum, &run->slots, &run->cross, hooks->policy ? NULL : policy,
 		     options->clip > 0, hooks->reduce_alone);
-	orr_clip_init(&run->clip, &run->data, options->clip);
-	orr_spared_init(&run->spared, &run->work, !options->spare || !(options->weight_decay > 0));
+	orr_clip_init(&run->clip, &run->data, options->clip,
+		      !options->spare || !(options->weight_decay > 0));
 	orr_prefetch_init(&run->prefetch, &run->data, policy, options->prefetch);
 	orr_gather_init(&run->gather, &run->slots);
 	run->sum.reduce.holds = options->memory_bytes > 0 || (!orr_work_fails(&run->work) &&

@@ -10,7 +10,6 @@
 #include "runtime/tasks/prefetch.h"
 #include "runtime/tasks/slots.h"
 #include "scores.h"
-#include "spared.h"
 #include "start.h"
 #include "version_buffers.h"
 
@@ -27,7 +26,6 @@ struct orr_run {
 	struct orr_cross cross;
 	struct orr_sum sum;
 	struct orr_clip clip;
-	struct orr_spared spared;
 	struct orr_version_buffers versions;
 	struct orr_gather gather;
 	struct orr_trained trained;

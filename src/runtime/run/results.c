@@ -43,15 +43,14 @@ const struct orr_timeline *orr_run_timeline(const struct orr_run *run)
 	return run->gather.has_timeline ? run->gather.timeline : NULL;
 }
 
+int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err)
+{
+	return orr_version_buffers_report(&run->versions, stages, err);
+}
+
 int64_t orr_run_peak_bytes(const struct orr_run *run)
 {
 	return run->resident_before < 0 ? -1 : run->resident_peak - run->resident_before;
-}
-
-void orr_run_traffic(struct orr_run *run, struct orr_traffic *traffic)
-{
-	(void)run;
-	orr_ranks_count_data(traffic);
 }
 
 int orr_run_moved(const struct orr_run *run, struct orr_moved *moved, int most)

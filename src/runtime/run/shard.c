@@ -326,7 +326,7 @@ static void end_all(struct orr_shard_plan *x, int code)
 	for (int i = x->n_asked; i < x->n && code; i++)
 		(void)get(x, i, &unwanted, NULL);
 	if (x->n_sent)
-		(void)orr_ranks_sent(NULL);
+		orr_ranks_sent();
 }
 
 static void shard_fini(struct orr_shard_plan *x)

@@ -241,7 +241,7 @@ static void submit_update(struct orr_run *run, struct orr_slot *slot, int i, int
 	orr_sum_read(&run->sum, i, o->sharded, &t->arg);
 	t->arg.rule.learning_rate = rate_of(run, slot, i, q);
 	t->arg.rule.scale = slot->scale;
-	t->arg.rule.spared = orr_spared_of(&run->spared, o->s, &t->arg.rule.n_spared);
+	t->arg.rule.spared = orr_clip_spared(&run->clip, o->s, &t->arg.rule.n_spared);
 	orr_task_submit(&run->submitter, t, ORR_CODELET_UPDATE);
 	orr_sum_drop(&run->sum, i);
 }

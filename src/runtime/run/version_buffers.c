@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/max.h"
-#include "parts.h"
 #include "schedule/versions.h"
 
 static void make_versions(struct orr_held *held, struct orr_data *data, const struct orr_owned *o)
@@ -192,10 +191,10 @@ void orr_version_buffers_measure(struct orr_version_buffers *buffers, const stru
 /* Each rank's numbers of each stage; those of an owner elsewhere are 0 here. */
 enum { HELD, LEAST, MOST, READ, WRONG, N_NUMBERS };
 
-int orr_run_versions(struct orr_run *run, struct orr_run_versions *stages, struct orr_error *err)
+int orr_version_buffers_report(const struct orr_version_buffers *buffers,
+			       struct orr_run_versions *stages, struct orr_error *err)
 {
-	const struct orr_version_buffers *buffers = &run->versions;
-	const struct orr_work *work = &run->work;
+	const struct orr_work *work = buffers->slots->data->work;
 	int n_stages = work->pipeline->n_stages, n = n_stages * N_NUMBERS, code;
 	double *numbers = calloc((size_t)n * (size_t)work->n_ranks, sizeof(*numbers)), *own;
 

@@ -37,3 +37,6 @@ void orr_version_buffers_advance(struct orr_version_buffers *buffers, struct orr
 /* The first n_microbatches of a round have ended: measure what they read here. */
 void orr_version_buffers_measure(struct orr_version_buffers *buffers, const struct orr_slot *slot,
 				 int n_microbatches);
+/* Fill stages[n_stages] with the measurements of all ranks. Collective. */
+int orr_version_buffers_report(const struct orr_version_buffers *buffers,
+			       struct orr_run_versions *stages, struct orr_error *err);
