@@ -68,12 +68,29 @@ static void each_cell(struct orr_device *d, const char *name, int64_t n, int64_t
 		orr_each(d, name, (int32_t)n, in_window<int32_t, F>{*w, f});
 }
 
-static void unfold(struct orr_device *d, int64_t n, const struct orr_window *of, const float *x,
-		   float *rows)
+/* The window with V channels as one, so that an index is computed for 4 V bytes; x and rows then
+ * hold V floats each. */
+template <int V> static struct orr_window in_lanes(struct orr_window w)
 {
-	int64_t cells = n * orr_window_places(of) * orr_window_seen(of);
+	w.first /= V, w.count /= V, w.channels /= V;
+	return w;
+}
 
-	each_cell(d, "unfold", cells, n * orr_window_image(of), of,
+static bool fours(const struct orr_window *w, const float *x, const float *rows)
+{
+	return (w->first | w->count | w->channels) % 4 == 0 && orr_address(x, rows) % 16 == 0;
+}
+
+template <int V>
+static void unfold_by(struct orr_device *d, int64_t n, const struct orr_window *of, const float *x,
+		      float *rows)
+{
+	const struct orr_window lanes = in_lanes<V>(*of);
+	const auto *from = reinterpret_cast<const orr_values<V, float> *>(x);
+	auto *to = reinterpret_cast<orr_values<V, float> *>(rows);
+	int64_t cells = n * orr_window_places(&lanes) * orr_window_seen(&lanes);
+
+	each_cell(d, "unfold", cells, n * orr_window_image(&lanes), &lanes,
 		  [=] __device__(const auto &w, auto i) {
 			  auto c = i % w.count, k = i / w.count % (w.side * w.side);
 			  auto place = i / w.count / (w.side * w.side);
@@ -83,28 +100,48 @@ static void unfold(struct orr_device *d, int64_t n, const struct orr_window *of,
 			  bool inside = y >= 0 && y < w.height && at >= 0 && at < w.width;
 			  auto pixel = (r / w.rows * w.height + y) * w.width + at;
 
-			  rows[i] = inside ? x[pixel * w.channels + w.first + c] : 0.0f;
+			  to[i] = inside ? from[pixel * w.channels + w.first + c]
+					 : orr_values<V, float>{};
+		  });
+}
+
+static void unfold(struct orr_device *d, int64_t n, const struct orr_window *of, const float *x,
+		   float *rows)
+{
+	(fours(of, x, rows) ? unfold_by<4> : unfold_by<1>)(d, n, of, x, rows);
+}
+
+template <int V>
+static void fold_by(struct orr_device *d, int64_t n, const struct orr_window *of, const float *rows,
+		    float *x)
+{
+	const struct orr_window lanes = in_lanes<V>(*of);
+	const auto *from = reinterpret_cast<const orr_values<V, float> *>(rows);
+	auto *to = reinterpret_cast<orr_values<V, float> *>(x);
+	int64_t read = n * orr_window_places(&lanes) * orr_window_seen(&lanes);
+	int64_t written = n * orr_window_image(&lanes);
+
+	each_cell(d, "fold", n * lanes.height * lanes.width * lanes.count,
+		  read > written ? read : written, &lanes, [=] __device__(const auto &w, auto i) {
+			  cell at(i, w.height, w.width, w.count);
+			  auto first = at.s * w.rows * w.columns, area = w.side * w.side;
+			  orr_values<V, float> sum{};
+
+			  each_seer(w, at.y, at.x, [&](auto place, auto k) {
+				  auto seen = from[((first + place) * area + k) * w.count + at.c];
+
+				  for (int lane = 0; lane < V; lane++)
+					  sum.at[lane] += seen.at[lane];
+			  });
+			  to[((at.s * w.height + at.y) * w.width + at.x) * w.channels + w.first +
+			     at.c] = sum;
 		  });
 }
 
 static void fold(struct orr_device *d, int64_t n, const struct orr_window *of, const float *rows,
 		 float *x)
 {
-	int64_t read = n * orr_window_places(of) * orr_window_seen(of);
-	int64_t written = n * orr_window_image(of);
-
-	each_cell(d, "fold", n * of->height * of->width * of->count,
-		  read > written ? read : written, of, [=] __device__(const auto &w, auto i) {
-			  cell at(i, w.height, w.width, w.count);
-			  auto first = at.s * w.rows * w.columns, area = w.side * w.side;
-			  float sum = 0;
-
-			  each_seer(w, at.y, at.x, [&](auto place, auto k) {
-				  sum += rows[((first + place) * area + k) * w.count + at.c];
-			  });
-			  x[((at.s * w.height + at.y) * w.width + at.x) * w.channels + w.first +
-			    at.c] = sum;
-		  });
+	(fours(of, x, rows) ? fold_by<4> : fold_by<1>)(d, n, of, rows, x);
 }
 
 /* As windows of a pixel: each matrix is an image. */
