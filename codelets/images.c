@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "loops.h"
 #include "shapes.h"
 #include "vector.h"
 

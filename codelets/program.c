@@ -1,9 +1,6 @@
 #include "program.h"
 
-#include <string.h>
-
 #include "base/max.h"
-#include "base/mix.h"
 #include "call.h"
 
 int64_t orr_program_first_parameter(const struct orr_program *p, int number)

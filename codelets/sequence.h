@@ -1,7 +1,6 @@
 #pragma once
 /* What operators of sequences compute, and of experts, by the rules of kernels.h. A sample is a
  * matrix of rows; n samples lie one after the other. */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "sizes.h"

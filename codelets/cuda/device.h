@@ -1,7 +1,6 @@
 #pragma once
 /* The CUDA devices of this machine. Nothing here prints; a machine without a driver has none. */
 #include <stddef.h>
-#include <stdint.h>
 
 /* Devices that can run the kernels here. 0: why, of size bytes, says in a few words what is
  * missing; may be NULL. */

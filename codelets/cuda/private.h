@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "../device.h"
-#include "../sizes.h"
 
 #ifdef __cplusplus
 extern "C" {

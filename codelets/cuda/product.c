@@ -5,9 +5,6 @@
 #include "product.h"
 
 #include <limits.h>
-#include <string.h>
-
-#include "geometry.h"
 
 /* Every operand at a multiple of 16 bytes, which fast algorithms want? */
 static bool is_aligned(const struct problem *p)

@@ -1,7 +1,6 @@
 /* The names of precisions, optimizers and hardware. */
 #include "orrery/orrery.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "nearest.h"

@@ -2,7 +2,6 @@
 /* Between a launcher, which outlives the processes of a training, and these: a folder in the main
  * memory of the machine, which keeps copies of the training's state, and beats, by which the
  * launcher knows that a rank makes progress. */
-#include <stdbool.h>
 #include <stdint.h>
 #include "base/clock.h" /* all of it counts by CLOCK_MONOTONIC */
 #include "orrery/orrery.h"

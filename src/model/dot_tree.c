@@ -1,6 +1,5 @@
 #include "dot_tree.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"

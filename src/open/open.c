@@ -1,6 +1,5 @@
 #include "orrery/open.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,8 @@
 #include "orrery/machine.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/max.h"
 #include "base/hash.h"
 #include "base/quantity.h"
 

@@ -11,7 +11,6 @@
 #include "base/input_file.h"
 #include "base/json.h"
 #include "base/quantity.h"
-#include "base/utf8.h"
 #include "output.h"
 #include "work.h"
 
@@ -304,31 +303,25 @@ static void write_report(const struct table *t, const struct orr_fit *fit)
 
 static json_t *report_json(const struct table *t, const struct orr_fit *fit)
 {
-	json_t *json = json_pack("{s:s, s:i, s:{}, s:[]}", "measured", t->path, "fitted_to",
-				 fit->n_fitted, "constants", "steps");
+	json_t *constants = json_object(), *steps = json_array();
 
-	for (int c = 0; c < ORR_CONSTANTS && json; c++)
-		orr_json_keep(&json, json_object_set_new(json_object_get(json, "constants"),
-							 orr_constant_name(c),
-							 json_pack("{s:f, s:o, s:b, s:i}", "value",
-								   fit->value[c], "error",
-								   orr_json_number(fit->error[c]),
-								   "fitted", fit->asked[c], "line",
-								   t->rows[rests_on(t, c)].line)));
-	for (int i = 0; i < t->n && json; i++) {
+	for (int c = 0; c < ORR_CONSTANTS; c++)
+		orr_json_set(&constants, orr_constant_name(c),
+			     json_pack("{s:f, s:o, s:b, s:i}", "value", fit->value[c], "error",
+				       orr_json_number(fit->error[c]), "fitted", fit->asked[c],
+				       "line", t->rows[rests_on(t, c)].line));
+	for (int i = 0; i < t->n; i++) {
 		const struct orr_measured_step *step = &t->steps[i];
 
-		orr_json_keep(&json,
-			      json_array_append_new(
-				      json_object_get(json, "steps"),
-				      json_pack("{s:i, s:f, s:f, s:o, s:b}", "line",
-						t->rows[i].line, "seconds", step->seconds,
-						"simulated", step->simulated_s, "left_out",
-						step->left_out_s > 0 ? json_real(step->left_out_s)
-								     : json_null(),
-						"fitted", !step->apart)));
+		orr_json_append(
+			&steps,
+			json_pack("{s:i, s:f, s:f, s:o, s:b}", "line", t->rows[i].line, "seconds",
+				  step->seconds, "simulated", step->simulated_s, "left_out",
+				  step->left_out_s > 0 ? json_real(step->left_out_s) : json_null(),
+				  "fitted", !step->apart));
 	}
-	return json;
+	return json_pack("{s:s, s:i, s:o, s:o}", "measured", t->path, "fitted_to", fit->n_fitted,
+			 "constants", constants, "steps", steps);
 }
 
 static int write_machine(const char *path, const struct table *t, const struct orr_fit *fit,

@@ -5,7 +5,6 @@
  * the report then goes to standard error; a path that is no regular file, such as /dev/null or a
  * FIFO, is written directly. */
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include "orrery/orrery.h"
 

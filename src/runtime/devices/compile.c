@@ -6,7 +6,6 @@
 
 #include "base/max.h"
 #include "compile_notes.h"
-#include "codelets/device.h"
 #include "model/whole.h"
 
 /* Count and allocate everything at its largest; the lists are then filled by appending. */

@@ -1,7 +1,6 @@
 #include "scores.h"
 
 #include <math.h>
-#include "codelets/operator.h"
 #include "orrery/graph.h"
 
 void orr_scoring_init(struct orr_scoring *x, const struct orr_work *work)
