@@ -37,6 +37,8 @@ static void add_parts(struct orr_ties *ties, struct orr_tie *set, int k)
 		ties->parts[set->first + set->n++] = (struct orr_tie_part){
 			.owned = i, .at = orr_program_first_parameter(work->programs[s], k)};
 		set->here = set->here || has(ties, i);
+		if (has(ties, i) && i > work->jobs->first_owner[s])
+			ties->n_zeros = larger(ties->n_zeros, set->n_floats);
 	}
 	set->s = set->n && set->s != s ? -1 : s;
 }
@@ -129,8 +131,6 @@ static void make_set(struct orr_ties *ties, struct orr_tie *set, int k)
 void orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross)
 {
 	const struct orr_graph *g = cross->work->pipeline->graph;
-	struct orr_data *data = slots->data;
-	int64_t most = 0;
 	int n = 0, at = 0;
 
 	*ties = (struct orr_ties){.slots = slots, .cross = cross};
@@ -143,11 +143,10 @@ void orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct 
 		set->first = at;
 		make_set(ties, set, k);
 		at += set->n;
-		most = larger(most, set->n_floats);
 		n++;
 	}
-	if (n)
-		orr_data_make_zeros(data, &ties->zero, most);
+	if (ties->n_zeros)
+		orr_data_make_zeros(slots->data, &ties->zero, ties->n_zeros);
 }
 
 /* ---- a step ---- */

@@ -45,9 +45,10 @@ struct orr_ties {
 	int n_sets;
 	struct orr_tie_part *parts; /* [n_parts] */
 	int n_parts;
-	bool *spans; /* [n_stages] it has one of several stages: updates wait for the end
-			of the step */
-	starpu_data_handle_t zero; /* as long as the largest set */
+	bool *spans;     /* [n_stages] it has one of several stages: updates wait for the end
+			    of the step */
+	int64_t n_zeros; /* floats of the largest set that has replicas here */
+	starpu_data_handle_t zero; /* as many; NULL: there is none */
 };
 
 void orr_ties_init(struct orr_ties *ties, struct orr_slots *slots, const struct orr_cross *cross);
