@@ -105,10 +105,9 @@ def real(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, REAL, *words], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_command_says_losses_times_and_memory(precision: str) -> None:
-    small = ["--small", "--layers", "2", "--steps", "3", "--batch", "8", "--precision", precision]
-    done = real("gpt2", *small)
+@pytest.mark.parametrize("more", [[], ["--precision", "bf16"], ["--optimizer", "sgd", "--lr", "0.1"]])
+def test_the_command_says_losses_times_and_memory(more: list[str]) -> None:
+    done = real("gpt2", "--small", "--layers", "2", "--steps", "3", "--batch", "8", *more)
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["Orrery", "PyTorch", "losses"]
 
