@@ -47,11 +47,6 @@ struct finder {
 	struct orr_arrays all;
 };
 
-static bool is_on(const struct finder *f, int j, int w)
-{
-	return orr_jobs_number_at(&f->timed->jobs, j, w) >= 0;
-}
-
 static int worker_of(const struct finder *f, int j)
 {
 	return f->timed->jobs.compute[j];
@@ -290,7 +285,7 @@ static int64_t bound_memory(struct finder *f, int w)
 	for (int s = 0; s < f->p->n_stages; s++) {
 		int64_t life = 0;
 
-		if (!is_on(f, job(f, s, 0, ORR_PASS_F), w) ||
+		if (orr_jobs_number_at(&t->jobs, job(f, s, 0, ORR_PASS_F), w) < 0 ||
 		    !t->up[job(f, s, 0, ORR_PASS_F)].stashes)
 			continue;
 		for (int b = 0; b < f->p->n_microbatches; b++) {

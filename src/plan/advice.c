@@ -133,26 +133,19 @@ static int advise_balance(const struct advising *a, struct orr_error *err)
 	double even = plan->one_worker_s / orr_machine_speeds(&plan->pipeline->machine),
 	       largest = 0, busiest;
 	struct orr_allocation best = {0};
+	bool pieces = plan->world == ORR_WORLD_PIECES;
 	int slowest = 0, code;
 
 	for (int s = 1; s < plan->pipeline->n_stages; s++)
 		slowest = plan->costs[s].compute_s > plan->costs[slowest].compute_s ? s : slowest;
-	busiest =
-		plan->world == ORR_WORLD_PIECES ? plan->slowest_s : plan->costs[slowest].compute_s;
+	busiest = pieces ? plan->slowest_s : plan->costs[slowest].compute_s;
 	if (busiest < 1.1 * even || plan->graph->n_operators > MOST_OPERATORS)
 		return 0;
 	if ((code = find_anyhow(plan, &best, &largest, err)))
 		return code;
-	if (plan->world == ORR_WORLD_PIECES)
-		say(a,
-		    "uneven: the busiest worker does %.2f times what each would if all shared "
-		    "evenly",
-		    busiest / even);
-	else
-		say(a,
-		    "uneven: stage %d computes %.2f times what each worker would if all shared "
-		    "evenly",
-		    slowest, busiest / even);
+	say(a, "uneven: %s %.2f times what each%s would if all shared evenly",
+	    pieces ? "the busiest worker does" : orr_text("stage %d computes", slowest),
+	    busiest / even, pieces ? "" : " worker");
 	if (largest <= 0.99 * busiest) {
 		advise_placement(a, &best, busiest, even);
 		return 0;

@@ -111,12 +111,6 @@ static void consider(struct choosing *c, struct orr_plan_draft *d)
 	orr_plan_draft_fini(d);
 }
 
-static bool is_limited(const struct choosing *c)
-{
-	return c->least_replicas > 1 ||
-	       orr_levels_workers(&c->levels) < orr_levels_workers(&c->o->levels);
-}
-
 /* One cut of the dynamic program within this memory. */
 static void consider_cut(struct choosing *c, bool connected, int64_t memory_bytes, int least,
 			 int most)
@@ -133,8 +127,10 @@ static void consider_cut(struct choosing *c, bool connected, int64_t memory_byte
 						.numerics = c->o->numerics,
 						.least_in_flight = least,
 						.most_in_flight = most};
-	bool all = !is_limited(c) && !connected && !memory_bytes && !c->x->coarse &&
-		   !c->x->flattened && c->straight == c->o->straight;
+	bool limited = c->least_replicas > 1 ||
+		       orr_levels_workers(&c->levels) < orr_levels_workers(&c->o->levels);
+	bool all = !limited && !connected && !memory_bytes && !c->x->coarse && !c->x->flattened &&
+		   c->straight == c->o->straight;
 	double fastest = 0;
 
 	c->found = false;

@@ -57,11 +57,6 @@ json_t *orr_plan_order_json(const struct orr_jobs *jobs, int w)
 #define N_ORDERS 3
 static const char *const orders[N_ORDERS] = {"strict", "greedy", "bounded"};
 
-static enum orr_order order_of(const struct orr_jobs *jobs)
-{
-	return jobs->room ? ORR_ORDER_BOUNDED : jobs->order;
-}
-
 static void set_of_stage(json_t **plan, int s, const char *key, json_t *value)
 {
 	json_t *stage = json_array_get(json_object_get(*plan, "stages"), (size_t)s);
@@ -95,7 +90,8 @@ void orr_plan_rules_json(json_t **plan, const struct orr_jobs *jobs)
 		orr_json_set(plan, "prefetch", json_integer(p->prefetch));
 	if (p->buckets > 1)
 		orr_json_set(plan, "buckets", json_integer(p->buckets));
-	orr_json_set(plan, "order", json_string(orders[order_of(jobs)]));
+	orr_json_set(plan, "order",
+		     json_string(orders[jobs->room ? ORR_ORDER_BOUNDED : jobs->order]));
 	if (jobs->async) {
 		stream = stream ? json_incref(stream) : json_object();
 		orr_json_set(&stream, "period", json_integer(jobs->async->period));

@@ -155,12 +155,6 @@ struct list {
 	bool again; /* some stage recomputes */
 };
 
-/* Only a backward needs F again. */
-static bool recomputes(const struct orr_jobs *jobs, int s)
-{
-	return jobs->recompute[s] && orr_jobs_last_pass(jobs, s) != ORR_PASS_F;
-}
-
 static const char *pass_text(const struct orr_jobs *jobs, int s, enum orr_pass d)
 {
 	return orr_jobs_has(jobs, orr_jobs_index(jobs, s, 0, d))
@@ -182,12 +176,12 @@ static void fill_row(void *user, int s, const char **cells)
 					jobs->first_owner[s + 1] - jobs->first_owner[s]);
 	cells[FORWARD] = pass_text(jobs, s, ORR_PASS_F);
 	cells[BACKWARD] =
-		orr_text("%s%s", pass_text(jobs, s, ORR_PASS_B), recomputes(jobs, s) ? " *" : "");
+		orr_text("%s%s", pass_text(jobs, s, ORR_PASS_B), jobs->recompute[s] ? " *" : "");
 	cells[WEIGHT] = jobs->n_passes == 3 ? pass_text(jobs, s, ORR_PASS_W) : "-";
 	cells[PARAMETERS] = orr_text("%s%s", orr_size_text(p->stages[s].parameter_bytes),
 				     p->stages[s].frozen ? " frozen" : "");
 	cells[OPERATORS] = orr_members_text(72, &x->members, s);
-	x->again = x->again || recomputes(jobs, s);
+	x->again = x->again || jobs->recompute[s];
 	x->columns[OWNER].hidden = x->columns[OWNER].hidden && !orr_stages_are_apart(jobs, s);
 	x->columns[PARAMETERS].hidden =
 		x->columns[PARAMETERS].hidden && !p->stages[s].parameter_bytes;
@@ -284,7 +278,7 @@ static json_t *stage_json(struct list *x, int s)
 		orr_json_integers(x->workers, n), "owners",
 		orr_json_integers(jobs->owners + jobs->first_owner[s],
 				  jobs->first_owner[s + 1] - jobs->first_owner[s]),
-		"frozen", stage->frozen, "recompute", recomputes(jobs, s), "forward",
+		"frozen", stage->frozen, "recompute", jobs->recompute[s], "forward",
 		orr_json_time(duration_ns(jobs, s, ORR_PASS_F)), "backward",
 		orr_json_time(duration_ns(jobs, s, ORR_PASS_B)), "weight",
 		jobs->n_passes == 3 ? orr_json_time(duration_ns(jobs, s, ORR_PASS_W)) : json_null(),

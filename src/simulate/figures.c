@@ -27,6 +27,7 @@ static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 	int64_t busy = 0, busiest = 0;
 
 	f->makespan_ns = orr_timeline_makespan(t);
+	f->span_ns = orr_timeline_span(t);
 	for (int w = 0; w < f->n_workers; w++) {
 		struct orr_worker_figures *worker = &f->worker[w];
 		struct orr_interval x = orr_timeline_interval(t, w);
@@ -39,8 +40,6 @@ static void measure_time(struct orr_figures *f, const struct orr_timeline *t)
 			continue;
 		worker->first_start_ns = x.start_ns;
 		worker->last_end_ns = x.end_ns;
-		f->span_ns = larger(f->span_ns,
-				    larger(x.end_ns, orr_timeline_gathered(t, w)) - x.start_ns);
 	}
 	if (f->makespan_ns > 0)
 		f->bubble = 1 - (double)busy / ((double)f->n_workers * (double)f->makespan_ns);
@@ -76,6 +75,10 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 	for (int i = 0; i < n * jobs->most_at; i++)
 		if (i % jobs->most_at < orr_jobs_n_at(jobs, j))
 			count_move(f, jobs, around[i / jobs->most_at], j, i % jobs->most_at);
+	if (orr_jobs_parked(jobs, j)) {
+		worker->parked++;
+		worker->parked_bytes += orr_jobs_stash_bytes(jobs, j);
+	}
 	if (jobs->weights[j] == jobs->compute[j])
 		return;
 	worker->recv_parameters++;
@@ -86,14 +89,6 @@ static void count_job(struct orr_figures *f, const struct orr_jobs *jobs, int j,
 	}
 }
 
-static void count_parked(struct orr_worker_figures *worker, const struct orr_jobs *jobs, int j)
-{
-	if (!orr_jobs_parked(jobs, j))
-		return;
-	worker->parked++;
-	worker->parked_bytes += orr_jobs_stash_bytes(jobs, j);
-}
-
 static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, struct orr_error *err)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
@@ -102,10 +97,8 @@ static int count_traffic(struct orr_figures *f, const struct orr_jobs *jobs, str
 	if (!around)
 		return orr_no_memory(err, "figures");
 	for (int j = 0; j < jobs->n_jobs; j++)
-		if (orr_jobs_has(jobs, j)) {
+		if (orr_jobs_has(jobs, j))
 			count_job(f, jobs, j, around, orr_jobs_predecessors(jobs, j, around));
-			count_parked(&f->worker[jobs->compute[j]], jobs, j);
-		}
 	free(around);
 	for (int set = 0; set < orr_pipeline_n_sets(p); set++) {
 		int r = orr_jobs_ring_size(jobs, set);
