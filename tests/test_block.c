@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "order/block.h"
-#include "order/reorder.h"
 #include "pipelines.h"
 #include "order/timed.h"
 #include "suite.h"

@@ -2,7 +2,6 @@
 
 #include "base/max.h"
 #include "base/sort.h"
-#include "reorder.h"
 #include "timed.h"
 
 int orr_block_init(struct orr_block *block, const struct orr_pipeline *p, bool split,

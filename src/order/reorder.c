@@ -1,5 +1,5 @@
 /* An order that was squeezed still waits where the pipeline fills and drains. */
-#include "reorder.h"
+#include "timed.h"
 
 #include <stdlib.h>
 #include <string.h>

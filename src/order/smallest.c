@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/max.h"
+#include "schedule/gang_order.h"
 
 #define MOST_STATES 20000
 #define MOST_STAGES 2048 /* with more, a path is too long to look for */
@@ -129,15 +130,10 @@ static void find_least(struct finder *f, bool *leads)
 		if (p->stages[sink].n_out && !p->edges[p->stages[sink].out[0]].detached)
 			continue;
 		clear(f);
-		memset(leads, 0, (size_t)p->n_stages * sizeof(*leads));
-		leads[sink] = true;
-		for (int s = sink; s >= 0; s--) {
-			for (int i = 0; i < p->stages[s].n_out && !leads[s]; i++)
-				leads[s] = !p->edges[p->stages[s].out[i]].detached &&
-					   leads[orr_stage_after(p, s, i)];
+		orr_stages_leading(leads, p, sink);
+		for (int s = sink; s >= 0; s--)
 			if (leads[s])
 				run(f, s, ORR_PASS_F);
-		}
 		for (int w = 0; w < p->n_workers; w++)
 			f->least = larger(f->least, excess_of(f, w, f->load[w]));
 	}

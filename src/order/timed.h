@@ -72,3 +72,8 @@ struct orr_load orr_timed_most(const struct orr_timed *t, int w);
  * taken when its last pass ends and left when F starts. Draining is filling then. Starts are void
  * until timed. Not of an exact order. */
 void orr_timed_reverse(struct orr_timed *t);
+
+/* Warm-up and cool-down of [Qi24] appendix C (reorder.c): let later jobs fill the gaps of the
+ * order, in place, where no worker comes to hold more than it may. Jobs j and j + n_alike are the
+ * same pass of two microbatches that take turns. */
+int orr_reorder(struct orr_timed *t, int n_alike, struct orr_error *err);

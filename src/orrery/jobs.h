@@ -176,6 +176,14 @@ static inline int orr_jobs_ring_size(const struct orr_jobs *jobs, int set)
 {
 	return (jobs->first_owner[set + 1] - jobs->first_owner[set]) * jobs->pipeline->alike;
 }
+/* The number of worker w among a set's owners; -1: it is none of them. */
+static inline int orr_jobs_owner_number(const struct orr_jobs *jobs, int set, int w)
+{
+	for (int i = jobs->first_owner[set]; i < jobs->first_owner[set + 1]; i++)
+		if (jobs->owners[i] == w)
+			return i - jobs->first_owner[set];
+	return -1;
+}
 static inline const int *orr_jobs_ring(const struct orr_jobs *jobs, int set)
 {
 	return jobs->ring + jobs->first_owner[set] * jobs->pipeline->alike;

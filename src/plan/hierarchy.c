@@ -118,16 +118,14 @@ static double exchange_s(const struct search *s, int level, int i, int j, int r)
 static int make_sum(const struct search *s, struct sum *sum, int at, int r, int k)
 {
 	const struct orr_hierarchy_options *o = s->options;
-	struct orr_hierarchy_stage stage = {.workers = k};
+	struct orr_hierarchy_stage stage = {.first = {o->order ? at : 0}};
 	int64_t all_bytes = s->x->trained_bytes[s->x->n - 1] + 1, byte_ns, all_ns;
 	bool in_parts = o->numerics.shard_optimizer;
 	int code;
 
 	for (int l = 0; l < o->levels.n; l++)
-		stage.replicas[l] = l < at ? o->levels.workers[l] : l == at ? r : 1;
-	for (int i = 0; i < k; i++)
-		s->owners[i] =
-			o->order ? o->order[at + i] : orr_hierarchy_worker(&stage, &o->levels, i);
+		stage.replicas[l] = o->order || l == at ? r : l < at ? o->levels.workers[l] : 1;
+	orr_hierarchy_workers(s->owners, k, &stage, &o->levels, o->order);
 	if ((code = orr_sum_ns(&byte_ns, o->machine, s->owners, k, in_parts, 1, NULL)) ||
 	    (code = orr_sum_ns(&all_ns, o->machine, s->owners, k, in_parts, all_bytes, NULL)))
 		return code;
@@ -503,17 +501,19 @@ static int go_directly(struct orr_hierarchy *h, const struct search *s, struct o
 	return code;
 }
 
-int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels,
-			 int i)
+void orr_hierarchy_workers(int *workers, int n, const struct orr_hierarchy_stage *stage,
+			   const struct orr_levels *levels, const int *order)
 {
-	int w = 0, size = orr_levels_workers(levels);
+	for (int i = 0; i < n; i++) {
+		int w = 0, rest = i, size = orr_levels_workers(levels);
 
-	for (int l = levels->n - 1; l >= 0; l--) {
-		size /= levels->workers[l];
-		w += (stage->first[l] + i % stage->replicas[l]) * size;
-		i /= stage->replicas[l];
+		for (int l = levels->n - 1; l >= 0; l--) {
+			size /= levels->workers[l];
+			w += (stage->first[l] + rest % stage->replicas[l]) * size;
+			rest /= stage->replicas[l];
+		}
+		workers[i] = order ? order[w] : w;
 	}
-	return w;
 }
 
 /* Which of the pairs that end in j are connected. To test one is a walk over its units; mostly the

@@ -46,7 +46,8 @@ struct orr_hierarchy {
  * error too. Takes time in proportion to the third power of the ideals. */
 int orr_hierarchy_find(struct orr_hierarchy *h, const struct orr_ideals *ideals,
 		       const struct orr_hierarchy_options *options, struct orr_error *err);
-/* The worker of replica i. Successive ones are in different groups of the outermost level, so that
- * a microbatch stays in one group where the stages inside a group have replicas together. */
-int orr_hierarchy_worker(const struct orr_hierarchy_stage *stage, const struct orr_levels *levels,
-			 int i);
+/* The workers of the first n replicas; order: (optional) as it was asked for. Successive ones are
+ * in different groups of the outermost level, so that a microbatch stays in one group where the
+ * stages inside a group have replicas together. */
+void orr_hierarchy_workers(int *workers, int n, const struct orr_hierarchy_stage *stage,
+			   const struct orr_levels *levels, const int *order);

@@ -46,11 +46,8 @@ int orr_plan_draft_from(struct orr_plan_draft *d, const struct orr_graph *g,
 
 	for (int s = 0; !code && s < h->n_stages; s++) {
 		d->replicas[s] = h->stages[s].workers;
-		for (int i = 0; i < h->stages[s].workers; i++) {
-			int w = orr_hierarchy_worker(&h->stages[s], levels, i);
-
-			d->workers[k++] = order ? order[w] : w;
-		}
+		orr_hierarchy_workers(d->workers + k, d->replicas[s], &h->stages[s], levels, order);
+		k += d->replicas[s];
 	}
 	for (int i = 0; !code && i < g->n_operators; i++) {
 		int s = 0;

@@ -6,7 +6,6 @@
 #include "base/max.h"
 #include "base/sort.h"
 #include "direct.h"
-#include "order/reorder.h"
 #include "order/timed.h"
 #include "order/fold.h"
 

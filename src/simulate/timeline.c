@@ -479,22 +479,13 @@ int orr_timeline_stash(const struct orr_timeline *t, int w,
 	return code;
 }
 
-static bool owns(const struct orr_jobs *jobs, int w, int set)
-{
-	int i = jobs->first_owner[set];
-
-	while (i < jobs->first_owner[set + 1] && jobs->owners[i] != w)
-		i++;
-	return i < jobs->first_owner[set + 1];
-}
-
 int64_t orr_timeline_gathered(const struct orr_timeline *t, int w)
 {
 	int64_t last = INT64_MIN;
 
 	for (int i = 0; i < t->n_transfers && t->jobs->pipeline->numerics.shard_optimizer; i++)
 		if (t->transfers[i].ring == ORR_RING_ALL_GATHER && t->transfers[i].end_ns > last &&
-		    (w < 0 || owns(t->jobs, w, t->transfers[i].set)))
+		    (w < 0 || orr_jobs_owner_number(t->jobs, t->transfers[i].set, w) >= 0))
 			last = t->transfers[i].end_ns;
 	return last;
 }

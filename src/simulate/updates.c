@@ -22,22 +22,13 @@ static int update_of(const struct orr_simulation *sim, int j)
 	       (jobs->versions ? job.b / jobs->versions->every[job.s] * n_owners(jobs, job.s) : 0);
 }
 
-/* Worker w among the owners of stage s. */
-static int number_of(const struct orr_jobs *jobs, int s, int w)
-{
-	int first = jobs->first_owner[s], i = 0;
-
-	while (jobs->owners[first + i] != w)
-		i++;
-	return i;
-}
-
 /* The same by the owner that it goes to. */
 static int update_at_owner(const struct orr_simulation *sim, int j)
 {
 	const struct orr_jobs *jobs = sim->jobs;
 
-	return update_of(sim, j) + number_of(jobs, orr_jobs_at(jobs, j).s, jobs->weights[j]);
+	return update_of(sim, j) +
+	       orr_jobs_owner_number(jobs, orr_jobs_at(jobs, j).s, jobs->weights[j]);
 }
 
 int orr_updates_read(const struct orr_simulation *sim, int j)
@@ -50,7 +41,7 @@ int orr_updates_read(const struct orr_simulation *sim, int j)
 	if (!version || !orr_jobs_has(jobs, j))
 		return -1;
 	return sim->updates.first[job.s] + (int)(version - 1) * n_owners(jobs, job.s) +
-	       number_of(jobs, job.s, jobs->compute[j]);
+	       orr_jobs_owner_number(jobs, job.s, jobs->compute[j]);
 }
 
 /* ---- the end of an update ---- */
