@@ -296,8 +296,4 @@ static void input(struct orr_device *d, const struct orr_attention *a, const flo
 	}
 }
 
-const struct orr_attention_kernels orr_attention_cpu = {
-	.bytes = bytes,
-	.forward = forward,
-	.input = input,
-};
+const struct orr_attention_kernels orr_attention_cpu = {ORR_ATTENTION_KERNELS(ORR_KERNEL)};

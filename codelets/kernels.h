@@ -94,6 +94,7 @@ struct orr_norm_kernels {
 				   const float *normal, const float *gain, const float *dy,
 				   float *apart, float *dx, float *dgain, float *dbias);
 };
+#define ORR_NORM_KERNELS(X) X(layernorm_forward) X(layernorm_backward)
 
 /* Groups of columns (shapes.h) of n samples, or of a batch, to mean 0 and variance 1 (plus
  * epsilon),

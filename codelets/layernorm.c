@@ -176,7 +176,4 @@ static void layernorm_backward(struct orr_device *d, const struct orr_norm *norm
 		add_rows(d, norm, normal, dy, apart, dgain, dbias);
 }
 
-const struct orr_norm_kernels orr_norms_cpu = {
-	.layernorm_forward = layernorm_forward,
-	.layernorm_backward = layernorm_backward,
-};
+const struct orr_norm_kernels orr_norms_cpu = {ORR_NORM_KERNELS(ORR_KERNEL)};

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "kernels.h"
 #include "loops.h"
 #include "vector.h"
 
@@ -224,7 +225,4 @@ static void squares(struct orr_device *d, int64_t n, const float *const *blocks,
 	}
 }
 
-const struct orr_optimizer_kernels orr_optimizer_cpu = {
-	.step = step,
-	.squares = squares,
-};
+const struct orr_optimizer_kernels orr_optimizer_cpu = {ORR_OPTIMIZER_KERNELS(ORR_KERNEL)};

@@ -86,6 +86,7 @@ struct orr_optimizer_kernels {
 	void (*squares)(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
 			bool summed, const struct orr_extent *tensors, int n_tensors, double *sums);
 };
+#define ORR_OPTIMIZER_KERNELS(X) X(step) X(squares)
 
 /* What all elements of a step share. */
 struct orr_sgd orr_rule_sgd(const struct orr_rule *rule);

@@ -80,6 +80,7 @@ struct orr_attention_kernels {
 		      const float *k, const float *v, const float *lengths, const float *y,
 		      const float *sums, const float *dy, float *dq, float *dk, float *dv);
 };
+#define ORR_ATTENTION_KERNELS(X) X(bytes) X(forward) X(input)
 
 /* Rows that go to experts and come back. A row's choices are `top` struct orr_routed, one after the
  * other; an expert's rows are groups * places a sample. */

@@ -143,8 +143,8 @@ __device__ inline void finish(int64_t width, const float *from, float most, floa
 
 template <class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	forward(struct orr_attention a, struct tile t, float factor, const A *q, const A *k,
-		const A *v, const float *lengths, A *y, float *sums)
+	tiles_forward(struct orr_attention a, struct tile t, float factor, const A *q, const A *k,
+		      const A *v, const float *lengths, A *y, float *sums)
 {
 	ORR_SHARED_FLOATS(shared);
 	float *queries = shared, *out = queries + t.rows * a.width,
@@ -268,7 +268,7 @@ __device__ inline void leave(int64_t n, int64_t width, const float *from, int64_
 
 template <bool KEYS, class A>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	backward(struct orr_attention a, struct tile t, float factor, struct pass<A> b)
+	tiles_backward(struct orr_attention a, struct tile t, float factor, struct pass<A> b)
 {
 	ORR_SHARED_FLOATS(shared);
 	const parts m(shared, t, t.rows * a.width, KEYS);
@@ -309,9 +309,8 @@ static size_t bytes(const struct orr_attention *a)
 	return ORR_BLAS_BYTES + orr_cuda_aligned(a->n * a->heads * a->queries, sizeof(float));
 }
 
-static void attention_forward(struct orr_device *d, const struct orr_attention *a, const float *q,
-			      const float *k, const float *v, const float *lengths, float *y,
-			      float *sums)
+static void forward(struct orr_device *d, const struct orr_attention *a, const float *q,
+		    const float *k, const float *v, const float *lengths, float *y, float *sums)
 {
 	const float factor = orr_attention_factor(a);
 	const struct tile t = tile_of(a->width, 2, 1, 1, orr_address(q, k, v));
@@ -324,9 +323,9 @@ static void attention_forward(struct orr_device *d, const struct orr_attention *
 							   sums);
 				return;
 			}
-		orr_launch(d, "attention", forward<decltype(n)>, orr_tile_blocks(a, false, t.rows),
-			   threads_of(t), t.bytes, *a, t, factor, orr_as(n, q), orr_as(n, k),
-			   orr_as(n, v), lengths, orr_as(n, y), sums);
+		orr_launch(d, "attention", tiles_forward<decltype(n)>,
+			   orr_tile_blocks(a, false, t.rows), threads_of(t), t.bytes, *a, t, factor,
+			   orr_as(n, q), orr_as(n, k), orr_as(n, v), lengths, orr_as(n, y), sums);
 	});
 }
 
@@ -351,9 +350,9 @@ static void find_along(struct orr_device *d, const struct orr_attention &a, cons
 		});
 }
 
-static void attention_input(struct orr_device *d, const struct orr_attention *a, const float *q,
-			    const float *k, const float *v, const float *lengths, const float *y,
-			    const float *sums, const float *dy, float *dq, float *dk, float *dv)
+static void input(struct orr_device *d, const struct orr_attention *a, const float *q,
+		  const float *k, const float *v, const float *lengths, const float *y,
+		  const float *sums, const float *dy, float *dq, float *dk, float *dv)
 {
 	const float factor = orr_attention_factor(a);
 	float *along = reinterpret_cast<float *>(orr_cuda_workspace(d));
@@ -376,18 +375,14 @@ static void attention_input(struct orr_device *d, const struct orr_attention *a,
 				return;
 			}
 		if (dq)
-			orr_launch(d, "attention backward", backward<false, A>,
+			orr_launch(d, "attention backward", tiles_backward<false, A>,
 				   orr_tile_blocks(a, false, t.rows), threads_of(t), t.bytes, *a, t,
 				   factor, b);
 		if (dk || dv)
-			orr_launch(d, "attention backward", backward<true, A>,
+			orr_launch(d, "attention backward", tiles_backward<true, A>,
 				   orr_tile_blocks(a, true, keys.rows), threads_of(keys),
 				   keys.bytes, *a, keys, factor, b);
 	});
 }
 
-const struct orr_attention_kernels orr_attention_cuda = {
-	.bytes = bytes,
-	.forward = attention_forward,
-	.input = attention_input,
-};
+const struct orr_attention_kernels orr_attention_cuda = {ORR_ATTENTION_KERNELS(ORR_KERNEL)};

@@ -123,7 +123,7 @@ static void find_dx(struct orr_device *d, const struct orr_norm *of, const float
 /* Elements of a row that a thread has in registers. */
 #define OWN 16
 
-/* Where the sums of layernorm_backward go. */
+/* Where the sums of backward_strips go. */
 struct gradients {
 	float *gains, *sums; /* of strips */
 	unsigned *tickets;   /* of groups, then of all of them */
@@ -189,9 +189,9 @@ __device__ inline void sum_blocks(int64_t width, const struct gradients &to)
  * of them. With the bits of find_dx() and column sums. */
 template <int T, int V, class A, class B>
 __global__ void __launch_bounds__(ORR_BLOCK)
-	layernorm_backward(struct orr_norm norm, int64_t rows, const float *normal,
-			   const float *factors, const float *gain, const B *dy, A *dx,
-			   const __grid_constant__ struct gradients to)
+	backward_strips(struct orr_norm norm, int64_t rows, const float *normal,
+			const float *factors, const float *gain, const B *dy, A *dx,
+			const __grid_constant__ struct gradients to)
 {
 	const int64_t width = norm.width, begin = blockIdx.x * rows;
 	const int64_t end = begin + rows < norm.n ? begin + rows : norm.n;
@@ -235,9 +235,9 @@ __global__ void __launch_bounds__(ORR_BLOCK)
 	sum_blocks(width, to);
 }
 
-static void layernorm_both(struct orr_device *d, const struct orr_norm *norm, const float *normal,
-			   const float *gain, const float *dy, float *apart, float *dx,
-			   float *dgain, float *dbias)
+static void layernorm_backward(struct orr_device *d, const struct orr_norm *norm,
+			       const float *normal, const float *gain, const float *dy,
+			       float *apart, float *dx, float *dgain, float *dbias)
 {
 	int64_t width = norm->width;
 	char *room = orr_cuda_workspace(d);
@@ -259,14 +259,11 @@ static void layernorm_both(struct orr_device *d, const struct orr_norm *norm, co
 	}
 	by_type(d, width, orr_address(normal, gain, dy, dx), [=](auto t, auto a, auto b) {
 		orr_launch(d, "layernorm backward",
-			   layernorm_backward<t.T, t.V, decltype(a), decltype(b)>,
+			   backward_strips<t.T, t.V, decltype(a), decltype(b)>,
 			   (unsigned)orr_strips(norm->n), ORR_BLOCK, 0, *norm,
 			   orr_strip_rows(norm->n), normal, normal + norm->n * width, gain,
 			   orr_as(b, dy), orr_as(a, dx), to);
 	});
 }
 
-const struct orr_norm_kernels orr_norms_cuda = {
-	.layernorm_forward = layernorm_forward,
-	.layernorm_backward = layernorm_both,
-};
+const struct orr_norm_kernels orr_norms_cuda = {ORR_NORM_KERNELS(ORR_KERNEL)};

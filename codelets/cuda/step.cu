@@ -125,9 +125,9 @@ static bool fit(struct orr_device *d, int n_blocks, bool summed)
 	return false;
 }
 
-static void start_step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
-		       float *parameters, float *state, const float *const *blocks, int n_blocks,
-		       bool summed)
+static void step(struct orr_device *d, const struct orr_rule *rule, int64_t number, int64_t n,
+		 float *parameters, float *state, const float *const *blocks, int n_blocks,
+		 bool summed)
 {
 	const struct orr_extent part = orr_rule_part(rule, n);
 	struct orr_rule bare = *rule;
@@ -160,8 +160,8 @@ static void start_step(struct orr_device *d, const struct orr_rule *rule, int64_
 
 /* A slice of count floats from `at` on: every thread adds up its own, and the first those. */
 __global__ void __launch_bounds__(ORR_BLOCK)
-	squares(int64_t at, int64_t count, const __grid_constant__ struct blocks from,
-		double *partial)
+	square_slices(int64_t at, int64_t count, const __grid_constant__ struct blocks from,
+		      double *partial)
 {
 	__shared__ double sums[ORR_BLOCK];
 	int64_t stride = (int64_t)gridDim.x * ORR_BLOCK;
@@ -195,7 +195,7 @@ static void add_squares(struct orr_device *d, int64_t begin, int64_t end, struct
 
 	if (count <= 0)
 		return;
-	orr_launch(d, "norm", squares, grid, ORR_BLOCK, 0, at - begin, count, from, partial);
+	orr_launch(d, "norm", square_slices, grid, ORR_BLOCK, 0, at - begin, count, from, partial);
 	orr_each(d, "norm", 1, [=] __device__(int) {
 		double all = first ? 0 : *sum;
 
@@ -205,9 +205,8 @@ static void add_squares(struct orr_device *d, int64_t begin, int64_t end, struct
 	});
 }
 
-static void start_squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
-			  bool summed, const struct orr_extent *tensors, int n_tensors,
-			  double *sums)
+static void squares(struct orr_device *d, int64_t n, const float *const *blocks, int n_blocks,
+		    bool summed, const struct orr_extent *tensors, int n_tensors, double *sums)
 {
 	if (!fit(d, n_blocks, summed))
 		return;
@@ -222,7 +221,4 @@ static void start_squares(struct orr_device *d, int64_t n, const float *const *b
 	}
 }
 
-const struct orr_optimizer_kernels orr_optimizer_cuda = {
-	.step = start_step,
-	.squares = start_squares,
-};
+const struct orr_optimizer_kernels orr_optimizer_cuda = {ORR_OPTIMIZER_KERNELS(ORR_KERNEL)};
