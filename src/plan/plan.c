@@ -369,12 +369,6 @@ static double least_s(const struct choosing *c)
 	return fmax(share_s, largest_s);
 }
 
-/* No cut has a faster slowest stage than this, where the search knows that. */
-static double fastest_s(const struct choosing *c)
-{
-	return c->fastest_s > 0 ? c->fastest_s : least_s(c);
-}
-
 bool orr_plan_is_proven(const struct orr_plan *plan)
 {
 	const struct orr_plan_world *pieces = &plan->worlds[ORR_WORLD_PIECES];
@@ -387,6 +381,7 @@ static int choose(struct orr_plan **out, struct choosing *c)
 {
 	static const enum orr_world order[] = {ORR_WORLD_DAG, ORR_WORLD_CHAIN, ORR_WORLD_PIECES};
 	struct orr_plan **wins = NULL, *plan;
+	double least = least_s(c), fastest = c->fastest_s > 0 ? c->fastest_s : least;
 
 	for (int i = 0; i < ORR_N_WORLDS; i++) {
 		struct orr_plan **x = &c->best[order[i]];
@@ -402,8 +397,8 @@ static int choose(struct orr_plan **out, struct choosing *c)
 	plan->slowest.pieces_bound_s = c->pieces_bound_s;
 	plan->slowest.proven = orr_plan_is_proven(plan);
 	plan->slowest.fastest =
-		plan->world != ORR_WORLD_PIECES && plan->slowest_s <= fastest_s(c) * (1 + A_LITTLE);
-	plan->slowest.least_s = least_s(c);
+		plan->world != ORR_WORLD_PIECES && plan->slowest_s <= fastest * (1 + A_LITTLE);
+	plan->slowest.least_s = least;
 	plan->pinned = c->pinned;
 	plan->coarse = c->x->coarse && !c->pinned;
 	plan->flattened = c->x->flattened && !c->pinned;
