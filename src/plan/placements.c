@@ -41,12 +41,12 @@ struct searching {
 	int *rows;        /* [most * n_stages] the placements that were tried */
 	int n_rows, most; /* most: placements that may be tried */
 	int n_left;
-	int64_t least_bound_ns;           /* of all that were tried or left out */
-	struct candidate pool[POOL];      /* ascending */
-	int64_t best_ns;                  /* of a whole search, or what is known */
-	int *best;                        /* its placement */
-	int64_t *best_n, *n;              /* [n_jobs] its order, and room for another */
-	int *now, *named, *kept; /* [n_stages] room */
+	int64_t least_bound_ns;      /* of all that were tried or left out */
+	struct candidate pool[POOL]; /* ascending */
+	int64_t best_ns;             /* of a whole search, or what is known */
+	int *best;                   /* its placement */
+	int64_t *best_n, *n;         /* [n_jobs] its order, and room for another */
+	int *now, *named, *kept;     /* [n_stages] room */
 	bool found;
 	int code; /* of the first failure: nothing is tried after it */
 	struct orr_error *err;
