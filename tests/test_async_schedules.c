@@ -6,6 +6,7 @@
 #include "orrery/machine.h"
 #include "pipelines.h"
 #include "simulate/simulate.h"
+#include "simulate/steady.h"
 #include "schedule/async.h"
 #include "orrery/timeline.h"
 #include "schedule/versions.h"

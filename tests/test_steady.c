@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pipelines.h"
-#include "simulate/simulate.h"
+#include "simulate/steady.h"
 #include "schedule/async.h"
 #include "schedule/versions.h"
 #include "suite.h"

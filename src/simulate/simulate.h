@@ -23,8 +23,3 @@ struct orr_timeline;
 int orr_simulate(struct orr_timeline **out, const struct orr_jobs *jobs, struct orr_error *err);
 
 ORR_END
-
-/* The start-up and the drain of t, of an asynchronous schedule, and the steady state of its rounds
- * on its machine, found by simulation (steady.c). */
-struct orr_steady;
-int orr_steady_find(struct orr_steady *out, const struct orr_timeline *t, struct orr_error *err);

@@ -1,10 +1,10 @@
-#include "simulate.h"
+#include "steady.h"
 
 #include "base/max.h"
 #include "gaps.h"
-#include "orrery/figures.h"
 #include "orrery/jobs.h"
 #include "orrery/timeline.h"
+#include "simulate.h"
 #include "schedule/async.h"
 #include "schedule/table.h"
 #include "schedule/versions.h"

@@ -4,6 +4,7 @@
 #include "orrery/jobs.h"
 #include "schedule/room.h"
 #include "simulate.h"
+#include "steady.h"
 #include "orrery/timeline.h"
 
 int orr_try_init(struct orr_try *x, const struct orr_pipeline *p,
