@@ -319,17 +319,20 @@ static void try_last(const struct search *s, int level, int i, int k, int j, int
 {
 	const struct table *t = &s->level[level];
 	struct cell *here = cell_at(t, s->x->n, i, j, m);
-	struct cell before = *cell_at(t, s->x->n, i, k, m - r);
-	int64_t bytes = inner_best(s, level, k, j).trained_bytes;
+	const struct cell *before = cell_at(t, s->x->n, i, k, m - r);
 
-	time = before.time_s > time ? before.time_s : time;
+	time = before->time_s > time ? before->time_s : time;
 	if (time < here->time_s)
-		*here = (struct cell){time, larger(bytes, before.trained_bytes), k, (short)(m - r),
-				      (short)r};
+		*here = (struct cell){
+			time,
+			larger(inner_best(s, level, k, j).trained_bytes, before->trained_bytes), k,
+			(short)(m - r), (short)r};
 }
 
 static void try_cut(const struct search *s, int level, int i, int k, int j)
 {
+	const struct cell *here = cell_at(&s->level[level], s->x->n, i, j, 0);
+	const struct cell *before = cell_at(&s->level[level], s->x->n, i, k, 0);
 	int most = s->level[level].m;
 	double transfer = -1;
 
@@ -337,14 +340,16 @@ static void try_cut(const struct search *s, int level, int i, int k, int j)
 		double lowest = busy_s(s, level, k, j, r, r);
 
 		/* here gets no slower with more components */
-		if (lowest >= cell_at(&s->level[level], s->x->n, i, j, r + 1)->time_s)
+		if (lowest >= here[r + 1].time_s)
 			continue;
 		transfer = transfer < 0 ? transfer_s(s, level, i, k, j, 1) : transfer;
-		for (int m = r + 1; m <= most; m++) {
-			double time = s->options->memory_bytes
-					      ? busy_s(s, level, k, j, r, most - (m - r))
-					      : lowest;
+		for (int m = r + 1; m <= most && lowest < here[m].time_s; m++) {
+			double time = lowest;
 
+			if (before[m - r].time_s >= here[m].time_s)
+				continue;
+			if (s->options->memory_bytes)
+				time = busy_s(s, level, k, j, r, most - (m - r));
 			try_last(s, level, i, k, j, m, r,
 				 transfer / r > time ? transfer / r : time);
 		}
