@@ -7,7 +7,6 @@
 #include "layout.h"
 #include "parts.h"
 #include "orrery/timeline.h"
-#include "simulate/moves.h"
 
 /* The trace event format of Chrome, which Perfetto opens: one process a timeline, one thread a
  * worker. Written as it is found, never held, so that a million jobs take no more memory than their
@@ -119,24 +118,33 @@ static bool has_others(const struct orr_timeline *t)
 	return false;
 }
 
+static const char *moved(struct orr_job from, struct orr_job to)
+{
+	if (from.s == to.s)
+		return "stash";
+	return to.d == ORR_PASS_F ? "activation" : "gradient";
+}
+
 /* Without recorded transfers (free links, or a run), the jobs say what moved: every edge between
  * two workers but that of a cap, which carries nothing. */
 static int derive_transfers(struct trace *trace, struct orr_error *err)
 {
 	const struct orr_jobs *jobs = trace->layout->timeline->jobs;
 	int *predecessors = malloc(orr_jobs_most_around(jobs) * sizeof(*predecessors));
-	struct orr_transfer moved;
 
 	if (!predecessors)
 		return orr_no_memory(err, "trace");
 	for (int j = 0; j < jobs->n_jobs; j++) {
+		struct orr_job to = orr_jobs_at(jobs, j);
 		int n = orr_jobs_predecessors(jobs, j, predecessors);
 
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n; i++) {
+			struct orr_job from = orr_jobs_at(jobs, predecessors[i]);
+
 			for (int k = 0; k < orr_jobs_n_at(jobs, j); k++)
-				if (orr_moves(&moved, jobs, predecessors[i], j, k))
-					write_arrow(trace, orr_transfer_name(moved.kind),
-						    predecessors[i], j, k);
+				if (orr_jobs_sender(jobs, predecessors[i], j, k) >= 0)
+					write_arrow(trace, moved(from, to), predecessors[i], j, k);
+		}
 	}
 	free(predecessors);
 	return 0;

@@ -57,13 +57,13 @@ static int check(const struct orr_pipeline *p, const void *data, struct orr_erro
 				"lpp, fslpp: memory=%d needs an even number of microbatches and a "
 				"divisor of twice the %d stages",
 				(int)value[LOOPED_MEMORY].integer, p->n_stages);
-	if (!r || g * r != p->n_workers || (want_g && want_g != g))
-		return orr_fail(err, ORR_E_INPUT,
-				"lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: "
-				"set [workers] %lld, or another G and R",
-				(long long)(want_g ? want_g : g), (long long)r, p->n_workers,
-				(long long)(want_g ? want_g : g) * r);
-	return 0;
+	if (r && g * r == p->n_workers && (!want_g || want_g == g))
+		return 0;
+	g = want_g ? want_g : larger(g, 1);
+	return orr_fail(err, ORR_E_INPUT,
+			"lpp, fslpp: G=%lld groups of R=%lld workers are not %d workers: "
+			"set [workers] %lld, or another G and R",
+			(long long)g, (long long)r, p->n_workers, (long long)g * r);
 }
 
 static int compute(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)

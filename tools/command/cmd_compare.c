@@ -173,6 +173,10 @@ static int make_plan(struct contest *c, const struct orr_opened *x, struct orr_e
 		return orr_fail(err, ORR_E_INPUT,
 				"--plan makes stages of its own, and --microbatch-costs names "
 				"those of this cut: leave one of them out, or give --lengths");
+	if (x->graph->whole)
+		return orr_fail(err, ORR_E_INPUT,
+				"--plan does not look at splits: leave it or --split out, or ask "
+				"`orrery plan` with --split");
 	code = orr_plan_create(&c->plan, x->graph, &plan_options, &c->no_plan);
 	if (code && code != ORR_E_INPUT && code != ORR_E_UNSUPPORTED)
 		return orr_fail(err, code, "%s", c->no_plan.msg);
