@@ -1,6 +1,7 @@
 #include "prefetch.h"
 
 #include <sched.h>
+#include <unistd.h>
 #include "compat.h"
 
 /* A worker has copies of the parameters of other owners for the job that runs and the `depth` jobs
@@ -116,9 +117,16 @@ void orr_prefetch_drop(void *user, const struct orr_queued *queued)
 
 void orr_prefetch_settle(struct orr_prefetch *x)
 {
-	for (int w = 0; x->copied && w < x->data->work->pipeline->n_workers; w++)
-		if (x->copied[w].n)
+	if (!x->copied)
+		return;
+	/* a step ends with its tasks' callbacks, and the policy hears of their end after these */
+	starpu_task_wait_for_all();
+	for (int w = 0; w < x->data->work->pipeline->n_workers; w++)
+		for (int k = 0; x->copied[w].n && k < 1000; k++) {
+			if (k)
+				usleep(1000);
 			drop(x, w, true);
+		}
 }
 
 void orr_prefetch_init(struct orr_prefetch *prefetch, const struct orr_data *data,
