@@ -205,8 +205,8 @@ START_TEST(a_step_larger_than_what_starpu_is_given_at_once_runs)
 {
 	struct training t;
 
-	training_init(&t, "1f1b", 6, 3000);
-	t.options.batch = 3000;
+	training_init(&t, "1f1b", 6, 2000);
+	t.options.batch = 2000;
 	training_start(&t);
 	ck_assert_msg(!orr_run_train(t.run, 2, NULL, NULL, &t.err), "%s", t.err.msg);
 	ck_assert_msg(!orr_timeline_check(orr_run_timeline(t.run), &t.err), "%s", t.err.msg);

@@ -9,7 +9,7 @@
 #define N_ROWS 97
 #define N_COLUMNS 24
 #define CLASS_COLUMN 20
-#define N_STEPS 30
+#define N_STEPS 16
 
 /* Two encoders, a skip over the trunk, a stage without parameters, two losses. */
 extern const char training_model[];
