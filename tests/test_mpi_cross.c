@@ -22,7 +22,7 @@
 #define N_WORKERS 4
 #define N_MICROBATCHES 6
 #define BATCH 24
-#define STEPS 8
+#define STEPS 5
 
 /* Every pass of every microbatch on another worker than the one before. */
 static int apart(const struct orr_pipeline *p, int s, int b, enum orr_pass d, const void *data)
