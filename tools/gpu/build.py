@@ -47,9 +47,8 @@ class Build:
         self.folder = os.path.abspath(options.build)
         self.prefix, self.device, self.from_source = options.prefix, options.device, options.from_source
         self.orrery = options.orrery and os.path.abspath(options.orrery)
-        self.tests, self.cuda, self.packed = [], None, None
+        self.tests, self.cuda, self.packed = None, None, None
         self.why_no_device = "it was not built"
-        self.options = {}
 
     # ---- finding ----
 
@@ -176,8 +175,6 @@ class Build:
         text = self.check.must([orrery, "schedules"])
         part.compare("orrery lists no schedules", "gpipe" in text)
         self.orrery, self.tests = orrery, tests
-        for verb in ("train", "profile"):
-            self.options[verb] = set(re.findall(r"--[a-z][a-z-]*", self.check.must([orrery, verb, "--help"])))
         part.figures.update({"cuda": self.cuda or "none", "tests of kernels": len(self.tests)})
         self.ask_device(part)
 
@@ -200,20 +197,13 @@ class Build:
         return next((f for f in (os.path.join(p, COUNTER) for p in places) if os.access(f, os.X_OK)), None)
 
     def need(self):
-        if not self.orrery or not self.options:
+        if self.tests is None:
             raise Skip("it was not built")
 
     def need_device(self):
         self.need()
         if self.why_no_device:
             raise Skip(self.why_no_device)
-
-    def has(self, verb, option):
-        return option in self.options.get(verb, ())
-
-    def need_option(self, verb, option):
-        if not self.has(verb, option):
-            raise Skip(f"this build's {verb} has no {option}")
 
     def show(self, graph):
         return json.loads(self.check.must([self.orrery, "show", "--json", graph]))

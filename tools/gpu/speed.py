@@ -28,10 +28,6 @@ class Speed:
     def why_not_judged(self):
         return "" if self.on_device else NO_DEVICE
 
-    def need_precision(self, precision):
-        if precision != "fp32":
-            self.build.need_option("train", "--precision")
-
     # ---- beside PyTorch ----
 
     def torch(self, model, precision, batches, modes, part):
@@ -77,11 +73,9 @@ class Speed:
         for precision in precisions:
             if precision == "tf32" and not self.on_device:
                 continue
-            self.need_precision(precision)
-            chosen = ["--precision", precision] if t.has_precisions() else []
             seconds = {}
             for batch in batches:
-                words = ["--workers", 1, "--schedule", "1f1b", "--batch", batch, "--steps", steps, *chosen, *data]
+                words = ["--workers", 1, "--schedule", "1f1b", "--batch", batch, "--steps", steps, "--precision", precision, *data]
                 seconds[batch] = self.ours(graph, [*words, "--stages", 1, "-m", 1], part, f"Orrery, {precision}, batch {batch}")
                 if model == "towers" and batch == batches[0]:
                     self.ours(graph, [*words, "--stages", 8, "-m", 4], part,
@@ -206,12 +200,11 @@ class Speed:
         self.build.need_device()
         if not self.on_device:
             raise Skip("there is no device to launch on")
-        chosen = ["--precision", "bf16"] if t.has_precisions() else []
         found = {}
         for trunk in (12, 6):
             graph, data = t.towers(trunk)
-            found[trunk] = self.of_a_step(graph, [*t.device(), "--workers", 1, "--stages", 1, "-m", 1, "--batch", 1024, *chosen,
-                                                  *data])
+            found[trunk] = self.of_a_step(graph, [*t.device(), "--workers", 1, "--stages", 1, "-m", 1, "--batch", 1024,
+                                                  "--precision", "bf16", *data])
         part.figures["a step of large_towers"] = found[12]
         part.target("kernels of a block, forward and backward", (found[12]["kernels"] - found[6]["kernels"]) / 6,
                     at_most=LAUNCHES_OF_A_BLOCK)
@@ -224,16 +217,11 @@ class Speed:
         """Profiled, simulated and trained on the device: the makespan that was foretold, and the one that was."""
         t = self.trainings
         self.build.need_device()
-        if self.on_device:
-            self.build.need_option("profile", "--device")
-        of_device = t.device() if self.build.has("profile", "--device") else []
         graph, data = t.towers()
         batch, costs = 1024 if self.on_device else 64, os.path.join(self.build.folder, "profiled.dot")
-        precisions = ("bf16", "fp32") if t.has_precisions() and self.build.has("profile", "--precision") else ("fp32",)
-        for precision in precisions:
-            chosen = ["--precision", precision] if t.has_precisions() else []
-            step = ["--workers", "1", "-m", "4", "--batch", str(batch), *chosen]
-            self.check.must([self.build.orrery, "profile", graph, *of_device, *step, "-o", costs])
+        for precision in ("bf16", "fp32"):
+            step = ["--workers", "1", "-m", "4", "--batch", str(batch), "--precision", precision]
+            self.check.must([self.build.orrery, "profile", graph, *t.device(), *step, "-o", costs])
             for schedule in ("1f1b", "gpipe"):
                 cut = ["--stages", "8", "--schedule", schedule]
                 told = json.loads(self.check.must([self.build.orrery, "simulate", costs, *step, *cut, "--json"]))["makespan"]

@@ -25,9 +25,6 @@ class Trainings:
     def device(self):
         return ["--device", self.build.device]
 
-    def has_precisions(self):
-        return self.build.has("train", "--precision")
-
     def few_rows(self):
         """The test rows may be evaluated on one core: fewer of them do."""
         file = os.path.join(self.build.folder, "few.csv")
