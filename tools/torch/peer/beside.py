@@ -10,7 +10,7 @@ from orrery_torch import command
 from orrery_torch.convert.values import CONSTANT
 from torch import Tensor, nn
 
-from .training import Options, batches
+from .training import Options, batches, optimizer_of
 
 
 class Beside:
@@ -41,11 +41,7 @@ class Beside:
 
     def pytorch(self, own: Options) -> Iterator[float]:
         """The losses of the same steps."""
-        trained = [p for p in self.model.parameters() if p.requires_grad]
-        decay = own.weight_decay or 0.0
-        optimizer: torch.optim.Optimizer = torch.optim.SGD(trained, own.rate())
-        if own.optimizer == "adamw":
-            optimizer = torch.optim.AdamW(trained, own.rate(), weight_decay=decay)
+        optimizer = optimizer_of(self.model, own)
         order = batches(self.train, own.batch, own.seed)
         for _ in range(own.steps or 0):
             optimizer.zero_grad()

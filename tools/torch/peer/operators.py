@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from orrery_torch.convert.formulas import turned
 from torch import Tensor, nn
 
 from .draws import kept
@@ -113,14 +114,7 @@ def heads(x: Tensor, n: int) -> Tensor:
 
 def rotary(o: Operator, p: Pass, x: Tensor) -> Tensor:
     n, base = int(o.attributes["heads"]), o.attributes.get("base", 10000)
-    y = heads(x, n)
-    half = y.shape[3] // 2
-    rates = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
-    angles = torch.arange(y.shape[2], dtype=torch.float64, device=x.device)[:, None] * rates
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    low, high = y[..., :half], y[..., half:]
-    y = torch.cat([low * cos - high * sin, high * cos + low * sin], 3)
-    return y.transpose(1, 2).flatten(2)
+    return turned(base, heads(x, n)).transpose(1, 2).flatten(2)
 
 
 def attention(o: Operator, p: Pass, q: Tensor, k: Tensor, v: Tensor, *lengths: Tensor) -> Tensor:

@@ -175,9 +175,10 @@ def turning(x: Tensor, gives: Callable[[Tensor], Tensor]) -> float:
 
 
 def turned(base: float, x: Tensor) -> Tensor:
+    """Samples x heads x rows x columns of a head, under rotary positions."""
     half = x.shape[3] // 2
-    rates = base ** (-torch.arange(half, dtype=torch.float64) / half)
-    angles = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * rates
-    cos, sin = angles.cos().float(), angles.sin().float()
+    rates = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+    angles = torch.arange(x.shape[2], dtype=torch.float64, device=x.device)[:, None] * rates
+    cos, sin = angles.cos().to(x), angles.sin().to(x)
     low, high = x[..., :half], x[..., half:]
     return torch.cat([low * cos - high * sin, high * cos + low * sin], 3)
