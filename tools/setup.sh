@@ -59,6 +59,15 @@ apt_update() {
 		as_root apt-get update -q
 }
 
+# install_missing [PACKAGE]: those in the array `missing`; who has to do it by hand is told of PACKAGE, too.
+install_missing() {
+	[ ${#missing[@]} -gt 0 ] || return 0
+	can_install || fail "missing: ${missing[*]}" "as root: apt-get install ${missing[*]}${*:+ $*}; then start this again."
+	apt_update
+	step "installing ${missing[*]}" "try it by hand: apt-get install ${missing[*]}; then start this again." \
+		apt_install "${missing[@]}"
+}
+
 # try_install PACKAGE...: for what is good to have. False where it cannot be had.
 try_install() {
 	can_install || return 1
@@ -181,15 +190,8 @@ set_up() {
 	if [ ${#missing[@]} -gt 0 ] && ! have apt-get; then
 		fail "missing, under the names that they have in Debian: ${missing[*]}" \
 			"install with this system's package manager $other; then start this again."
-	elif [ ${#missing[@]} -gt 0 ] && ! can_install; then
-		fail "missing: ${missing[*]}" \
-			"as root: apt-get install ${missing[*]} libstarpu-dev; then start this again."
-	elif [ ${#missing[@]} -gt 0 ]; then
-		apt_update
-		step "installing ${missing[*]}" \
-			"try it by hand: apt-get install ${missing[*]}; then start this again." \
-			apt_install "${missing[@]}"
 	fi
+	install_missing libstarpu-dev
 	case $(meson --version) in
 	0.*) fail "Meson $(meson --version) is too old" 'install 1.0 or later (pip install meson), then start this again.' ;;
 	esac

@@ -23,12 +23,11 @@ others are met with it. Links between stages are free. Mixtures of experts
 are left out, since recipes say which of their exchanges are hidden, and not the table.
 """
 import collections
-import csv
 import os
 import statistics
 import tempfile
 
-from common import ask, row
+from common import ask, row, rows_of
 
 TOKENS, WORDS = 2048, 250000
 PEAK_FLOPS = 312e12
@@ -57,11 +56,6 @@ PEAKS = {"H100": (989, 1979, 0, 3.35), "B200": (2250, 4500, 9000, 8), "GB200": (
 
 def arguments(parser):
     parser.add_argument("folder", metavar="FOLDER")
-
-
-def rows_of(folder, name):
-    with open(os.path.join(folder, name), encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def write_costs(path, jobs):

@@ -1,4 +1,5 @@
 """What tables share: the command run, and its JSON."""
+import csv
 import json
 import pathlib
 import subprocess
@@ -19,6 +20,12 @@ def run(*words, **more):
 
 def ask(*words):
     return json.loads(run(*words, "--json"))
+
+
+def rows_of(folder, name):
+    """Of a table of measurements, each by its headings."""
+    with open(pathlib.Path(folder, name), encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def row(*cells):

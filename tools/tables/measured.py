@@ -5,12 +5,10 @@ runs. Each run is simulated with all its replicas (lpp: groups of one worker a s
 off measurements, those of two stages, and the figures without it stand beside: the overhead of a job. Where any other comes
 from stands with it.
 """
-import csv
-import os
 import statistics
 import tempfile
 
-from common import ask, row
+from common import ask, row, rows_of
 
 # fp32: neither the launch script nor DeepSpeed's configuration asks for half precision, and what a stage receives is
 # put together as float32 (deepspeed/utils.py, reconstruct_tensor)
@@ -83,19 +81,14 @@ def lacking(run, simulated):
     return ((float(run['measured_1_s']) + float(run['measured_2_s'])) / 2 - simulated) / jobs_in_a_row(run)
 
 
-def read(folder, name):
-    with open(os.path.join(folder, name), encoding='utf-8') as file:
-        return list(csv.DictReader(file))
-
-
 def arguments(parser):
     parser.add_argument('folder', help='of the tables')
 
 
 def main(options):
     orrery, folder = options.orrery, options.folder
-    layers = read(folder, 'layers.csv')
-    runs = sorted(read(folder, 'measured.csv'), key=lambda run: (int(run['stages']), int(run['replicas'])))
+    layers = rows_of(folder, 'layers.csv')
+    runs = sorted(rows_of(folder, 'measured.csv'), key=lambda run: (int(run['stages']), int(run['replicas'])))
     ways = {
         'no transfers': {},
         'transfers beside the passes (`--bandwidth`)': {'links': True},

@@ -1,10 +1,9 @@
 """Losses of a model that is split beside the unsplit one's: SGD, step by step, and the same bits under other schedules and on
 ranks; and what a run leaves when it goes on under another split."""
-import csv
 import os
 import tempfile
 
-from common import GRAPHS, run
+from common import GRAPHS, rows_of, run
 
 # Learning rates: at 0.05 the unsplit clip is as far from itself, with another number of microbatches, as from a split one.
 MODELS = {'gpt': 0.05, 'clip': 0.01, 'mmt': 0.05, 'moe': 0.05}
@@ -19,8 +18,7 @@ def train(orrery, model, *arguments, ranks=0):
     if ranks:
         command = [*MPIRUN, '-n', str(ranks), *command]
     run(*command, env=dict(os.environ, STARPU_SILENT='1'))
-    with open('loss.csv') as file:
-        return [row['loss'] for row in csv.DictReader(file)]
+    return [row['loss'] for row in rows_of('.', 'loss.csv')]
 
 
 def schedules(model):

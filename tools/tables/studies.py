@@ -9,14 +9,13 @@ error, and the exit code is 1.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import GRAPHS, ask, row
+from common import GRAPHS, ask, row, rows_of
 
 MOST_GAP = 0.05
 A_LITTLE = 1e-6
@@ -68,10 +67,8 @@ def plan(orrery: str, graph: Path, options: list[str]) -> dict[str, Any]:
 def small_table(orrery: str) -> list[str]:
     """Lines of the table of small instances; the faults that it has go to standard error."""
     studies = GRAPHS / "studies"
-    with open(studies / "best.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
     lines, gaps = [], []
-    for of in rows:
+    for of in rows_of(studies, "best.csv"):
         found = plan(orrery, studies / of["instance"], [*of["options"].split(), "--search"])
         best, ours, bound = float(of["best"]), found["makespan"], found["lower_bound_anywhere"]
         gaps.append(ours / best - 1)

@@ -22,10 +22,10 @@ MACHINE = '''graph nodes {
 '''
 
 
-def block(name, before, hidden, heads):
+def block(name, before, hidden, heads, causal=True):
     """The operators of a layer of a transformer behind `before`; the last one's name."""
     return f'''    {name}_n1 [op=layernorm]; {name}_q [op=linear, features={hidden}]; {name}_k [op=linear, features={hidden}];
-    {name}_v [op=linear, features={hidden}]; {name}_a [op=attention, heads={heads}, causal=true];
+    {name}_v [op=linear, features={hidden}]; {name}_a [op=attention, heads={heads}, causal={str(causal).lower()}];
     {name}_o [op=linear, features={hidden}]; {name}_s1 [op=add]; {name}_n2 [op=layernorm];
     {name}_f1 [op=linear, features={4 * hidden}]; {name}_g [op=gelu]; {name}_f2 [op=linear, features={hidden}];
     {name}_s2 [op=add];

@@ -1,10 +1,15 @@
 """Transformers of a size that fills the cores: 8 layers of 512 columns, 256 tokens a sample. A GPT, and a CLIP of two
 such towers; their data is drawn, since only the time of a step is asked."""
 
+import sys
 from pathlib import Path
 
 import torch
+from orrery_torch import command
 from orrery_torch.tensors import save_safetensors
+
+sys.path.append(str(command.ROOT / "tools/tables"))
+from tensor import block
 
 LAYERS, WIDTH, TOKENS, VOCABULARY = 8, 512, 256, 8192
 HEADS = 8
@@ -13,33 +18,12 @@ ROWS = 64
 NAMES = (f"gpt_{LAYERS}x{WIDTH}", f"clip_{LAYERS}x{WIDTH}")
 
 
-def block(name: str, before: str, causal: bool) -> str:
-    return f"""
-	{name}_norm1 [op=layernorm];
-	{name}_q [op=linear, features={WIDTH}];
-	{name}_k [op=linear, features={WIDTH}];
-	{name}_v [op=linear, features={WIDTH}];
-	{name}_attend [op=attention, heads={HEADS}, causal={str(causal).lower()}];
-	{name}_out [op=linear, features={WIDTH}];
-	{name}_sum1 [op=add];
-	{name}_norm2 [op=layernorm];
-	{name}_fc1 [op=linear, features={4 * WIDTH}];
-	{name}_gelu [op=gelu];
-	{name}_fc2 [op=linear, features={WIDTH}];
-	{name} [op=add];
-	{before} -> {{{name}_norm1 {name}_sum1}};
-	{name}_norm1 -> {{{name}_q {name}_k {name}_v}} -> {name}_attend -> {name}_out -> {name}_sum1;
-	{name}_sum1 -> {name}_norm2 -> {name}_fc1 -> {name}_gelu -> {name}_fc2 -> {name};
-	{name}_sum1 -> {name};
-"""
-
-
 def tower(name: str, causal: bool) -> str:
     """From the operator NAME_rows to NAME_norm."""
     text, before = f"	{name}_places [op=positions];\n	{name}_rows -> {name}_places;\n", f"{name}_places"
     for i in range(LAYERS):
-        text += block(f"{name}{i}", before, causal)
-        before = f"{name}{i}"
+        more, before = block(f"{name}{i}", before, WIDTH, HEADS, causal)
+        text += more
     return text + f"	{name}_norm [op=layernorm];\n	{before} -> {name}_norm;\n"
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .draws import permutation
 from .model import Model
+from orrery_torch.calls import words_of
 from orrery_torch.tensors import load_data
 
 
@@ -56,14 +57,7 @@ class Options:
         return replace(same, optimizer="momentum", lr=0.0)
 
     def words(self) -> list[str]:
-        values = {k: v for k, v in vars(self).items() if v is not None and v is not False}
-        if self.optimizer != "momentum":
-            del values["momentum"]
-        words = []
-        for name, value in values.items():
-            words.append("--" + name.replace("_", "-"))
-            words += [] if value is True else [str(value)]
-        return words
+        return words_of({k: v for k, v in vars(self).items() if k != "momentum" or self.optimizer == "momentum"})
 
 
 def parse(words: list[str]) -> tuple[Options, list[str]]:
