@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""test_growth.py ORRERY SOURCE [COUNT_LAUNCHES]: tools/growth prints the table that its README promises, and ends with 1 where a
+"""test_growth.py ORRERY SOURCE [COUNT_LAUNCHES]: tools/table growth prints the table that its README promises, and ends with 1 where a
 line is marked; no time decides. Of its graphs, what a step starts on the emulated device is counted, and grows as the
 mathematics has it: of twice the size products are no more and read and write at most twice as much, and what is launched is
 at most one more, of the sort of ids."""
+import importlib
 import re
 import subprocess
 import sys
 import tempfile
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 ORRERY, SOURCE, COUNT = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
@@ -16,7 +16,7 @@ CELL = re.compile(r'[\d.e+]+ (ns|us|ms|s)')
 
 
 def growth(*words):
-    done = subprocess.run([SOURCE / 'tools/growth', ORRERY, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([SOURCE / 'tools/table', 'growth', ORRERY, *words], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
@@ -43,7 +43,9 @@ def counted(graph, folder):
 
 
 def main():
-    axes = SourceFileLoader('growth', str(SOURCE / 'tools/growth')).load_module().AXES
+    sys.dont_write_bytecode = True
+    sys.path.append(str(SOURCE / 'tools/tables'))
+    axes = importlib.import_module('growth').AXES
     assert set(axes) == {'tokens', 'words', 'classes', 'images'}
     check_table('classes', {'linear', 'softmax', 'logits', 'softmax_cross_entropy'})
     code, rows, _ = growth('classes', *SIZES, '--most', '-9')  # less than anything grows

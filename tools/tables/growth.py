@@ -1,15 +1,16 @@
-#!/usr/bin/env python3
-"""What an operator's cost grows with: tools/growth ORRERY [AXIS...]. `orrery profile` measures a graph at four sizes, each
-twice the one before, on a core; a table has an operator's times (forward, backward and weight), how many times as long it
-takes for each doubling, as a power of two, and that power in the mathematics. 1: twice the size takes twice the time; a
-line ends in ! where the last doubling is above the mathematics by more than --most."""
+"""What an operator's cost grows with.
+
+`orrery profile` measures a graph at four sizes, each twice the one before, on a core; a table has an operator's times
+(forward, backward and weight), how many times as long it takes for each doubling, as a power of two, and that power in the
+mathematics. 1: twice the size takes twice the time; a line ends in ! where the last doubling is above the mathematics by
+more than --most."""
 import argparse
 import math
 import os
 import re
-import subprocess
-import sys
 import tempfile
+
+from common import row, run
 
 N_SIZES = 4
 
@@ -53,12 +54,9 @@ def profile(options, graph, folder):
     path = os.path.join(folder, 'graph.dot')
     with open(path, 'w', encoding='utf-8') as file:
         file.write(graph)
-    done = subprocess.run([options.orrery, 'profile', path, '-w', '1', '-m', '1', '--batch', str(options.batch), '--device', 'cpu',
-                           '--precision', options.precision, '-o', '-'], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stderr.strip())
+    told = run(options.orrery, 'profile', path, '-w', 1, '-m', 1, '--batch', options.batch, '--device', 'cpu', '-o', '-')
     times = {}
-    for name, attributes in re.findall(r'^\s*"(\w+)" \[(.*)\];$', done.stdout, re.MULTILINE):
+    for name, attributes in re.findall(r'^\s*"(\w+)" \[(.*)\];$', told, re.MULTILINE):
         if 'op=input' not in attributes:
             times[name] = sum(float(ms) for ms in re.findall(r'\b(?:forward|backward|weight)="([0-9.e+-]+)ms"', attributes)) * 1e6
     return times
@@ -80,34 +78,32 @@ def table(options, axis):
     faults = 0
     with tempfile.TemporaryDirectory() as folder:
         # an image whose side is no whole number is as high as the last one whose side is
-        rows = [profile(options, graph.format(n=n, n2=2 * n, n3=3 * n, side=1 << (n.bit_length() - 1) // 2), folder) for n in sizes]
-    print(f'| {axis} | {" | ".join(map(str, sizes))} | a doubling | the last | mathematics |')
+        found = [profile(options, graph.format(n=n, n2=2 * n, n3=3 * n, side=1 << (n.bit_length() - 1) // 2), folder) for n in sizes]
+    print(row(axis, *sizes, 'a doubling', 'the last', 'mathematics'))
     print('|---|' + '---|' * (N_SIZES + 3))
-    for name in rows[0]:
-        times = [row[name] for row in rows]
+    for name in found[0]:
+        times = [of[name] for of in found]
         mean, last = math.log2(times[-1] / times[0]) / (N_SIZES - 1), math.log2(times[-1] / times[-2])
         power = powers.get(name, 1)
         fault = min(mean, last) > power + options.most
         faults += fault
-        print(f'| {name} | {" | ".join(map(text, times))} | {mean:.2f} | {last:.2f} | {power} |{" !" if fault else ""}')
+        print(row(name, *map(text, times), f'{mean:.2f}', f'{last:.2f}', power) + ' !' * fault)
     print()
     return faults
 
 
-def main():
-    parser = argparse.ArgumentParser(prog='tools/growth', description=__doc__)
-    parser.add_argument('orrery', type=os.path.abspath, help='the program: build/tools/orrery')
-    parser.add_argument('axes', nargs='*', metavar='AXIS', help=f'of {", ".join(AXES)}; all')
+def axis_of(name):
+    if name not in AXES:
+        raise argparse.ArgumentTypeError(f'{name} is no axis: {", ".join(AXES)}')
+    return name
+
+
+def arguments(parser):
+    parser.add_argument('axes', nargs='*', metavar='AXIS', type=axis_of, help=f'of {", ".join(AXES)}; all')
     parser.add_argument('--first', type=int, help='the first size (128 tokens, 4096 words or classes, 1024 pixels)')
     parser.add_argument('--batch', type=int, default=4, help='samples (4)')
-    parser.add_argument('--precision', default='fp32', help='of products (fp32)')
     parser.add_argument('--most', type=float, default=0.5, help='by which a power may be above the mathematics: caches (0.5)')
-    options = parser.parse_args()
-    for axis in options.axes:
-        if axis not in AXES:
-            parser.error(f'{axis} is no axis: {", ".join(AXES)}')
-    return 1 if sum(table(options, axis) for axis in options.axes or AXES) else 0
 
 
-if __name__ == '__main__':
-    sys.exit(main())
+def main(options):
+    return sum(table(options, axis) for axis in options.axes or AXES) > 0
