@@ -16,7 +16,6 @@ from .values import (
     Exp,
     Half,
     Held,
-    Length,
     Like,
     Loss,
     Pairs,
@@ -339,9 +338,6 @@ def scaled(c: Emitter, x: Any, factor: float) -> Any:
 def divide(c: Emitter, x: Any, y: Any) -> Any:
     if isinstance(x, EachRow):
         return per_row(x, y)
-    if isinstance(y, Length):
-        require(isinstance(x, Rows) and x == y.of, "a division by another's length")
-        return c.alike("normalise", [x], epsilon=y.epsilon)
     y = tensor_of(y)
     if isinstance(y, Tensor) and y.numel() == 1 and not y.requires_grad:
         y = y.item()
@@ -363,16 +359,6 @@ def subtracted(c: Emitter, x: Any, y: Any, alpha: float = 1) -> Any:
     return subtract(c, y, x, alpha)
 
 
-def length(c: Emitter, x: Rows, order: float = 2, dim: Any = None, keep: bool = False, **_: Any) -> Length:
-    last = [d % len(x.axes) for d in (dim or [])] == [len(x.axes) - 1]
-    require(order == 2 and last and keep, "a norm other than a row's length")
-    x.columns_last()
-    return Length(x)
-
-
-def at_least(c: Emitter, x: Any, epsilon: Any = None, most: Any = None) -> Any:
-    if isinstance(x, Counts):
-        require(x.summed and epsilon == 1 and most is None, "a bound of data")
-        return x
-    require(isinstance(x, Length) and most is None, "a bound of data")
-    return replace(x, epsilon=epsilon)
+def at_least(c: Emitter, x: Any, least: Any = None, most: Any = None) -> Counts:
+    require(isinstance(x, Counts) and x.summed and least == 1 and most is None, "a bound of data")
+    return x

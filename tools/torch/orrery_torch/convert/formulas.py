@@ -101,7 +101,7 @@ class Formulas:
             return None
         if not isinstance(y, Tensor) or y.shape != x.shape or y.dtype != x.dtype:
             return None
-        numbers = {a for c in calls for a in c.args if isinstance(a, float) and 0 < a < 0.01}
+        numbers = {a for c in calls for a in c.args if isinstance(a, float) and 0 < a < 0.1}
         for op, tensors, says, function in self._candidates(x, gives, held, numbers):
             # a model's own angles are float32: the further a row, the less exact they are
             near = max(1e-5, x.shape[2] * 2**-21) if op == "rotary" else 1e-5

@@ -49,7 +49,6 @@ LIKES: dict[str, Like] = {
     "add": elements.add,
     "mul": elements.multiply,
     "div": elements.divide,
-    "linalg_vector_norm": elements.length,
     **dict.fromkeys(["clamp_min", "clamp"], elements.at_least),
     **dict.fromkeys(["ne", "not_equal"], losses.differs),
     "sum": losses.summed,

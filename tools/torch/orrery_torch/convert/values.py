@@ -102,14 +102,6 @@ class Half:
 
 
 @dataclass(frozen=True)
-class Length:
-    """The length of each row, no less than epsilon."""
-
-    of: Rows
-    epsilon: float = 0.0
-
-
-@dataclass(frozen=True)
 class Exp:
     of: Held
 
