@@ -346,24 +346,19 @@ class Reader:
         if bias:
             names.append(next(i for i in bias.input if i != gives[0]))
             gives = [bias.output[0]]
+        attributes = attributes_of(proto)
         if known and proto.op_type in SHAPES:
             sizes = torch.tensor(self.values[names[0]].shape, dtype=torch.int64)
-            begin, end = (helper.get_node_attr_value(proto, k) if any(a.name == k for a in proto.attribute) else None for k in ("start", "end"))
-            self.values[gives[0]] = sizes[begin:end] if proto.op_type == "Shape" else sizes.prod()
+            part = slice(attributes.get("start"), attributes.get("end"))
+            self.values[gives[0]] = sizes[part] if proto.op_type == "Shape" else sizes.prod()
             self.constants.add(gives[0])
             return
-        attributes = attributes_of(proto)
         if known and proto.op_type == "Constant":
             self.values[gives[0]] = constant(attributes)
             self.constants.add(gives[0])
             return
-        if known and proto.op_type == "Identity" and names[0] not in self.data:
-            self.values[gives[0]] = self.values[names[0]]
-            if names[0] in self.constants:
-                self.constants.add(gives[0])
-            if names[0] in self.weights:
-                self.weights[gives[0]] = self.weights[names[0]]
-                return
+        if known and proto.op_type == "Identity" and names[0] in self.weights:
+            return  # whose other name is among them
         node = Node(proto.op_type, attributes | {"outputs": len(gives)}, self.opset)
         step = Step(title(proto), node, FUNCTIONS.get(proto.op_type) if known else None)  # type: ignore[arg-type]
         step.gives = gives
@@ -409,7 +404,7 @@ class Reader:
         if name in self.data:
             return "value", name
         single = value.numel() == 1 and (name in self.weights or name in self.constants)
-        if single and (value.dim() == 0 or step.node.op in NUMBERS) and step.node.op in NUMBERS:
+        if single and step.node.op in NUMBERS:
             return "number", value.item()
         if name not in self.weights and name not in self.constants:
             return "value", name  # made of weights

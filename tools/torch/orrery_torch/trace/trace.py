@@ -1,5 +1,6 @@
 """A module as the list of its calls, in the order in which they run: torch.export, else torch.fx."""
 
+import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -118,10 +119,7 @@ class Trace:
 
 
 def attribute(module: nn.Module, path: str) -> Any:
-    value: Any = module
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
+    return operator.attrgetter(path)(module)
 
 
 def function_of(node: fx.Node) -> str:
