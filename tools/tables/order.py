@@ -1,8 +1,5 @@
 """What `auto` finds in little memory, beside its bound.
 
-    tools/table order build/tools/orrery                  the whole table
-    tools/table order build/tools/orrery chain towers     the rows whose names contain one of these
-
 The memory is a share of the peak that 1f1b has on the same workers, in stage stashes, rounded down; or that many stage
 stashes.
 """
@@ -53,25 +50,19 @@ def peak_of(answer: Any) -> int:
     return max(worker["peak_stash"] for worker in answer["worker"])
 
 
-def measure(orrery: str, row: Row, more: str) -> None:
+def measure(orrery: str, row: Row) -> None:
     whole = peak_of(simulate(orrery, row, "1f1b"))
     for share in row.shares:
         memory = int(share * whole) if share < 1 else int(share)
         start = sum(os.times()[2:4])
-        answer = simulate(orrery, row, f"auto:memory={memory}{more}")
+        answer = simulate(orrery, row, f"auto:memory={memory}")
         seconds = sum(os.times()[2:4]) - start
         found, bound = answer["makespan"], answer["lower_bound"]
         figures = [f"{memory / whole:.2g}", memory, f"{bound:.4f}", f"{found:.4f}", f"{100 * found / bound - 100:.1f}%"]
         print(common.row(row.name, *figures, f"{seconds:.1f}"), flush=True)
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", help="rows whose names contain one of these; without, all")
-    parser.add_argument("--effort", type=int, help="of the search; without it auto's own")
-
-
 def main(options: argparse.Namespace) -> None:
     print("| order | memory / 1f1b | stashes | bound, s | auto, s | gap | CPU, s |\n|---|---|---|---|---|---|---|")
     for row in ROWS:
-        if not options.names or any(name in row.name for name in options.names):
-            measure(options.orrery, row, f",effort={options.effort}" if options.effort is not None else "")
+        measure(options.orrery, row)
