@@ -180,8 +180,7 @@ def concat(c: Emitter, parts: list[Any], dim: int = 0) -> Rows:
     total = sum(sizes(p.axes)[dim] for p in parts)
     dim %= len(first.axes)
     for p in parts:
-        same = [a == b for a, b in zip(without(p, dim).axes, without(first, dim).axes)]
-        require(all(same), "parts that lie otherwise")
+        require(without(p, dim).axes == without(first, dim).axes, "parts that lie otherwise")
         require(whole(p.axes[dim], kind), "neither rows nor columns")
         require(sizes(p.axes)[dim] == (p.columns if kind == "c" else p.rows), "parts of rows")
     name = c.emit("concat", parts, axis="columns" if kind == "c" else "rows")
@@ -198,8 +197,7 @@ def concat_by_head(c: Emitter, parts: list[Rows], dim: int) -> Rows:
     every, slices = factors_of(first, joined.kind), []
     for p in parts:
         require(len(p.axes[dim]) == 1 and p.axes[dim][0].key == joined.key, "parts that lie otherwise")
-        same = [a == b for a, b in zip(without(p, dim).axes, without(first, dim).axes)]
-        require(all(same), "parts that lie otherwise")
+        require(without(p, dim).axes == without(first, dim).axes, "parts that lie otherwise")
         a = p.axes[dim][0]
         slices.append(sliced(c, p, a, 0, a.size))
     total = sum(sizes(p.axes)[dim] for p in parts)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-
 from .emitter import Emitter
 from .layers import linear
 from .layout import Unlike, sizes

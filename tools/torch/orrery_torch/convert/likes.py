@@ -1,7 +1,5 @@
 """Calls of ATen, and the operators of Orrery that are like them."""
 
-
-
 from . import attention, elements, experts, layers, losses
 from .emitter import Emitter
 from .formulas import Formula

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-
 from .emitter import Emitter
 from .layout import Unlike, sizes
 from .values import Half, Like, Loss, Pairs, Rows, is_range, moved, require, tensor_of

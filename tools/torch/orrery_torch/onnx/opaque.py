@@ -123,10 +123,9 @@ class Opaque(Converter):
         made = []
         for shape in shapes:
             rows = self._lay("", shape, like)
-            own = {"rows": rows.rows, "columns": rows.columns} | (says if not made else {})
-            label = says["label"]
+            own = {"rows": rows.rows, "columns": rows.columns} | (says if not made else {"label": says["label"]})
             name = self._name(node, {}, "opaque")
-            self.nodes.append(Node(name, "opaque", inputs, own | {"label": label}))
+            self.nodes.append(Node(name, "opaque", inputs, own))
             made.append(Rows(name, rows.axes, rows.rows, rows.columns))
         return made if isinstance(value, (list, tuple)) else made[0]
 
