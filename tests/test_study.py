@@ -44,5 +44,5 @@ for line in now:
     check(line in told, f'other rows than tests/study.txt has; where that is meant, test_study.py --write: {line}')
 check(len(now) == len(told), f'{len(now)} commands, and tests/study.txt has {len(told)}')
 page = first['README.md'].decode()
-check(page.count('\n## ') == 10 and '0 of 0' not in page, f'the page: {page}')
+check(page.count('\n## ') == 11 and '0 of 0' not in page, f'the page: {page}')
 finish()

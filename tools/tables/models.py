@@ -67,7 +67,9 @@ def chain_of(show, plan):
     lines = []
     for s, (stage, costs) in enumerate(zip(plan["stages"], plan["pipeline"]["stages"])):
         times = {"forward": stage["forward"], "backward": costs["backward"], "weight": costs["weight"]}
-        says = [f'{name}="{round(1e9 * time)}ns"' for name, time in times.items() if time]
+        # without a weight, half of a backward beside frozen stages would be one
+        given = {name: time or 0 for name, time in times.items() if time or name == "weight" and costs["backward"]}
+        says = [f'{name}="{round(1e9 * time)}ns"' for name, time in given.items()]
         says += [f'stash="{costs["stash_bytes"]}B"', f'parameters="{stage["parameter_bytes"]}B"']
         says += ["frozen=true"] if stage["frozen"] else []
         lines.append(f"s{s} [{', '.join(says)}];")

@@ -4,15 +4,17 @@
 import importlib
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent / "examples"))
+import published
 import torch
 import torch.nn.functional as F
 import transformers as hf
-from models import EXAMPLES, Example
+from models import EXAMPLES, Block, Example
 from published import Around, Scored, Translates, Words
 from torch import Tensor, nn
 
@@ -50,6 +52,43 @@ class Finds(Around):
         found = self.model(pixels)
         named = F.cross_entropy(found.logits.flatten(0, 1), labels.flatten())
         return named + F.l1_loss(found.pred_boxes, boxes)
+
+
+class Towers(nn.Module):
+    """CANDLE-Uno: towers of four layers, side by side, and a layer over what they give."""
+
+    def __init__(self, width: int = 512) -> None:
+        super().__init__()
+        layers = [nn.Linear(width, width), nn.ReLU()]
+        self.towers = nn.ModuleList(nn.Sequential(*(deepcopy(layer) for _ in range(4) for layer in layers)) for _ in range(7))
+        self.join = nn.Linear(7 * width, 1)
+
+    def forward(self, genes: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, f: Tensor, wanted: Tensor) -> Tensor:
+        given = [tower(x) for tower, x in zip(self.towers, (genes, a, b, c, d, e, f))]
+        return F.mse_loss(self.join(torch.cat(given, 1)), wanted)
+
+
+class UViT(nn.Module):
+    """The later half of the blocks read what the earlier ones gave, the last of these first."""
+
+    def __init__(self, width: int = 256, pairs: int = 4, side: int = 64) -> None:
+        super().__init__()
+        self.embed = nn.Conv2d(3, width, 8, 8)
+        self.down, self.middle = nn.ModuleList(Block(width) for _ in range(pairs)), Block(width)
+        self.up = nn.ModuleList(Block(width) for _ in range(pairs))
+        self.joins = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(pairs))
+        self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * 8 * 8)
+
+    def forward(self, pixels: Tensor, wanted: Tensor) -> Tensor:
+        x = self.embed(pixels).flatten(2).transpose(1, 2)
+        given = []
+        for block in self.down:
+            x = block(x)
+            given.append(x)
+        x = self.middle(x)
+        for block, join in zip(self.up, self.joins):
+            x = block(join(torch.cat([x, given.pop()], 2)))
+        return F.mse_loss(self.out(self.norm(x)), wanted)
 
 
 def words(n: int, length: int = LENGTH) -> Tensor:
@@ -250,6 +289,7 @@ MODELS: dict[str, Callable[[int], Made]] = {
 LONG = 64
 BROAD = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048}
 TEXTS = BROAD | {"vocab_size": 4096, "max_position_embeddings": LONG, "pad_token_id": 0}
+SLIM = {"hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1024}
 SEEN = BROAD | {"image_size": 160, "patch_size": 16}
 LARGE: dict[str, Callable[[int], Made]] = {
     "hf gpt2, 512 wide": causal(lambda: hf.GPT2Config(**GPT2 | {"n_embd": 512, "n_head": 8, "n_layer": 4,
@@ -268,16 +308,26 @@ LARGE: dict[str, Callable[[int], Made]] = {
 }  # fmt: skip
 
 
+# of graphs/studies/, narrow
+STUDIED: dict[str, Callable[[int], Made]] = {
+    "llava, 256 wide": lambda n: (published.llava(4, published.EYE | SLIM | {"image_size": 112}, published.TONGUE | SLIM |
+        {"num_key_value_heads": 8, "vocab_size": 1024}), published.seen(n, 112, LONG, 1024)),
+    "u_vit, 256 wide": lambda n: (UViT(), {"pixels": torch.randn(n, 3, 64, 64), "wanted": torch.randn(n, 64, 192)}),
+    "candle_uno, 512 wide": lambda n: (Towers(), {name: torch.randn(16 * n, 512) for name in ("genes", *"abcdef")} |
+        {"wanted": torch.randn(16 * n, 1)}),
+}  # fmt: skip
+
+
 def made(name: str, samples: int) -> Made:
     """The same weights and data each time."""
     torch.manual_seed(1)
-    model, inputs = (MODELS | LARGE)[name](samples)
+    model, inputs = (MODELS | LARGE | STUDIED)[name](samples)
     return model.train(), inputs
 
 
 def known(names: list[str]) -> list[str]:
     """These; the first that there is not is refused."""
     for name in names:
-        if name not in MODELS | LARGE:
-            raise SystemExit(f"{name}: no model of that name: {', '.join(MODELS | LARGE)}")
+        if name not in MODELS | LARGE | STUDIED:
+            raise SystemExit(f"{name}: no model of that name: {', '.join(MODELS | LARGE | STUDIED)}")
     return names
