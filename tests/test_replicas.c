@@ -324,7 +324,7 @@ static const struct orr_levels levels = {
  * with updates that take time, and every other time a divided optimizer. */
 START_TEST(replicas_that_are_alike_are_simulated_once)
 {
-	static const int sizes[] = {64, 128, 512};
+	static const int sizes[] = {64, 128, 256};
 	int shape = _i % N_OF(shapes), n_tried = 0;
 	int n = shapes[shape].n_workers, r = sizes[_i / N_OF(shapes)] / n;
 
