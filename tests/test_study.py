@@ -6,6 +6,7 @@ test_study.py ORRERY SOURCE [--write]       --write: study.txt anew, for a chang
 """
 import csv
 import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -43,6 +44,22 @@ told = TOLD.read_text(encoding='utf-8').splitlines()
 for line in now:
     check(line in told, f'other rows than tests/study.txt has; where that is meant, test_study.py --write: {line}')
 check(len(now) == len(told), f'{len(now)} commands, and tests/study.txt has {len(told)}')
+sys.path.append(os.path.join(source, 'tools/tables'))
+import models  # noqa: E402 that is where it lies
+
+# trained stages before one that is frozen: it has a backward, and no weight gradient
+with tempfile.TemporaryDirectory() as folder:
+    graph, plan, chain = (pathlib.Path(folder, name) for name in ('g.dot', 'plan.json', 'chain.dot'))
+    text = pathlib.Path(source, 'graphs/digits.dot').read_text(encoding='utf-8')
+    graph.write_text(text.replace('[stage=4]', '[stage=4, frozen=true]'), encoding='utf-8')
+    asked = ['-m', '4', '--batch', '4', '--flops', '1e4']
+    models.run(orrery, 'simulate', graph, *asked, '-o', plan)
+    chain.write_text(models.chain_of(models.ask(orrery, 'show', graph), json.loads(plan.read_text())))
+    busy = [[worker['busy'] for worker in models.ask(orrery, 'simulate', of, *asked)['worker']] for of in (graph, chain)]
+    check(len(busy[0]) == 6 and all(abs(a / b - 1) < 1e-6 for a, b in zip(*busy)), f'a chain does other work than its DAG: {busy}')
+for words in (['--workers', '0'], ['--workers', '8', '1'], ['--jobs', '0']):
+    told = subprocess.run([os.path.join(source, 'tools/study'), 'out', orrery, *words], check=False, capture_output=True, text=True)
+    check(told.returncode == 2 and told.stderr.endswith('error: --workers are 2 at least, and --jobs 1\n'), f'{words}: {told}')
 page = first['README.md'].decode()
 check(page.count('\n## ') == 11 and '0 of 0' not in page, f'the page: {page}')
 finish()
