@@ -60,6 +60,10 @@ with tempfile.TemporaryDirectory() as folder:
 for words in (['--workers', '0'], ['--workers', '8', '1'], ['--jobs', '0']):
     told = subprocess.run([os.path.join(source, 'tools/study'), 'out', orrery, *words], check=False, capture_output=True, text=True)
     check(told.returncode == 2 and told.stderr.endswith('error: --workers are 2 at least, and --jobs 1\n'), f'{words}: {told}')
+for words, why in ((['out', '/no/orrery'], '/no/orrery: No such file or directory'), (['out', '/bin/true'], '/bin/true: not the command'),
+                   (['/dev/null', orrery], '/dev/null/graphs: Not a directory')):
+    told = subprocess.run([os.path.join(source, 'tools/study'), *words], check=False, capture_output=True, text=True)
+    check(told.returncode == 2 and f'error: {why}' in told.stderr.splitlines()[-1], f'{words}: {told}')
 page = first['README.md'].decode()
 check(page.count('\n## ') == 11 and '0 of 0' not in page, f'the page: {page}')
 finish()
