@@ -4,7 +4,6 @@
 import importlib
 import sys
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,8 +58,9 @@ class Towers(nn.Module):
 
     def __init__(self, width: int = 512) -> None:
         super().__init__()
-        layers = [nn.Linear(width, width), nn.ReLU()]
-        self.towers = nn.ModuleList(nn.Sequential(*(deepcopy(layer) for _ in range(4) for layer in layers)) for _ in range(7))
+        self.towers = nn.ModuleList(
+            nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(width, width), nn.ReLU()))) for _ in range(7)
+        )
         self.join = nn.Linear(7 * width, 1)
 
     def forward(self, genes: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, f: Tensor, wanted: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class Towers(nn.Module):
 class UViT(nn.Module):
     """The later half of the blocks read what the earlier ones gave, the last of these first."""
 
-    def __init__(self, width: int = 256, pairs: int = 4, side: int = 64) -> None:
+    def __init__(self, width: int = 256, pairs: int = 4) -> None:
         super().__init__()
         self.embed = nn.Conv2d(3, width, 8, 8)
         self.down, self.middle = nn.ModuleList(Block(width) for _ in range(pairs)), Block(width)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import orrery_torch
 import pytest
 from runs import script
 
@@ -49,6 +50,12 @@ def test_the_page_is_what_the_zoo_writes() -> None:
     rows = re.findall(r"^\| ((?:hf|timm|torchvision|example) [^|]+) \|", page, re.M)
     assert rows == [name for name in zoo.zoo_models.MODELS if name in rows] and f"\n\n{len(rows)} models, " in page
     assert zoo.__doc__ in page
+
+
+def test_the_models_of_the_study_are_converted() -> None:
+    zoo_models = script("zoo").zoo_models
+    for name in zoo_models.STUDIED:
+        assert orrery_torch.convert(*zoo_models.made(name, 2)).nodes, name
 
 
 def test_a_step_is_replayed_in_order() -> None:
