@@ -3,18 +3,19 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orrery_torch
 import pytest
 import torch
 import torch.nn.functional as F
 from orrery_torch.run.plan import plan_of, read_plan
-from orrery_torch.trace.changes import check_changes
+from orrery_torch.trace.changes import check_backwards, check_changes
 from orrery_torch.trace.parts import split
 from orrery_torch.trace.trace import trace
 from runs import planned
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 
 class First(nn.Module):
@@ -117,6 +118,49 @@ def test_backwards_of_ones_own_are_refused() -> None:
         orrery_torch.convert(model, batch())
     with pytest.warns(UserWarning, match="a Runner refuses it"):
         orrery_torch.graph(model, batch(), measured=False)
+
+
+def hooked(h: Tensor) -> Tensor:
+    h.register_hook(lambda g: -g)
+    return h * 1
+
+
+def again(h: Tensor) -> Tensor:
+    return cast(Tensor, checkpoint(torch.tanh, h, use_reentrant=True))
+
+
+class Hooked(Between):
+    def __init__(self) -> None:
+        super().__init__(torch.tanh)
+        self.first.a.register_full_backward_hook(lambda module, into, out: (-into[0],))
+
+
+BACKWARDS = {"register_hook": Between(hooked), "use_reentrant=False": Between(again), "full_backward_hook": Hooked()}
+
+
+@pytest.mark.parametrize("word, model", BACKWARDS.items())
+def test_backwards_that_no_call_shows_are_refused(word: str, model: nn.Module) -> None:
+    with pytest.raises(ValueError, match=word):
+        check_backwards(trace(model, batch()))
+
+
+def test_hooks_on_parameters_stay_in_pytorch() -> None:
+    model = Between(torch.tanh)
+    model.b.weight.register_hook(lambda g: -g)
+    check_backwards(trace(model, batch()))
+    with pytest.raises(ValueError, match="b.weight: a hook on its gradient"):
+        orrery_torch.convert(model, batch())
+
+
+class Penalty(Between):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        h = self.first(x)
+        return torch.autograd.grad(self.b(h).tanh().sum(), h, create_graph=True)[0].pow(2).mean()
+
+
+def test_gradients_of_calls_that_run_apart_are_refused() -> None:
+    with pytest.raises(ValueError, match="torch.autograd.grad in forward"):
+        orrery_torch.graph(Penalty(torch.tanh), batch(), measured=False)
 
 
 @pytest.fixture

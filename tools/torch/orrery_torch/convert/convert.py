@@ -308,6 +308,9 @@ def convert(model: nn.Module, example_inputs: Inputs, *, name: str | None = None
         isinstance(v, Tensor) and (not v.dim() or len(v) < 2) for v in [*args, *kwargs.values()]
     ):
         raise ValueError("example_inputs: two samples or more, to tell samples from the rest")
+    for key, p in model.named_parameters():
+        if p._backward_hooks or p._post_accumulate_grad_hooks:  # type: ignore[attr-defined]
+            raise ValueError(f"{key}: a hook on its gradient does not run in Orrery: remove it")
     traced = trace(model, example_inputs)
     check_changes(traced)
     check_backwards(traced)

@@ -123,8 +123,18 @@ def check_changes(trace: Trace, parts: list[Part] | None = None) -> None:
         )
 
 
+LOST = {
+    "Tensor.register_hook": "a hook on a tensor does not run here: remove it, or write what it does into forward()",
+    "BackwardHookFunction": "a module's register_full_backward_hook does not run: remove it",
+    "CheckpointFunction": "torch.utils.checkpoint would lose gradients: give it use_reentrant=False",
+}
+
+
 def check_backwards(trace: Trace) -> None:
     """Refuses what torch.export keeps the forward of alone."""
+    for name in trace.own_backwards:
+        if name in LOST:
+            raise ValueError(f"{name}: {LOST[name]}")
     if trace.own_backwards:
         raise ValueError(
             f"{', '.join(trace.own_backwards)}: the backward of a torch.autograd.Function is lost "

@@ -2,16 +2,18 @@
 
 import operator
 import warnings
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.hooks import RemovableHandle
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 
@@ -44,7 +46,7 @@ class Trace:
     module: fx.GraphModule
     refused: str = ""  # why torch.export does not take it: then the calls are those of torch.fx
     tied: dict[str, str] = field(default_factory=dict)  # each parameter: the first of its names
-    own_backwards: list[str] = field(default_factory=list)  # of torch.autograd.Function: lost here
+    own_backwards: list[str] = field(default_factory=list)  # functions and hooks: lost here
 
     def __post_init__(self) -> None:
         first: dict[int, str] = {}
@@ -225,20 +227,26 @@ def on_fakes(
 def own_backwards(
     model: nn.Module, inputs: Inputs, device: torch.device | None = None
 ) -> list[str]:
-    """The user's own torch.autograd.Functions on the way to a result, found by a run: what they
-    compute is traced, how they go back is not."""
+    """The torch.autograd.Functions on the way to a result, PyTorch's own in Python, too, and the
+    hooks on tensors, found by a run: what they compute is traced, how they go back is not."""
+    names: set[str] = set()
+
+    def noted(t: Tensor, hook: Any) -> RemovableHandle:
+        names.add("Tensor.register_hook")
+        return RemovableHandle(OrderedDict())
 
     def run(given: Inputs, _: Callable[[Any], Any]) -> list[Any]:
         args, kwargs = words(given)
-        return tree_leaves(model(*args, **kwargs))
+        with patch.object(Tensor, "register_hook", noted):
+            return tree_leaves(model(*args, **kwargs))
 
     results = on_fakes(model, inputs, device, run)
     left = [t.grad_fn for t in results if isinstance(t, Tensor) and t.grad_fn]
-    seen, names = set(left), set()
+    seen = set(left)
     while left:
         function = left.pop()
         forward = getattr(type(function), "_forward_cls", None)
-        if forward and not forward.__module__.startswith("torch."):
+        if forward:
             names.add(forward.__name__)
         for following, _ in function.next_functions:
             if following and following not in seen:
@@ -291,5 +299,10 @@ def trace(model: nn.Module, inputs: Inputs, device: torch.device | None = None) 
         raise ValueError(
             f"torch.export refuses the model ({reason}), and torch.fx: {first_line(also)}"
         ) from also
+    if any(n.target is torch.autograd.grad for n in traced.calls):
+        raise ValueError(
+            "torch.autograd.grad in forward(), as of a penalty on gradients: calls that run apart "
+            "have no graph that it could go back through"
+        )
     say(f"torch.export refuses the model ({reason}): torch.fx instead")
     return traced
