@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/mix.h"
 #include "program.h"
@@ -89,8 +90,12 @@ static void *draw_share(void *closure)
 
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
+		int64_t end = layer->first_parameter + layer->n_parameters;
+		int64_t rest = orr_layer_end(layer, p->n_parameters) - end;
 		uint64_t state = share->seed;
 
+		if (!share->of && rest)
+			memset(share->parameters + end, 0, (size_t)rest * sizeof(float));
 		/* mixed twice: seed 1 of operator 2 is not seed 2 of operator 1 */
 		state = draw(&state) + (uint64_t)layer->drawn;
 		state = draw(&state);

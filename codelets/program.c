@@ -368,19 +368,20 @@ static void input_part(const struct orr_program *p, const struct backward *b)
 	}
 }
 
-/* Of the layers that input_part has left. */
+/* Of the layers that input_part has left, and zeros where none writes. */
 static void weight_part(const struct orr_program *p, const struct backward *b)
 {
 	struct orr_device *device = b->buffers.device;
 
 	for (int k = 0; k < p->n_layers; k++) {
 		const struct orr_layer *layer = &p->layers[k];
+		int64_t at = layer->first_parameter + (layer->active ? layer->n_parameters : 0);
+		int64_t rest = orr_layer_end(layer, p->n_trained) - at;
 
 		if (layer->active && b->part != ORR_PART_BOTH)
 			layer_backward(b, layer);
-		else if (layer->trained && !layer->active && b->overwrite)
-			device->kernels->elements->zero(device, layer->n_parameters,
-							b->gradient + layer->first_parameter);
+		if (layer->trained && b->overwrite && rest)
+			device->kernels->elements->zero(device, rest, b->gradient + at);
 	}
 }
 

@@ -42,6 +42,14 @@ struct orr_port {
 	int64_t gathered; /* of an op that reads a whole minibatch: columns before it there */
 };
 
+/* Where a layer's parameters begin that come after n floats, and zeros: each layer's are aligned
+ * alike whatever lies before, so that a product has one algorithm, and its bits, under every cut.
+ */
+static inline int64_t orr_padded_floats(int64_t n)
+{
+	return (n + 63) / 64 * 64;
+}
+
 struct orr_layer {
 	struct orr_instance is; /* its inputs' shapes are owned */
 	int number;             /* of the operator in its graph */
@@ -68,6 +76,14 @@ struct orr_layer {
 	int64_t first_parameter, n_parameters;
 	int64_t first_rounded; /* where its rounded parameters lie, see orr_program_round */
 };
+
+/* Up to where the next layer's could begin, of n floats. */
+static inline int64_t orr_layer_end(const struct orr_layer *layer, int64_t n)
+{
+	int64_t end = orr_padded_floats(layer->first_parameter + layer->n_parameters);
+
+	return end < n ? end : n;
+}
 
 /* Copy a tensor, times factor. */
 struct orr_move {

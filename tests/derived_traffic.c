@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "orrery/graph.h"
 
 static void note(struct orr_traffic *traffic, enum orr_transfer_kind kind, int from, int to,
 		 int64_t bytes)
@@ -42,13 +43,32 @@ static void derive_forward(struct orr_traffic *traffic, const struct orr_jobs *j
 		note(traffic, ORR_TRANSFER_ACTIVATION, there, here, own);
 }
 
+/* Of the parameters of stage s, or of those that are trained: as simulated, or as they lie in a
+ * run, each operator's from a multiple of 64 floats on, those that are trained first. */
+static int64_t parameter_bytes(const struct orr_pipeline *p, int s, bool all, bool padded)
+{
+	const struct orr_stage *stage = &p->stages[s];
+	int64_t floats = 0;
+
+	for (int frozen = 0; frozen <= all && padded; frozen++)
+		for (int k = 0; k < p->graph->n_operators; k++) {
+			const struct orr_operator *o = &p->graph->operators[k];
+
+			if (p->stage_of[k] == s && o->n_parameters && o->frozen == frozen)
+				floats = (floats + 63) / 64 * 64 + o->n_parameters;
+		}
+	if (padded)
+		return floats * (int64_t)sizeof(float);
+	return all ? stage->parameter_bytes : orr_stage_trained_bytes(stage);
+}
+
 static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
-		       int j, const int *before, int n)
+		       int j, const int *before, int n, bool padded)
 {
 	const struct orr_pipeline *p = jobs->pipeline;
 	struct orr_job job = orr_jobs_at(jobs, j);
 	int here = rank_of[jobs->compute[j]], owner = rank_of[jobs->weights[j]];
-	int64_t parameters = p->stages[job.s].parameter_bytes;
+	int64_t parameters = parameter_bytes(p, job.s, true, padded);
 
 	for (int i = 0; i < n; i++) {
 		struct orr_job from = orr_jobs_at(jobs, before[i]);
@@ -72,16 +92,15 @@ static void derive_job(struct orr_traffic *traffic, const struct orr_jobs *jobs,
 	note(traffic, ORR_TRANSFER_PARAMETER, owner, here, parameters);
 	if (orr_jobs_makes_gradient(jobs, j))
 		note(traffic, ORR_TRANSFER_WEIGHT_GRADIENT, here, owner,
-		     orr_stage_trained_bytes(&p->stages[job.s]));
+		     parameter_bytes(p, job.s, false, padded));
 }
 
 static void derive_ring(struct orr_traffic *traffic, const struct orr_jobs *jobs,
-			const int *rank_of, int s)
+			const int *rank_of, int s, bool padded)
 {
 	const int *owners = jobs->owners + jobs->first_owner[s];
 	int r = jobs->first_owner[s + 1] - jobs->first_owner[s];
-	int64_t floats =
-		orr_stage_trained_bytes(&jobs->pipeline->stages[s]) / (int64_t)sizeof(float);
+	int64_t floats = parameter_bytes(jobs->pipeline, s, false, padded) / (int64_t)sizeof(float);
 
 	/* Chunk c passes every link of the ring twice but for those where its sum and its way round
 	 * end: so much goes from owner i to the next. */
@@ -101,7 +120,7 @@ static void derive_ring(struct orr_traffic *traffic, const struct orr_jobs *jobs
 }
 
 void derive_traffic(struct orr_traffic *traffic, const struct orr_jobs *jobs, const int *rank_of,
-		    int n_ranks)
+		    int n_ranks, bool padded)
 {
 	int *before = calloc(orr_jobs_most_around(jobs), sizeof(*before));
 
@@ -111,9 +130,9 @@ void derive_traffic(struct orr_traffic *traffic, const struct orr_jobs *jobs, co
 	for (int j = 0; j < jobs->n_jobs; j++)
 		if (orr_jobs_has(jobs, j))
 			derive_job(traffic, jobs, rank_of, j, before,
-				   orr_jobs_predecessors(jobs, j, before));
+				   orr_jobs_predecessors(jobs, j, before), padded);
 	for (int s = 0; s < jobs->pipeline->n_stages; s++)
 		for (int i = 0; i < orr_jobs_n_updates(jobs, s); i++)
-			derive_ring(traffic, jobs, rank_of, s);
+			derive_ring(traffic, jobs, rank_of, s, padded);
 	free(before);
 }

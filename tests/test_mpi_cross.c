@@ -105,7 +105,7 @@ static void check_traffic(const struct training *t, const char *name)
 	const struct orr_traffic *d = &derived[orr_ranks_rank()];
 
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_WORKERS, n_ranks, NULL, NULL), 0);
-	derive_traffic(derived, t->jobs, rank_of, n_ranks);
+	derive_traffic(derived, t->jobs, rank_of, n_ranks, true);
 	orr_run_traffic(t->run, &counted);
 	for (int k = 0; k < ORR_TRANSFER_KINDS; k++) {
 		const char *kind = orr_transfer_name((enum orr_transfer_kind)k);

@@ -59,12 +59,14 @@ def run(command, n_ranks=0):
 
 
 def check_traffic(report, simulated):
-    """Each rank is one worker, and what it receives in all steps as much as is simulated of each."""
+    """Each rank is one worker, and what it receives in all steps as much as is simulated of each, but for less than 64 zeros
+    before each of the up to 6 layers of a stage."""
     for rank, worker in zip(report['traffic'], simulated['worker'], strict=True):
         received = rank['received']
         for kind in ('activation', 'gradient', 'stash', 'parameter'):
-            counted = received.get(kind, {'bytes': 0})['bytes']
-            assert counted == STEPS * worker[f'recv_{kind}_bytes'], (kind, received, worker)
+            counted = received.get(kind, {'bytes': 0, 'messages': 0})
+            zeros = counted['bytes'] - STEPS * worker[f'recv_{kind}_bytes']
+            assert 0 <= zeros <= (6 * 4 * 63 * counted['messages'] if kind == 'parameter' else 0), (kind, received, worker)
         if any(len(tied['owners']) > len(tied['stages']) for tied in simulated.get('tied', [])):
             continue  # replicas, that add up all gradients of their stage besides
         counted = received.get('all_reduce', {'bytes': 0})['bytes']

@@ -155,10 +155,10 @@ static void check_kinds(const struct orr_traffic *traffic, int n_ranks, const ch
 	}
 }
 
-/* What this rank has received is what simulate says of its only worker; without a backward no
- * gradient. */
+/* What this rank has received is what simulate says of its only worker, but for zeros between
+ * parameters, which are not in `derived`; without a backward no gradient. */
 static void check_figures(const struct orr_jobs *jobs, const struct orr_traffic *counted,
-			  const char *name)
+			  const struct orr_traffic *derived, const char *name)
 {
 	struct orr_timeline *t = NULL;
 	struct orr_figures *f = NULL;
@@ -175,7 +175,7 @@ static void check_figures(const struct orr_jobs *jobs, const struct orr_traffic 
 	if (bytes[ORR_TRANSFER_ACTIVATION] != n_steps * worker->recv_activation_bytes ||
 	    bytes[ORR_TRANSFER_GRADIENT] != n_steps * worker->recv_gradient_bytes ||
 	    bytes[ORR_TRANSFER_STASH] != n_steps * worker->recv_stash_bytes ||
-	    bytes[ORR_TRANSFER_PARAMETER] != n_steps * worker->recv_parameter_bytes ||
+	    derived->received_bytes[ORR_TRANSFER_PARAMETER] != worker->recv_parameter_bytes ||
 	    (!backward && (bytes[ORR_TRANSFER_GRADIENT] || bytes[ORR_TRANSFER_STASH]))) {
 		n_failed++;
 		fprintf(stderr, "FAILED: %s, rank %d: other bytes than simulate says\n", name, w);
@@ -196,12 +196,13 @@ static void check_traffic(const struct orr_jobs *jobs, struct orr_run *run, cons
 	check(!rank_of || n_ranks > MOST_RANKS, name, &err);
 	check(orr_ranks_of_workers(rank_of, jobs->pipeline->n_workers, n_ranks, NULL, &err), name,
 	      &err);
-	derive_traffic(derived, jobs, rank_of, n_ranks);
+	derive_traffic(derived, jobs, rank_of, n_ranks, false);
 	orr_run_traffic(run, &counted);
 	if (n_ranks == 4 && jobs->pipeline->n_workers == 4 && !jobs->pipeline->stages[1].frozen)
 		check_kinds(derived, n_ranks, name);
 	if (divides && n_ranks == jobs->pipeline->n_workers && !jobs->versions)
-		check_figures(jobs, &counted, name);
+		check_figures(jobs, &counted, &derived[k], name);
+	derive_traffic(derived, jobs, rank_of, n_ranks, true);
 	for (int i = 0; i < ORR_TRANSFER_KINDS; i++) {
 		const struct orr_traffic *d = &derived[k];
 

@@ -827,7 +827,7 @@ START_TEST(the_stash_holds_what_the_backward_reads_and_no_more)
 	ck_assert_int_eq(orr_program_create(&program, p, 0, NULL), 0);
 	ck_assert_int_eq(orr_program_stash_floats(program, 7, false), 7 * (3 + 5 + 2));
 	ck_assert_int_eq(orr_program_stash_floats(program, 7, true), 7 * (3 + 5 + 2 + 5 + 2));
-	ck_assert_int_eq(program->n_parameters, 3 * 5 + 5 + 5 * 2 + 2);
+	ck_assert_int_eq(program->n_parameters, 64 + 5 * 2 + 2);
 	ck_assert_int_eq(program->n_inputs, 2);
 	ck_assert_int_eq(program->inputs[1].width, 2);
 	ck_assert_int_eq(program->inputs[1].columns[1], 21);

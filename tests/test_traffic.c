@@ -25,7 +25,7 @@ START_TEST(a_worker_a_rank_sends_what_the_figures_count)
 
 	way_init(&way, p, schedules[_i], N_WORKERS, 8);
 	ck_assert_int_eq(orr_ranks_of_workers(rank_of, N_WORKERS, N_WORKERS, NULL, NULL), 0);
-	derive_traffic(traffic, way.tried.jobs, rank_of, N_WORKERS);
+	derive_traffic(traffic, way.tried.jobs, rank_of, N_WORKERS, false);
 	for (int w = 0; w < N_WORKERS; w++) {
 		const struct orr_worker_figures *f = &way.tried.figures->worker[w];
 		const struct orr_traffic *t = &traffic[w];
@@ -67,13 +67,13 @@ START_TEST(a_ring_that_does_not_divide)
 	struct way way;
 
 	way_init(&way, p, "ddp", N_WORKERS, 4);
-	derive_traffic(traffic, way.tried.jobs, each, N_WORKERS);
+	derive_traffic(traffic, way.tried.jobs, each, N_WORKERS, false);
 	for (int w = 0; w < N_WORKERS; w++) {
 		ck_assert_int_eq(traffic[w].sent[ORR_TRANSFER_ALL_REDUCE], 6);
 		ck_assert_int_eq(traffic[w].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[w]);
 	}
 	/* of the links of two owners on a rank, one leaves it */
-	derive_traffic(traffic, way.tried.jobs, together, 2);
+	derive_traffic(traffic, way.tried.jobs, together, 2, false);
 	ck_assert_int_eq(traffic[0].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[1]);
 	ck_assert_int_eq(traffic[1].sent_bytes[ORR_TRANSFER_ALL_REDUCE], bytes[3]);
 	way_end(&way);

@@ -273,22 +273,15 @@ static void place_outputs(struct orr_compiler *c)
 	place_sent(c, true);
 }
 
-/* Those that are trained come first. */
-static void place_parameters(struct orr_compiler *c)
+/* From `at` on. A bias may begin anywhere behind its weights: that is the same under every cut. */
+static int64_t place_parameters(struct orr_program *p, bool trained, int64_t at)
 {
-	struct orr_program *p = c->program;
-
 	for (int k = 0; k < p->n_layers; k++)
-		if (p->layers[k].trained) {
-			p->layers[k].first_parameter = p->n_trained;
-			p->n_trained += p->layers[k].n_parameters;
+		if (p->layers[k].trained == trained && p->layers[k].n_parameters) {
+			p->layers[k].first_parameter = orr_padded_floats(at);
+			at = p->layers[k].first_parameter + p->layers[k].n_parameters;
 		}
-	p->n_parameters = p->n_trained;
-	for (int k = 0; k < p->n_layers; k++)
-		if (!p->layers[k].trained) {
-			p->layers[k].first_parameter = p->n_parameters;
-			p->n_parameters += p->layers[k].n_parameters;
-		}
+	return at;
 }
 
 /* What the layer's forward leaves its backward of its own; without one it is the next layer's
@@ -561,7 +554,8 @@ int orr_program_create(struct orr_program **out, const struct orr_pipeline *p, i
 		    !is_taken(&c, k))
 			if ((code = add_layer(&c, k, err)))
 				goto out;
-	place_parameters(&c);
+	c.program->n_trained = place_parameters(c.program, true, 0);
+	c.program->n_parameters = place_parameters(c.program, false, c.program->n_trained);
 	c.places.most = 0;
 	order_backward(&c);
 	*out = c.program;

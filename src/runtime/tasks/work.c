@@ -186,11 +186,12 @@ int64_t orr_work_n_kept(const struct orr_work *work, int s)
 	int64_t end = orr_work_n_trained(work, s);
 
 	for (int k = g->n_operators - 1; k >= 0 && end; k--) {
-		int64_t n = g->operators[k].n_parameters;
+		int64_t first = orr_program_first_parameter(work->programs[s], k);
 
 		if (work->pipeline->stage_of[k] == s && may_be_copied(work, k) &&
-		    orr_program_first_parameter(work->programs[s], k) == end - n)
-			end -= n;
+		    orr_padded_floats(first + g->operators[k].n_parameters) ==
+			    orr_padded_floats(end))
+			end = first;
 	}
 	return end;
 }
