@@ -376,7 +376,8 @@ struct algorithm {
 	uint32_t known, number, cost;
 };
 
-/* Algorithm 2 is the fastest, but has other bits; 1 is the next, and 0 what is guessed to be best.
+/* Algorithm 2 is the fastest, but has other bits, as all have whose operands are less aligned than
+ * to 16 bytes; 1 is the next, and 0 what is guessed to be best.
  */
 int emulation_algorithm = -1; /* the last one that ran */
 
@@ -527,7 +528,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 		     {A, a->type, a->rows, a->columns, a->stride, p->a == CUBLAS_OP_T},
 		     {B, b->type, b->rows, b->columns, b->stride, p->b == CUBLAS_OP_T},
 		     {has_bias ? p->vector : NULL,
-		      has_sums ? static_cast<float *>(p->vector) : NULL, chosen->number == 2},
+		      has_sums ? static_cast<float *>(p->vector) : NULL,
+		      chosen->number == 2 || chosen->c < 16},
 		     *static_cast<const float *>(beta), D,
 		     {D, d->type, d->rows, d->columns, d->stride, false})
 		       ? CUBLAS_STATUS_SUCCESS

@@ -41,6 +41,20 @@ struct stage {
 	struct orr_metrics *metrics; /* [MOST_LOSSES] */
 };
 
+/* In the n first parameters of a stage, or their gradient, each layer's begin at a multiple of 64,
+ * behind zeros. */
+static void check_places(const struct orr_program *program, int64_t n, const float *x)
+{
+	for (int k = 0; k < program->n_layers; k++) {
+		const struct orr_layer *layer = &program->layers[k];
+		int64_t at = layer->first_parameter + layer->n_parameters;
+
+		ck_assert_int_eq(layer->first_parameter % 64, 0);
+		for (; layer->n_parameters && at < n && at % 64; at++)
+			ck_assert_double_eq((double)x[at], 0);
+	}
+}
+
 /* Between the order of the graph and that of a stage's n first parameters. */
 static void copy_parameters(const struct orr_graph *g, const struct orr_program *program, int64_t n,
 			    float *all, float *own, bool to_all)
@@ -386,6 +400,7 @@ void staged_step(const struct orr_pipeline *p, const struct staged_options *opti
 		int64_t n = own->program->n_trained;
 
 		check_written(own->gradient, n, "weight gradient", s);
+		check_places(own->program, n, own->gradient);
 		copy_parameters(p->graph, own->program, n, gradient, own->gradient, true);
 	}
 	destroy_stages(&t);
@@ -398,6 +413,8 @@ void staged_init(const struct orr_pipeline *p, uint64_t seed, float *parameters)
 	create_stages(&t, NULL);
 	for (int s = 0; s < p->n_stages; s++) {
 		orr_program_init(t.stages[s].program, seed, t.stages[s].parameters);
+		check_places(t.stages[s].program, t.stages[s].program->n_parameters,
+			     t.stages[s].parameters);
 		copy_parameters(p->graph, t.stages[s].program, t.stages[s].program->n_parameters,
 				parameters, t.stages[s].parameters, true);
 	}

@@ -163,6 +163,14 @@ static const struct {
 	 "x -> a -> n -> u -> g -> d -> s -> r -> m -> b -> c -> l; a -> s; n -> s; t -> l }"},
 	{"relus behind norms and sums", NULL, 0, 0, 0, RESIDUAL("5")},
 	{"relus behind norms and sums of rows of 16", NULL, 0, 0, 0, RESIDUAL("16")},
+	/* one number, 10 classes and layers 7 wide before what a device reads 16 bytes at once */
+	{"odd counts of parameters", NULL, 0, 0, 0,
+	 "digraph { x [op=input, columns=\"0:12\"]; s [op=linear, features=1, bias=false]; "
+	 "a [op=linear, features=10]; n [op=layernorm]; u [op=linear, features=7]; "
+	 "v [op=linear, features=16]; m [op=layernorm]; b [op=linear, features=16]; "
+	 "r [op=rmsnorm]; c [op=linear, features=3]; l [op=mse]; t [op=input, "
+	 "columns=\"20:23\"]; j [op=concat]; x -> s -> j; x -> a -> n -> j -> u -> v -> m -> b "
+	 "-> r -> c -> l; t -> l }"},
 };
 #define TOWERS 0
 #define DETACHED 2
