@@ -418,15 +418,16 @@ START_TEST(what_does_not_fit_a_host_is_refused)
 }
 END_TEST
 
-/* 90 floats of a and of c, 9 more of d before c, 20 of what follows c in the second. */
+/* 90 floats of a and of c; 9 of d and zeros up to 64 before c; in the second zeros up to 192, where
+ * what follows c begins, which has 20. */
 static const struct {
 	const char *more;
 	int n_ranks;
 	int64_t kept[2];
 } tied[] = {
-	{"r -> d -> c -> l", 1, {90, 9}},
-	{"f [op=linear features=2 stage=1] r -> d -> c -> f -> l", 1, {90, 9 + 90 + 20}},
-	{"r -> d -> c -> l", 2, {90, 9 + 90}},
+	{"r -> d -> c -> l", 1, {90, 64}},
+	{"f [op=linear features=2 stage=1] r -> d -> c -> f -> l", 1, {90, 192 + 20}},
+	{"r -> d -> c -> l", 2, {90, 64 + 90}},
 };
 
 START_TEST(what_is_tied_has_one_state_where_both_ends_are_owned_here)
