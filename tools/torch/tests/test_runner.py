@@ -327,7 +327,7 @@ def test_a_change_in_place_stays_in_its_operator(split: bool) -> None:
     torch.testing.assert_close(found, [p.grad for p in model.parameters()])
 
 
-SPLIT_CALLS = 5  # W of both stages; B of b, and of what follows it and what follows a
+SPLIT_CALLS = 4  # W of both stages; B of a and of b, each with what follows it
 
 
 @pytest.mark.usefixtures("alone")
@@ -336,7 +336,7 @@ def test_a_stage_is_one_graph_where_b_and_w_are_one_job(
     split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One call of the engine a job, and not one an operator. Where they are two, W is one, and B one
-    for each operator with parameters and for those between."""
+    for each operator with parameters, with those that follow it."""
     calls = []
     engine = torch.autograd.graph._engine_run_backward
     for module in (torch.autograd, torch.autograd.graph):

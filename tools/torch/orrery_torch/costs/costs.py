@@ -20,7 +20,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 
 def changed(how: Callable[[Tensor], Tensor], value: Any) -> Any:
     """The value with other tensors in it."""
-    return tree_map_only(Tensor, how, value)
+    return how(value) if isinstance(value, Tensor) else tree_map_only(Tensor, how, value)
 
 
 def storage_of(t: Tensor) -> int:

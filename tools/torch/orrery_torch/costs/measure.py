@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from .costs import Calls, Cost, Values, bytes_of, changed, storage_of, tensors_in
 from ..trace.parts import Part
 from ..run.plan import Stage
-from ..run.stage import Pass, Ready
+from ..run.stage import Pass, Ready, keyed
 from ..trace.trace import Inputs, Trace, say, unchanged
 
 STOLEN = 1.25  # wall over processor time from which other work is said to be in the way
@@ -72,8 +72,9 @@ class AsRun:
         return t.detach().requires_grad_(t.requires_grad)
 
     def forward(self) -> None:
-        self.run.forward()
-        self.outputs, self.leaves = self.run.links[0].outputs, list(self.run.links[0].leaves.values())
+        made = self.run.forward()
+        self.outputs = [each for n, value in made.items() for each in keyed(n, value)]
+        self.leaves = list(self.run.links[0].leaves.values())
 
     def ones(self) -> dict[Any, Tensor]:
         """Gradients of what it gives."""

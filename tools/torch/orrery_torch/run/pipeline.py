@@ -194,18 +194,17 @@ class Pipeline:
         stage, b = self.plan.stages[job.stage], job.b
         inputs = {n: self.values[n, b] for n in stage.reads}
         run = Pass(stage, self.ready[job.stage], self.given_values[b], inputs)
-        run.forward()
+        made = run.forward()
         for n in stage.reads:
             self._has_read(n, b)
-        for n, t in run.outputs.items():
+        for n, t in made.items():
             if (n, b) in self.unread:
                 self.values[n, b] = t.detach().requires_grad_(t.requires_grad)
             if n in self.losses:
                 part = self.losses[n] * self.share
                 self.loss += part * t.detach().double().reshape(())
         if self.done:
-            self._keep(b, run.outputs, self.done)
-        made = run.outputs
+            self._keep(b, made, self.done)
         if self.plan.back(stage, b):
             self.passes[job.stage, b] = run
         return made

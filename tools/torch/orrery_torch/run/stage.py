@@ -1,12 +1,12 @@
 """One stage of a model and one microbatch: F, B and W on the user's own modules."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..costs.costs import Calls, Values, changed, changes_input, tensors_in
 from ..trace.parts import Part
@@ -23,6 +23,8 @@ class Ready:
         given = [n for part in parts for n in part.gives]
         results = calls.trace.results
         self.gives = [n for n in given if n in results or any(u not in made for u in n.users)]
+        alone = [bool(part.trained) for part in parts].count(True) == 1 and parts[0].trained
+        self.learns = parts[0].gives if alone else []  # what W begins with
         self.reads = [n for n in dict.fromkeys(n for p in parts for n in p.reads) if n not in made]
         read = dict.fromkeys(n for call in made for n in call.all_input_nodes if n.op == "get_attr")
         tensors = {n: calls.constants[n] for n in read if isinstance(calls.constants[n], Tensor)}
@@ -41,7 +43,7 @@ class Ready:
             for call in part.calls:
                 now = {**copies, **own}
                 copies[call] = graph.node_copy(call, now.__getitem__)
-        graph.output(tuple(copies[n] for n in self.gives))
+        graph.output(tuple(copies[n] for n in (*self.gives, *self.learns)))
         module = fx.GraphModule(calls.trace.module, graph)
         self.run: Callable[..., Any] = module.forward
         if backend:
@@ -61,19 +63,21 @@ Key = Any  # what a gradient is of: a node, or a node and a place among several 
 
 def keyed(n: fx.Node, value: Any) -> list[tuple[Key, Tensor]]:
     """The tensors of a value that have gradients."""
-    several = [((n, i), t) for i, t in enumerate(tensors_in(value))] if not isinstance(value, Tensor) else [(n, value)]
-    return [(key, t) for key, t in several if t.requires_grad]
+    if isinstance(value, Tensor):
+        return [(n, value)] if value.requires_grad else []
+    return [((n, i), t) for i, t in enumerate(tensors_in(value)) if t.requires_grad]
 
 
 @dataclass
 class Link:
-    """What has run as one: what it read and gave, and the gradients of that for W."""
+    """What has run as one: what it read, where its graph of autograd gives what others read, and
+    where that of its operator with parameters does, with the gradients there, for W."""
 
     ready: Ready
     leaves: dict[Key, Tensor]
-    outputs: list[tuple[Key, Tensor]]
-    incoming: list[Tensor] = field(default_factory=list)
-    reached: list[Tensor] = field(default_factory=list)
+    outputs: list[tuple[Key, GradientEdge]]
+    learns: list[GradientEdge]
+    slopes: list[Tensor | None] = field(default_factory=list)
 
 
 class Random:
@@ -91,27 +95,28 @@ class Random:
 
 class Pass:
     """What F of a stage keeps for B and W. A stage whose B and W are one job is one graph of
-    autograd. Where they are two every part with parameters to train is one of its own, so that W
-    computes the gradients of those and nothing again that B has computed."""
+    autograd. Where they are two every part with parameters to train begins one of its own, and B
+    leaves the gradients of what that part gives, so that W computes those of its parameters and
+    nothing again that B has computed."""
 
     def __init__(self, stage: Stage, parts: list[Ready], given: Values, inputs: Values) -> None:
         self.stage, self.parts = stage, parts
         self.given, self.inputs = given, inputs  # data, and what comes from other stages
         self.links: list[Link] = []
-        self.outputs: dict[fx.Node, Tensor] = {}
         self.random = Random() if stage.recompute else None
         self.buffers: list[Values] = []  # as they were, of each part, where F runs again
 
-    def forward(self) -> None:
+    def forward(self) -> dict[fx.Node, Tensor]:
+        """What it gives."""
         values = {**self.given, **self.inputs}
         for part in self.parts:
             if self.stage.recompute:
                 self.buffers.append(copies_of(part.buffers))
             for buffer, moved in self._run(part, values, part.buffers):
                 buffer.data.copy_(moved)
-        self.outputs = {n: values[n] for n in self.stage.gives}
         if self.stage.recompute:
             self.links = []
+        return {n: values[n] for n in self.stage.gives}
 
     def again(self) -> None:
         """F once more, with the random numbers and the buffers that it had."""
@@ -129,15 +134,17 @@ class Pass:
         leaves: dict[Key, Tensor] = {}
         reads = [values[n] for n in ready.reads]
         for i, n in enumerate(ready.reads):
-            own = {key: t.detach().requires_grad_() for key, t in keyed(n, reads[i])}
+            own = {id(t): (key, t.detach().requires_grad_()) for key, t in keyed(n, reads[i])}
             if own:
-                in_place = {id(t): own[key] for key, t in keyed(n, reads[i])}
-                reads[i] = changed(lambda t: in_place.get(id(t), t), reads[i])  # noqa: B023 at once
-                leaves |= own
+                reads[i] = changed(lambda t: own[id(t)][1] if id(t) in own else t, reads[i])  # noqa: B023 at once
+                leaves |= own.values()
         copies = copies_of(buffers)
-        made = dict(zip(ready.gives, ready.run(*reads, *ready.constants, *copies.values())))
-        outputs = [each for n, value in made.items() for each in keyed(n, value)]
-        self.links.append(Link(ready, leaves, outputs))
+        found = ready.run(*reads, *ready.constants, *copies.values())
+        made = dict(zip(ready.gives, found))
+        outputs = [(key, get_gradient_edge(t)) for n, value in made.items() for key, t in keyed(n, value)]
+        learns = zip(ready.learns, found[len(made) :])
+        edges = [get_gradient_edge(t) for n, value in learns for _, t in keyed(n, value)]
+        self.links.append(Link(ready, leaves, outputs, edges))
         values |= made
         return [(t, copies[n]) for n, t in ready.buffers.items()]
 
@@ -145,19 +152,17 @@ class Pass:
         """From the gradients of its outputs to those of what it read, and, unless W does that, into
         the parameters."""
         for link in reversed(self.links):
-            reached = [(t, gradients[n]) for n, t in link.outputs if n in gradients]
-            link.reached = [t for t, _ in reached]
-            link.incoming = [g for _, g in reached]
+            reached = [(edge, gradients.pop(n)) for n, edge in link.outputs if n in gradients]
+            edges, incoming = [e for e, _ in reached], [g for _, g in reached]
             leaves = list(link.leaves.values())
-            wanted = leaves if split else leaves + link.ready.trained
+            wanted = leaves + (link.learns if split else link.ready.trained)
             if not reached or not wanted:
                 continue
             if split:
-                found = torch.autograd.grad(
-                    link.reached, leaves, link.incoming, retain_graph=True, allow_unused=True
-                )
+                found = torch.autograd.grad(edges, wanted, incoming, retain_graph=True, allow_unused=True)
+                link.slopes = list(found[len(leaves) :])
             else:
-                torch.autograd.backward(link.reached, link.incoming, inputs=wanted)
+                torch.autograd.backward(edges, incoming, inputs=wanted)
                 found = tuple(t.grad for t in leaves)
             for n, g in zip(link.leaves, found):
                 if g is not None:
@@ -166,15 +171,17 @@ class Pass:
 
     def weights(self) -> None:
         """All graphs in one call."""
-        links = [link for link in self.links if link.reached and link.ready.trained]
-        reached = [t for link in links for t in link.reached]
-        incoming = [g for link in links for g in link.incoming]
-        trained = {id(p): p for link in links for p in link.ready.trained}
-        if reached:
-            torch.autograd.backward(reached, incoming, inputs=list(trained.values()))
+        pairs = [(e, g) for link in self.links for e, g in zip(link.learns, link.slopes) if g is not None]
+        trained = {id(p): p for link in self.links for p in link.ready.trained if link.slopes}
+        if pairs:
+            torch.autograd.backward([e for e, _ in pairs], [g for _, g in pairs], inputs=list(trained.values()))
 
 
-def apart(parts: list[Part]) -> Iterator[list[Part]]:
+def apart(parts: list[Part]) -> list[list[Part]]:
     """The graphs of a stage whose B and W are two jobs."""
-    for trains, run in groupby(parts, lambda part: bool(part.trained)):
-        yield from ([part] for part in run) if trains else [list(run)]
+    graphs: list[list[Part]] = []
+    for part in parts:
+        if part.trained or not graphs:
+            graphs.append([])
+        graphs[-1].append(part)
+    return graphs
