@@ -3,18 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, fx, nn
 
-from ..trace.changes import check_backwards, check_changes
+from ..trace.changes import check_backwards, check_changes, parted
 from .costs import Cost, Values, bytes_of, tensors_in
 from ..trace.inputs import check_inputs, on_meta
 from .measure import measure
 from ..trace.parts import Part, split
 from .price import price
-from ..trace.trace import Inputs, Trace, say, trace, words
+from ..trace.trace import Inputs, Trace, say, words
 
 FLOPS = 1e10  # a second, where nothing is measured: as --flops of the command
 
@@ -239,8 +240,7 @@ def graph(
         if measured:
             raise ValueError("on the meta device nothing takes time: measured=False")
         example_inputs = on_meta(example_inputs)
-    traced = trace(model, example_inputs)
-    parts = split(traced, level, whole)
+    traced, parts = parted(model, example_inputs, partial(split, level=level, whole=whole))
     if not parts:
         raise ValueError(f"{type(model).__name__}: no operators: it gives its inputs as they are")
     for check in (lambda: check_changes(traced, parts), lambda: check_backwards(traced)):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 
 from ..costs.costs import Calls, Values
-from ..trace.changes import check_changes, check_moved
+from ..trace.changes import check_changes, check_moved, parted
 from ..trace.parts import Part
-from ..trace.trace import Inputs, Trace, trace, unchanged
+from ..trace.trace import Inputs, Trace, unchanged
 from .alarm import attempt
 from .batch import Sizes
 from .pipeline import Pipeline, autocast_of, uncast
@@ -86,10 +86,9 @@ class Rounds:
             torch.backends.mha.set_fastpath_enabled(False)  # one call in place of a layer's modules
             try:
                 with unchanged(train.model), uncast(train.device):
-                    traced = trace(train.model, example, train.device)
+                    traced, operators = parted(train.model, example, self.parts_of, train.device)
             finally:
                 torch.backends.mha.set_fastpath_enabled(fast)
-            operators = self.parts_of(traced)
             check_changes(traced, operators)
             plan = self.lay(traced, operators)
             check_moved(traced, [stage.parts for stage in plan.stages])

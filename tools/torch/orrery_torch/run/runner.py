@@ -11,10 +11,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..costs.costs import Calls
-from ..trace.changes import check_backwards, check_changes, check_moved
+from ..trace.changes import check_backwards, check_changes, check_moved, parted
 from ..trace.inputs import check_inputs
 from ..trace.parts import split
-from ..trace.trace import Inputs, trace
+from ..trace.trace import Inputs
 from .alarm import LEAST, Alarm, attempt, limit_of
 from .batch import cut
 from .checkpoint import check_names, contents, load_more, load_optimizer, place, write
@@ -66,12 +66,11 @@ class Runner:
             )
         self.model = model
         self.device = device_of(model)
+        parts_of = partial(split, level=level, whole=whole)
         with uncast(self.device):
-            traced = trace(model, example_inputs, self.device)
+            traced, parts = parted(model, example_inputs, parts_of, self.device)
         if traced.refused and any(True for _ in model.buffers()):
             raise ValueError("torch.export refuses the model, and it has buffers: not run here")
-        parts_of = partial(split, level=level, whole=whole)
-        parts = parts_of(traced)
         check_changes(traced, parts)
         check_backwards(traced)
         told = plan_of(plan)

@@ -2,14 +2,14 @@
 parts have tensors of their own, and backwards of its own."""
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import fx
+from torch import fx, nn
 
 from .parts import Part
-from .trace import Trace, attribute, function_of
+from .trace import Inputs, Trace, attribute, function_of, trace
 
 
 def schema_of(node: fx.Node) -> torch.FunctionSchema | None:
@@ -123,22 +123,31 @@ def check_changes(trace: Trace, parts: list[Part] | None = None) -> None:
         )
 
 
-LOST = {
-    "Tensor.register_hook": "a hook on a tensor does not run here: remove it, or write what it does into forward()",
-    "BackwardHookFunction": "a module's register_full_backward_hook does not run: remove it",
-    "CheckpointFunction": "torch.utils.checkpoint would lose gradients: give it use_reentrant=False",
-}
+def parted(
+    model: nn.Module,
+    inputs: Inputs,
+    parts_of: Callable[[Trace], list[Part]],
+    device: torch.device | None = None,
+) -> tuple[Trace, list[Part]]:
+    """Calls and operators; where these would lose changes in place, new tensors take their place."""
+    traced = trace(model, inputs, device)
+    parts = parts_of(traced)
+    try:
+        check_changes(traced, parts)
+    except ValueError:
+        if not traced.refused:
+            traced = trace(model, inputs, device, functional=True)
+            parts = parts_of(traced)
+    return traced, parts
 
 
 def check_backwards(trace: Trace) -> None:
     """Refuses what torch.export keeps the forward of alone."""
-    for name in trace.own_backwards:
-        if name in LOST:
-            raise ValueError(f"{name}: {LOST[name]}")
     if trace.own_backwards:
         raise ValueError(
             f"{', '.join(trace.own_backwards)}: the backward of a torch.autograd.Function is lost "
-            "in torch.export: write its forward in PyTorch's functions alone"
+            "in torch.export: write its forward in PyTorch's functions alone; checkpoint() wants "
+            "use_reentrant=False, and what a hook does has a place in forward()"
         )
 
 

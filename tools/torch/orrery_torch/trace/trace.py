@@ -2,7 +2,7 @@
 
 import operator
 import warnings
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.hooks import RemovableHandle
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 
@@ -227,45 +226,51 @@ def on_fakes(
 def own_backwards(
     model: nn.Module, inputs: Inputs, device: torch.device | None = None
 ) -> list[str]:
-    """The torch.autograd.Functions on the way to a result, PyTorch's own in Python, too, and the
-    hooks on tensors, found by a run: what they compute is traced, how they go back is not."""
-    names: set[str] = set()
+    """The torch.autograd.Functions on the way to a result, PyTorch's own in Python, too, and hooks
+    on tensors, found by a run: what they compute is traced, how they go back is not."""
 
-    def noted(t: Tensor, hook: Any) -> RemovableHandle:
-        names.add("Tensor.register_hook")
-        return RemovableHandle(OrderedDict())
-
-    def run(given: Inputs, _: Callable[[Any], Any]) -> list[Any]:
+    def run(given: Inputs, _: Callable[[Any], Any]) -> tuple[list[Any], bool]:
         args, kwargs = words(given)
-        with patch.object(Tensor, "register_hook", noted):
-            return tree_leaves(model(*args, **kwargs))
+        with patch.object(Tensor, "register_hook") as hooks:
+            return tree_leaves(model(*args, **kwargs)), hooks.called
 
-    results = on_fakes(model, inputs, device, run)
+    results, hooked = on_fakes(model, inputs, device, run)
+    names = {"Tensor.register_hook"} if hooked else set()
     left = [t.grad_fn for t in results if isinstance(t, Tensor) and t.grad_fn]
     seen = set(left)
-    while left:
-        function = left.pop()
-        forward = getattr(type(function), "_forward_cls", None)
-        if forward:
-            names.add(forward.__name__)
-        for following, _ in function.next_functions:
-            if following and following not in seen:
-                seen.add(following)
-                left.append(following)
+    for function in left:  # which grows
+        if hasattr(function, "_forward_cls"):
+            names.add(function._forward_cls.__name__)
+        more = {f for f, _ in function.next_functions if f} - seen
+        left += more
+        seen |= more
     return sorted(names)
 
 
-def export(model: nn.Module, inputs: Inputs, device: torch.device | None) -> fx.GraphModule:
+def copied(to: Tensor, value: Tensor, _: bool = False) -> Tensor:
+    """What copy_() leaves in a tensor: PyTorch's own call for that has no backward."""
+    return value.to(to).expand_as(to)
+
+
+def exported(model: nn.Module, inputs: Any, functional: bool) -> fx.GraphModule:
+    program = torch.export.export(model, *inputs)
+    if functional:
+        program = program.run_decompositions({torch.ops.aten.copy.default: copied})
+    return program.module(check_guards=False)
+
+
+def export(
+    model: nn.Module, inputs: Inputs, device: torch.device | None, functional: bool = False
+) -> fx.GraphModule:
     """By torch.export. A model on the meta device is exported on fakes of the device where it will
     be, since calls that make tensors name it; the module then reads the model's own."""
     own = dict(model.named_parameters(remove_duplicate=False))
     own |= dict(model.named_buffers(remove_duplicate=False))
-    args, kwargs = words(inputs)
+    given = words(inputs)
     if device is None or not any(t.is_meta for t in own.values()):
-        return torch.export.export(model, args, kwargs).module(check_guards=False)
+        return exported(model, given, functional)
     with fakes(model, FakeTensorMode(allow_non_fake_inputs=True), device) as fake:
-        args, kwargs = tree_map(fake, (args, kwargs))
-        module = torch.export.export(model, args, kwargs).module(check_guards=False)
+        module = exported(model, tree_map(fake, given), functional)
     for path, t in own.items():
         holder, _, name = path.rpartition(".")
         for tensors in _held(module, holder):
@@ -283,12 +288,14 @@ def _held(module: nn.Module, path: str) -> list[dict[str, Any]]:
     return [held._parameters, held._buffers]
 
 
-def trace(model: nn.Module, inputs: Inputs, device: torch.device | None = None) -> Trace:
-    """Its calls for inputs of these sizes; device: where tensors on the meta device will be. What
-    torch.export refuses goes to torch.fx, which knows modules and functions as they are called and
-    not what is in them; a message says so."""
+def trace(
+    model: nn.Module, inputs: Inputs, device: torch.device | None = None, functional: bool = False
+) -> Trace:
+    """Its calls for inputs of these sizes; device: where tensors on the meta device will be;
+    functional: without changes in place. What torch.export refuses goes to torch.fx, which knows
+    modules and functions as they are called and not what is in them; a message says so."""
     try:
-        found = Trace(model, export(model, inputs, device))
+        found = Trace(model, export(model, inputs, device, functional))
         found.own_backwards = own_backwards(model, inputs, device)
         return found
     except Exception as refused:  # noqa: BLE001 of any kind, as the model's own code runs under it
@@ -300,9 +307,6 @@ def trace(model: nn.Module, inputs: Inputs, device: torch.device | None = None) 
             f"torch.export refuses the model ({reason}), and torch.fx: {first_line(also)}"
         ) from also
     if any(n.target is torch.autograd.grad for n in traced.calls):
-        raise ValueError(
-            "torch.autograd.grad in forward(), as of a penalty on gradients: calls that run apart "
-            "have no graph that it could go back through"
-        )
+        raise ValueError("torch.autograd.grad in forward() would go back through calls run apart")
     say(f"torch.export refuses the model ({reason}): torch.fx instead")
     return traced
