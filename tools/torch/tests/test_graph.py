@@ -49,6 +49,25 @@ def saved(model: nn.Module, inputs: tuple[Tensor, ...]) -> int:
     return sum(t.untyped_storage().nbytes() for key, t in kept.items() if key not in own)
 
 
+class Sighted(nn.Module):
+    """A frozen encoder, as it is called without gradients, before what is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eye = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8)).requires_grad_(False)
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            seen = self.eye(x.tanh())
+        return self.head(seen).mean()
+
+
+def test_what_runs_without_gradients_gives_tensors() -> None:
+    for part in still(Sighted(), (X,)).parts:
+        assert all(isinstance(n.meta["val"], Tensor) for n in part.gives), part.name
+
+
 @pytest.mark.parametrize("level", ["module", "aten"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_command_shows_plans_and_simulates_it(case: str, level: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The operators of a traced module: its calls, put together by the modules that make them."""
 
+import operator
 import re
 from dataclasses import dataclass, field
 
@@ -92,8 +93,8 @@ class Splitter:
             module, joined = self._module(node), self._viewed(node) or self._counts(node)
             if module and module == running:
                 part = self.parts[-1]
-            elif not module and joined:
-                part = joined
+            elif joined and (not module or node.target is operator.getitem):
+                module, part = None, joined
             else:
                 path = module[0] if module else self._path(node)
                 name, kind = module or (self._call_name(node), function_of(node))
