@@ -218,6 +218,36 @@ def test_what_is_refused_says_why(case: str) -> None:
         orrery_torch.convert(Small(after), given)
 
 
+class Pooled(nn.Module):
+    def __init__(self, pool: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.pool, self.head = nn.Conv2d(3, 4, 3), pool, nn.Linear(4, 5)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(self.head(self.pool(self.conv(x)).mean((2, 3))), y)
+
+
+def test_windows_that_orrery_has_otherwise_are_refused() -> None:
+    images, labels = torch.randn(4, 3, 8, 8), torch.randint(5, (4,))
+    orrery_torch.convert(Pooled(nn.MaxPool2d(2, ceil_mode=True)), (images, labels))  # 6 pixels
+    with pytest.raises(ValueError, match="ceil_mode=True"):
+        orrery_torch.convert(Pooled(nn.MaxPool2d(4, ceil_mode=True)), (images, labels))
+    orrery_torch.convert(Pooled(nn.AvgPool2d(3, count_include_pad=False)), (images, labels))
+    with pytest.raises(ValueError, match="count_include_pad=False"):
+        orrery_torch.convert(Pooled(nn.AvgPool2d(3, 2, 1, count_include_pad=False)), (images, labels))
+
+
+class Marked(Pooled):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return super().forward(x, y[:, 0, 0])
+
+
+def test_inputs_of_more_dimensions_are_refused() -> None:
+    model, ids = Marked(nn.Identity()), torch.zeros(4, 2, 2, dtype=torch.int64)
+    with pytest.raises(ValueError, match="example_inputs: .4, 2, 2. of torch.int64: more dimensions"):
+        orrery_torch.convert(model, (torch.randn(4, 3, 8, 8), ids))
+
+
 def test_all_that_nothing_is_like_is_said() -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:

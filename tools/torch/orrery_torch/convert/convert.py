@@ -34,7 +34,7 @@ def laid_out(t: Tensor, channels_second: bool) -> tuple[int, int, Axes]:
         axes = (n, atom("c", channels), atom("r", height, 0, 0), atom("r", width, 0, 1))
         return height * width, channels, axes
     if t.dim() > 3 or (t.dim() == 3 and not t.is_floating_point()):
-        raise Unlike(f"an input of {t.dim()} dimensions")
+        raise ValueError(f"example_inputs: {list(t.shape)} of {t.dtype}: more dimensions than Orrery reads")
     if not sizes:
         return 1, 1, (n,)
     if len(sizes) == 1:

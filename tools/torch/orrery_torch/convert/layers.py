@@ -161,12 +161,14 @@ def conv1d(c: Emitter, x: Rows, *how: Any, **more: Any) -> Rows:
 def pool(op: str) -> Like:
     def like(c: Emitter, x: Rows, kernel: Any, stride: Any = None, padding: Any = 0, *more: Any) -> Rows:
         require(all(m in (1, [1, 1], False, True, None) for m in more), "a pool of this kind")
-        says = {
-            "kernel": one(kernel, "kernel"),
-            "stride": one(stride or kernel, "stride"),
-            "padding": one(padding, "padding"),
-        }
-        return windowed(c, x, op, None, says)
+        given = {"kernel": kernel, "stride": stride or kernel, "padding": padding}
+        says = {name: one(value, name) for name, value in given.items()}
+        found = windowed(c, x, op, None, dict(says))
+        sides = [(n + 2 * says["padding"] - says["kernel"]) // says["stride"] + 1 for n in sizes(x.axes)[2:]]
+        require(sides == shape_of(c.node)[2:], "a window over the edge, by ceil_mode=True")
+        counts = op == "max_pool" or not says["padding"] or False not in more[1:2]
+        require(counts, "a mean that leaves out its padding, by count_include_pad=False")
+        return found
 
     return like
 
