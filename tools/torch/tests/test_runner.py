@@ -304,6 +304,12 @@ def in_place(m: Does, x: Tensor) -> Tensor:
     return (m.b(h.relu_()) * before).square().mean()
 
 
+def read_twice(m: Does, x: Tensor) -> Tensor:
+    """A module's output, and a view of it."""
+    h = m.a(x)
+    return (m.b(h.flatten(0, 1)).view_as(h) + h).square().mean()
+
+
 def written_plan(stages: list[list[str]], split: bool) -> dict[str, Any]:
     """On one worker, all forward passes first."""
     numbers, back = range(len(stages)), "BW" if split else "B"
@@ -315,11 +321,19 @@ def written_plan(stages: list[list[str]], split: bool) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("split", [False, True])
-def test_a_change_in_place_stays_in_its_operator(split: bool) -> None:
-    """The other stage has what was there before, though it runs later."""
-    model = seeded(lambda: Does(in_place))
-    plan = written_plan([["a", "relu_"], ["add", "b", "mul", "square", "mean"]], split)
-    batch = rows(SAMPLES * M)
+@pytest.mark.parametrize(
+    "what, stages",
+    [
+        (in_place, [["a", "relu_"], ["add", "b", "mul", "square", "mean"]]),
+        (read_twice, [["a"], ["b", "view_as", "add", "square", "mean"]]),
+        (read_twice, [["a", "b"], ["view_as", "add", "square", "mean"]]),
+    ],
+)
+def test_what_others_read_of_an_operator(what: Callable[..., Any], stages: list[list[str]], split: bool) -> None:
+    """What was there before a change in place, though it runs later; a tensor and a view of it."""
+    model = seeded(lambda: Does(what))
+    plan = written_plan(stages, split)
+    batch = (torch.randn(SAMPLES * M, 3, 8, generator=torch.Generator().manual_seed(6)),)
     orrery_torch.Runner(plan, model, cut(batch, M)[0]).step(batch)
     found = [p.grad for p in model.parameters()]
     model.zero_grad()

@@ -43,6 +43,8 @@ class Ready:
             for call in part.calls:
                 now = {**copies, **own}
                 copies[call] = graph.node_copy(call, now.__getitem__)
+            if part is parts[0]:  # others read a view of it, whose gradient has nothing of its own calls'
+                copies |= {n: graph.call_function(viewed, (copies[n],)) for n in self.learns}
         graph.output(tuple(copies[n] for n in (*self.gives, *self.learns)))
         module = fx.GraphModule(calls.trace.module, graph)
         self.run: Callable[..., Any] = module.forward
@@ -52,6 +54,10 @@ class Ready:
 
 def clone(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else value
+
+
+def viewed(value: Any) -> Any:
+    return changed(lambda t: t.view_as(t), value)
 
 
 def copies_of(buffers: Values) -> Values:
