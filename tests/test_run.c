@@ -2,6 +2,8 @@
  * and measured timelines that hold. One process, one run at a time. */
 #include <check.h>
 #include <math.h>
+#include <signal.h>
+#include <starpu.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,6 +297,41 @@ START_TEST(weights_kept_in_bf16_change_no_bit)
 }
 END_TEST
 
+/* ---- signals ---- */
+
+static void look_at_signals(void *arg)
+{
+	static const int asked[] = {SIGALRM, SIGCONT, SIGINT, SIGPROF, SIGTERM},
+			 own[] = {SIGBUS, SIGSEGV};
+	sigset_t blocked;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	for (int i = 0; i < N_OF(asked); i++)
+		ck_assert(sigismember(&blocked, asked[i]));
+	for (int i = 0; i < N_OF(own); i++)
+		ck_assert(!sigismember(&blocked, own[i]));
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* A process that was stopped and goes on gives a signal to any thread that takes it. */
+START_TEST(workers_get_no_signals_but_of_their_own_faults)
+{
+	struct training t;
+	sigset_t before, after;
+	atomic_int n_workers = 0;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	training_init(&t, "1f1b", 2, 6);
+	training_start(&t);
+	starpu_execute_on_each_worker(look_at_signals, &n_workers, STARPU_CPU);
+	ck_assert_int_ge(n_workers, 2);
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	for (int k = 1; k < 32; k++)
+		ck_assert_int_eq(sigismember(&before, k), sigismember(&after, k));
+	training_fini(&t);
+}
+END_TEST
+
 /* ---- early parameters ---- */
 
 /* Only where there are several memory nodes is there anything to ask for: run-numa. */
@@ -447,6 +484,7 @@ static const struct suite_test tests[] = {
 	EACH(a_schedule_of_ones_own_changes_no_bit, N_OF(own_schedules)),
 	ONCE(starpus_own_order_and_policies_change_no_bit),
 	EACH(weights_kept_in_bf16_change_no_bit, 5),
+	ONCE(workers_get_no_signals_but_of_their_own_faults),
 	ONCE(parameters_from_elsewhere_are_asked_for_ahead),
 	ONCE(evaluation_agrees_with_the_textbook),
 	ONCE(measuring_gives_every_stage_its_durations),

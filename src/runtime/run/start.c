@@ -1,5 +1,6 @@
 #include "start.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/max.h"
@@ -42,6 +43,25 @@ static bool adds_up(const struct orr_work *work)
 	return false;
 }
 
+/* Threads that start here get no signals but those of their own faults: some products of oneDNN
+ * have
+ * the stack's pointer in the heap, where the frame of a handler would lie over numbers and memory
+ * of others. The kernel prefers the first thread, unless it is stopped. */
+static int init_without_signals(struct starpu_conf *conf, const struct orr_run_hooks *hooks)
+{
+	static const int faults[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+	sigset_t others, before;
+	int code;
+
+	sigfillset(&others);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		sigdelset(&others, faults[i]);
+	pthread_sigmask(SIG_BLOCK, &others, &before);
+	code = orr_ranks_init_starpu(conf, hooks->received);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return code;
+}
+
 static int start_starpu(struct orr_session *session, const struct orr_work *work,
 			const struct orr_run_options *options, const struct orr_run_hooks *hooks,
 			struct orr_error *err)
@@ -80,7 +100,7 @@ static int start_starpu(struct orr_session *session, const struct orr_work *work
 		return code;
 	}
 	orr_calibrate_others();
-	code = orr_ranks_init_starpu(&conf, hooks->received);
+	code = init_without_signals(&conf, hooks);
 	orr_calibrate_end();
 	orr_hardware_started();
 	if (code)
