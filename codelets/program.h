@@ -17,8 +17,9 @@
  *
  * Parameters: the operators that are trained in their order, then those that are frozen; a linear's
  * weights [out][in], row after row, then its bias; a layernorm's gain, then its bias. Each
- * operator's begin at a multiple of 64, behind zeros, which gradients have there, too, and
- * checkpoints do not. Gradient, optimizer state and update are of the first n_trained floats alone.
+ * operator's begin at a multiple of 64 floats. Zeros fill the gaps, in gradients too;
+ * checkpoints have no gaps. Gradient, optimizer state and update are of the first n_trained floats
+ * alone.
  *
  * A device (device.h) computes it; the buffers lie where that can reach them. Parameters, gradients
  * of them and scratch are float32 in every precision.

@@ -42,9 +42,8 @@ struct orr_port {
 	int64_t gathered; /* of an op that reads a whole minibatch: columns before it there */
 };
 
-/* Where a layer's parameters begin that come after n floats, and zeros: each layer's are aligned
- * alike whatever lies before, so that a product has one algorithm, and its bits, under every cut.
- */
+/* n rounded up to a multiple of 64, where a layer's parameters begin: all are aligned alike,
+ * whatever lies before, so that a product has one algorithm, and its bits, under every cut. */
 static inline int64_t orr_padded_floats(int64_t n)
 {
 	return (n + 63) / 64 * 64;
@@ -77,7 +76,7 @@ struct orr_layer {
 	int64_t first_rounded; /* where its rounded parameters lie, see orr_program_round */
 };
 
-/* Up to where the next layer's could begin, of n floats. */
+/* The end of a layer's parameters with the zeros behind them, of n floats in all. */
 static inline int64_t orr_layer_end(const struct orr_layer *layer, int64_t n)
 {
 	int64_t end = orr_padded_floats(layer->first_parameter + layer->n_parameters);

@@ -43,10 +43,9 @@ static bool adds_up(const struct orr_work *work)
 	return false;
 }
 
-/* Threads that start here get no signals but those of their own faults: some products of oneDNN
- * have
- * the stack's pointer in the heap, where the frame of a handler would lie over numbers and memory
- * of others. The kernel prefers the first thread, unless it is stopped. */
+/* Threads that start here get no signals but those of their own faults: during some products of
+ * oneDNN the stack's pointer is in the heap, where a handler's frame would overwrite data. The
+ * kernel prefers the first thread, unless it is stopped. */
 static int init_without_signals(struct starpu_conf *conf, const struct orr_run_hooks *hooks)
 {
 	static const int faults[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};

@@ -139,6 +139,40 @@ def test_backwards_of_ones_own_are_refused() -> None:
         orrery_torch.graph(model, batch(), measured=False)
 
 
+def still(h: Tensor) -> Tensor:
+    with torch.no_grad():
+        factor = h * 2
+    return half_filled(h) * factor
+
+
+class Counting(Between):
+    def __init__(self) -> None:
+        super().__init__(half_filled)
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return super().forward(self.norm(x), y)
+
+
+@pytest.mark.parametrize("model", [Between(still), Counting()], ids=["no_grad", "batch norm"])
+def test_new_tensors_lose_no_region_and_no_buffer(model: nn.Module) -> None:
+    with pytest.raises(ValueError, match="changes a tensor that"):
+        check_changes(*parted(model, batch(), split))
+
+
+@torch.library.custom_op("orrery_tests::tripled", mutates_args=())
+def tripled(h: Tensor) -> Tensor:
+    return h * 3
+
+
+tripled.register_fake(torch.empty_like)
+tripled.register_autograd(lambda _, slope: slope * 3)
+
+
+def test_an_operator_of_ones_own_keeps_its_backward() -> None:
+    check_backwards(trace(Between(tripled), batch()))
+
+
 def hooked(h: Tensor) -> Tensor:
     h.register_hook(lambda g: -g)
     return h * 1
@@ -163,7 +197,7 @@ BACKWARDS = {
 
 @pytest.mark.parametrize("word, model", BACKWARDS.items())
 def test_backwards_that_no_call_shows_are_refused(word: str, model: nn.Module) -> None:
-    with pytest.raises(ValueError, match=f"{word}: .*forward"):
+    with pytest.raises(ValueError, match=f"{word}: .*(into forward|use_reentrant=False)"):
         check_backwards(trace(model, batch()))
 
 

@@ -129,26 +129,40 @@ def parted(
     parts_of: Callable[[Trace], list[Part]],
     device: torch.device | None = None,
 ) -> tuple[Trace, list[Part]]:
-    """Calls and operators; where these would lose changes in place, new tensors take their place."""
+    """Calls and operators; where these would lose changes in place, new tensors take their place, if that changes nothing
+    else: regions such as torch.no_grad() would be lost, and a buffer that autograd has kept would change under it."""
     traced = trace(model, inputs, device)
     parts = parts_of(traced)
     try:
         check_changes(traced, parts)
     except ValueError:
-        if not traced.refused:
-            traced = trace(model, inputs, device, functional=True)
-            parts = parts_of(traced)
+        if not traced.refused and not any(inner_graph(traced.module, n) for n in traced.module.graph.nodes):
+            again = trace(model, inputs, device, functional=True)
+            changed = [chain(again, t)[-1].op for n in again.calls for t in written(again, n)]
+            if "get_attr" not in changed:
+                return again, parts_of(again)
     return traced, parts
+
+
+def inner_graph(module: fx.GraphModule, node: Any) -> fx.GraphModule | None:
+    """The calls of a region, as it is handed to the call that runs it."""
+    held = isinstance(node, fx.Node) and node.op == "get_attr"
+    found = attribute(module, str(node.target)) if held else None
+    return found if isinstance(found, fx.GraphModule) else None
+
+
+CURES = {
+    "BackwardHookFunction": "a backward hook of a module does not run here: write what it does into forward()",
+    "CheckpointFunction": "the backward of checkpoint() is lost in torch.export: give it use_reentrant=False",
+    "Tensor.register_hook": "a hook on a tensor does not run here: write what it does into forward()",
+}
+FUNCTION = "the backward of a torch.autograd.Function is lost in torch.export: write its forward in PyTorch's functions alone"
 
 
 def check_backwards(trace: Trace) -> None:
     """Refuses what torch.export keeps the forward of alone."""
-    if trace.own_backwards:
-        raise ValueError(
-            f"{', '.join(trace.own_backwards)}: the backward of a torch.autograd.Function is lost "
-            "in torch.export: write its forward in PyTorch's functions alone; checkpoint() wants "
-            "use_reentrant=False, and what a hook does has a place in forward()"
-        )
+    for name in trace.own_backwards:
+        raise ValueError(f"{name}: {CURES.get(name, FUNCTION)}")
 
 
 def moved(trace: Trace, node: fx.Node, module: fx.GraphModule) -> Iterator[fx.Node]:
@@ -159,9 +173,7 @@ def moved(trace: Trace, node: fx.Node, module: fx.GraphModule) -> Iterator[fx.No
         found += [n for a, n in arguments(node) if a.name in ("running_mean", "running_var")]
     yield from (chain(trace, n)[-1] for n in found)
     for i, n in enumerate(node.args):
-        held = isinstance(n, fx.Node) and n.op == "get_attr"
-        inner = attribute(module, str(n.target)) if held else None
-        if isinstance(inner, fx.GraphModule):
+        if inner := inner_graph(module, n):
             holes = [p for p in inner.graph.nodes if p.op == "placeholder"]
             outer = dict(zip(holes, node.args[i + 1 :]))
             for call in (c for c in inner.graph.nodes if c.op.startswith("call_")):

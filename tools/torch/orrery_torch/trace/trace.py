@@ -226,8 +226,8 @@ def on_fakes(
 def own_backwards(
     model: nn.Module, inputs: Inputs, device: torch.device | None = None
 ) -> list[str]:
-    """The torch.autograd.Functions on the way to a result, PyTorch's own in Python, too, and hooks
-    on tensors, found by a run: what they compute is traced, how they go back is not."""
+    """The torch.autograd.Functions on the way to a result, those of torch's modules and checkpoints, too, and hooks on
+    tensors, found by a run: what they compute is traced, how they go back is not. Operators of torch.library are kept."""
 
     def run(given: Inputs, _: Callable[[Any], Any]) -> tuple[list[Any], bool]:
         args, kwargs = words(given)
@@ -239,8 +239,9 @@ def own_backwards(
     left = [t.grad_fn for t in results if isinstance(t, Tensor) and t.grad_fn]
     seen = set(left)
     for function in left:  # which grows
-        if hasattr(function, "_forward_cls"):
-            names.add(function._forward_cls.__name__)
+        forward = getattr(function, "_forward_cls", None)
+        if forward and not forward.__module__.startswith(("torch._library.", "torch._higher_order_ops.")):
+            names.add(forward.__name__)
         more = {f for f, _ in function.next_functions if f} - seen
         left += more
         seen |= more
