@@ -173,11 +173,12 @@ def test_all_end_and_say_why(ran: Path, case: Case) -> None:
     folder, job, at = ran / str(case), case.job, case.job.stage
     others = [r for r in range(N) if r != at]
     silent = is_silent(case)
-    told = {r: (folder / f"told-{r}").read_text() for r in (others if silent else range(N))}
+    tell = {r: folder / f"told-{r}" for r in (others if silent else range(N))}
+    told = {r: path.read_text() for r, path in tell.items() if path.exists()}  # a late one is ended by its watch
     [fault] = {t.splitlines()[0] for t in told.values()}  # the same on all
     if silent:
         assert not fault.startswith(f"process {at},"), fault
-        assert f"process {at}: does not answer: ended, or stopped" in told[others[0]]
+        assert all(f"process {at}: does not answer: ended, or stopped" in text for text in told.values())
     else:
         passes = {"F": "forward", "B": "backward", "W": "gradients of parameters"}
         where = f"{job} ({passes[job.d]} of stage {at}, microbatch {job.b})"
@@ -194,6 +195,7 @@ def test_all_end_and_say_why(ran: Path, case: Case) -> None:
 def test_who_waits_says_for_what(ran: Path) -> None:
     """At a fault a process may be in a job of its own: that is a matter of time, and of forty faults not all."""
     told = [path.read_text() for path in ran.glob("*/told-*")]
+    assert len(told) > 0.9 * sum(N - is_silent(case) for case in CASES)
     assert sum(", waits for " in text for text in told) > len(told) / 4
 
 
