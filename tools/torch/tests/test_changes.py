@@ -178,6 +178,22 @@ def hooked(h: Tensor) -> Tensor:
     return h * 1
 
 
+def hooked_behind(h: Tensor) -> Tensor:
+    if h.grad_fn:
+        h.grad_fn.register_prehook(lambda g: (-g[0],))
+    return h * 1
+
+
+def kept_otherwise(h: Tensor) -> Tensor:
+    with torch.autograd.graph.saved_tensors_hooks(torch.neg, lambda t: t):
+        return torch.sin(h)
+
+
+def kept_on_cpu(h: Tensor) -> Tensor:
+    with torch.autograd.graph.save_on_cpu():
+        return cast(Tensor, checkpoint(torch.sin, h, use_reentrant=False))
+
+
 def again(h: Tensor) -> Tensor:
     return cast(Tensor, checkpoint(torch.tanh, h, use_reentrant=True))
 
@@ -190,6 +206,8 @@ class Hooked(Between):
 
 BACKWARDS = {
     "Tensor.register_hook": Between(hooked),
+    "Node.register_hook": Between(hooked_behind),
+    "saved_tensors_hooks": Between(kept_otherwise),
     "CheckpointFunction": Between(again),
     "BackwardHookFunction": Hooked(),
 }
@@ -199,6 +217,10 @@ BACKWARDS = {
 def test_backwards_that_no_call_shows_are_refused(word: str, model: nn.Module) -> None:
     with pytest.raises(ValueError, match=f"{word}: .*(into forward|use_reentrant=False)"):
         check_backwards(trace(model, batch()))
+
+
+def test_what_torch_keeps_by_hooks_of_its_own_is_right() -> None:
+    check_backwards(trace(Between(kept_on_cpu), batch()))
 
 
 def test_hooks_on_parameters_stay_in_pytorch() -> None:

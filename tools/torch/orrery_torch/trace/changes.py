@@ -154,7 +154,9 @@ def inner_graph(module: fx.GraphModule, node: Any) -> fx.GraphModule | None:
 CURES = {
     "BackwardHookFunction": "a backward hook of a module does not run here: write what it does into forward()",
     "CheckpointFunction": "the backward of checkpoint() is lost in torch.export: give it use_reentrant=False",
+    "Node.register_hook": "a hook on a tensor's grad_fn does not run here: write what it does into forward()",
     "Tensor.register_hook": "a hook on a tensor does not run here: write what it does into forward()",
+    "saved_tensors_hooks": "what it does to tensors that backward reads is lost here: write it into forward()",
 }
 FUNCTION = "the backward of a torch.autograd.Function is lost in torch.export: write its forward in PyTorch's functions alone"
 

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves, tree_map
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
@@ -223,19 +224,52 @@ def on_fakes(
         return run(inputs, lambda value: value)
 
 
+@contextmanager
+def heard() -> Iterator[set[str]]:
+    """The hooks that are set meanwhile on tensors, on the nodes of autograd behind them, and on what these keep; not those
+    of torch's own, which keep values as they are."""
+    names: set[str] = set()
+    read, hook, begin = Tensor.grad_fn.__get__, Tensor.register_hook, saved_tensors_hooks.__enter__
+
+    class Node:
+        def __init__(self, tensor: Tensor) -> None:
+            self.node = read(tensor)
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("register_hook", "register_prehook"):
+                names.add("Node.register_hook")
+            return getattr(self.node, name)
+
+    def on_tensor(tensor: Tensor, function: Any) -> Any:
+        names.add("Tensor.register_hook")
+        return hook(tensor, function)
+
+    def on_kept(hooks: saved_tensors_hooks) -> None:
+        if type(hooks) is saved_tensors_hooks:
+            names.add("saved_tensors_hooks")
+        begin(hooks)
+
+    node = property(lambda tensor: Node(tensor) if read(tensor) else None)
+    with (
+        patch.object(Tensor, "register_hook", on_tensor),
+        patch.object(Tensor, "grad_fn", node),
+        patch.object(saved_tensors_hooks, "__enter__", on_kept),
+    ):
+        yield names
+
+
 def own_backwards(
     model: nn.Module, inputs: Inputs, device: torch.device | None = None
 ) -> list[str]:
-    """The torch.autograd.Functions on the way to a result, those of torch's modules and checkpoints, too, and hooks on
-    tensors, found by a run: what they compute is traced, how they go back is not. Operators of torch.library are kept."""
+    """The torch.autograd.Functions on the way to a result, those of torch's modules and checkpoints, too, and hooks,
+    found by a run: what they compute is traced, how they go back is not. Operators of torch.library are kept."""
 
-    def run(given: Inputs, _: Callable[[Any], Any]) -> tuple[list[Any], bool]:
+    def run(given: Inputs, _: Callable[[Any], Any]) -> tuple[list[Any], set[str]]:
         args, kwargs = words(given)
-        with patch.object(Tensor, "register_hook") as hooks:
-            return tree_leaves(model(*args, **kwargs)), hooks.called
+        with heard() as hooks:
+            return tree_leaves(model(*args, **kwargs)), hooks
 
-    results, hooked = on_fakes(model, inputs, device, run)
-    names = {"Tensor.register_hook"} if hooked else set()
+    results, names = on_fakes(model, inputs, device, run)
     left = [t.grad_fn for t in results if isinstance(t, Tensor) and t.grad_fn]
     seen = set(left)
     for function in left:  # which grows
