@@ -137,6 +137,27 @@ def test_a_plan_of_another_model_is_refused(tmp_path: Path) -> None:
         read_plan(plan_of_mlp(tmp_path, "-s 1f1b"), *parts_of(GPT(), tokens()))
 
 
+class Picked(nn.Module):
+    """An expert that has the rows which data picks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.expert, self.last = nn.Linear(64, 2), nn.Linear(64, 64), nn.Linear(64, 10)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        (rows,) = torch.where(self.gate(x).argmax(-1) == 0)
+        h = x.index_add(0, rows, self.expert(x[rows]))
+        return nn.functional.cross_entropy(self.last(h), y)
+
+
+def test_rows_that_data_picks_stay_where_they_are(tmp_path: Path) -> None:
+    plan = planned(tmp_path, Picked(), digits(), 2, "-w 2 -s 1f1b --stages 3")
+    with pytest.raises(ValueError, match=r"\w+: data chooses its size, .* on one worker"):
+        read_plan(plan, *parts_of(Picked(), digits()))
+    alone = planned(tmp_path, Picked(), digits(), 2, "-w 1 -s gpipe --stages 3")
+    assert len(read_plan(alone, *parts_of(Picked(), digits())).stages) == 3
+
+
 def test_what_f_keeps_stays_where_it_is(tmp_path: Path) -> None:
     plan = plan_of_mlp(tmp_path, "-s 1f1b")
     first, second = (w["order"] for w in plan["worker"])

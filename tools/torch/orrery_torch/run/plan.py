@@ -66,6 +66,14 @@ class Plan:
             self.maker |= {n: stage for n in stage.gives}
         for worker, order in enumerate(self.orders):
             self.where |= {job: worker for job in order}
+        for n, readers in self.readers.items():
+            on = {self.where.get(Job(s.number, "F", 0)) for s in (self.maker[n], *readers)}
+            size = getattr(n.meta.get("val"), "shape", ())
+            if len(on) > 1 and not all(isinstance(length, int) for length in size):
+                raise ValueError(
+                    f"{n.name}: data chooses its size, and messages of a step are all alike: plan what "
+                    "reads it on one worker, or name a module around both in whole="
+                )
 
     def back(self, stage: Stage, b: int) -> Job | None:
         """The first job of a stage that reads gradients; None of a stage without any."""
