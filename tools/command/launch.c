@@ -10,6 +10,7 @@
 
 /* Ranks of other hosts get no variables but those that mpirun is told of. */
 static char *const exported[] = {"-x", ORR_KEEP_STARTS, "-x", ORR_KEEP_RANKS};
+#define FILES " -hostfile --hostfile -machinefile --machinefile "
 enum { N_EXPORTED = sizeof(exported) / sizeof(*exported) };
 
 /* Where the program is told to train, or the words end. */
@@ -84,6 +85,31 @@ static char *list_hosts(const struct launch *l, bool all)
 	return file && !fclose(file) ? list : NULL;
 }
 
+/* Lines such as "node1 slots=4" -> "node1:4,node2:4"; NULL: what they say is left to mpirun. */
+static char *read_hostfile(const char *name)
+{
+	FILE *file = fopen(name, "re"), *out;
+	char line[512], host[256], more[2], *list = NULL;
+	long long slots;
+	size_t size;
+	int n = 0; /* of what a line has to have: 2, or nothing */
+
+	if (!file)
+		return NULL;
+	out = open_memstream(&list, &size);
+	while (out && n % 2 <= 0 && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "#")] = '\0';
+		n = sscanf(line, "%255s slots=%lld %1s", host, &slots, more);
+		if (n == 2)
+			(void)fprintf(out, "%s%s:%lld", ftell(out) ? "," : "", host, slots);
+	}
+	(void)fclose(file);
+	if (!out || (!fclose(out) && n % 2 <= 0))
+		return list;
+	free(list);
+	return NULL;
+}
+
 /* How many ranks the hosts that are left can have; any number where there were too few slots from
  * the beginning (--oversubscribe). */
 static int count_ranks(const struct launch *l)
@@ -118,16 +144,15 @@ int launch_settle(struct launch *l, struct orr_error *err)
 
 void launch_probe(struct launch *l, int k)
 {
-	static char one[] = "1", program[] = "true";
 	int n = train_at(l->words);
 
-	l->words[l->ranks_at] = one;
+	l->words[l->ranks_at] = "1";
 	l->hosts[k].slots = 1;
 	for (int i = 0; i < l->n_hosts; i++)
 		l->hosts[i].gone = i != k;
 	l->words[l->hosts_at] = list_hosts(l, false);
 	/* what may stand before the program's name, such as numactl, stays */
-	l->words[n - 1] = program;
+	l->words[n - 1] = "true";
 	l->words[n] = NULL;
 }
 
@@ -161,24 +186,29 @@ static int check(struct launch *l, char **command, int64_t fewest, struct orr_er
 int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_error *err)
 {
 	struct orr_error why; /* mpirun may know more ways to write it */
-	int n, at, code;
+	int n, trains, at, code;
 
 	*l = (struct launch){0};
 	if ((code = check(l, command, fewest, err)))
 		return code;
-	n = train_at(command);
-	if (n < 2 || !command[n] || (l->hosts_at && !strchr(command[l->hosts_at], ',')))
-		l->hosts_at = 0;
-	while (command[n])
-		n++;
+	trains = train_at(command);
+	for (n = trains; command[n]; n++)
+		;
 	if (!(l->words = calloc((size_t)n + N_EXPORTED + 1, sizeof(*l->words))))
 		return orr_no_memory(err, "supervise");
 	memcpy(l->words, command, (size_t)n * sizeof(*command));
-	if (!l->hosts_at)
+	if (trains < 2 || trains == n)
 		return 0;
+	at = l->ranks_at && !l->hosts_at ? find(command, FILES) : 0;
+	if (at && (l->list = read_hostfile(command[at])) && strchr(l->list, ',')) {
+		l->words[at - 1] = "--host";
+		l->words[l->hosts_at = at] = l->list;
+	}
+	if (!l->hosts_at || !strchr(l->words[l->hosts_at], ','))
+		return l->hosts_at = 0;
 	at = (l->hosts_at < l->ranks_at ? l->hosts_at : l->ranks_at) - 1;
+	memmove(l->words + at + N_EXPORTED, l->words + at, (size_t)(n - at) * sizeof(*command));
 	memcpy(l->words + at, exported, sizeof(exported));
-	memcpy(l->words + at + N_EXPORTED, command + at, (size_t)(n - at) * sizeof(*command));
 	l->ranks_at += N_EXPORTED;
 	l->hosts_at += N_EXPORTED;
 	if (!(code = read_hosts(l, fewest ? err : &why)) || fewest || code != ORR_E_INPUT)
