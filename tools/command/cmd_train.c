@@ -286,6 +286,8 @@ static int check_memory(struct training *t, struct orr_error *err)
 	return code ? code : orr_opened_check_memory(&t->opened, err);
 }
 
+#define FLOAT_NS 80 /* to read or write it, on a disk of 50 MB/s */
+
 /* Go on from the checkpoint, if there is one. What does not fit, fits on no rank. */
 static int resume(struct training *t, struct orr_error *err)
 {
@@ -293,15 +295,14 @@ static int resume(struct training *t, struct orr_error *err)
 	int samples = orr_run_step_samples(t->opened.tried.jobs, &o->run), code;
 	/* to evaluate it, no learning rate is needed */
 	double *rate = o->train.has_lr || !t->steps ? &t->old_rate : NULL;
+	int64_t n_floats =
+		orr_run_n_parameters(t->run) * (1 + orr_optimizer_floats(o->run.optimizer));
 	char text[512] = "";
 
+	t->session.moved_ns = n_floats * FLOAT_NS;
+	session_beat(&t->session, ORR_BEAT_LONG, 0);
 	/* those of the start before lie there now */
-	code = checkpoints_check_copies(
-		&o->keep,
-		t->session.n_starts ? 0
-				    : orr_run_n_parameters(t->run) *
-					      (1 + orr_optimizer_floats(o->run.optimizer)),
-		err);
+	code = checkpoints_check_copies(&o->keep, t->session.n_starts ? 0 : n_floats, err);
 	if ((code = session_agree(&t->session, code)))
 		return code;
 	if (!t->session.rank)

@@ -11,6 +11,7 @@ struct session {
 	int n_starts;                  /* by the launcher, before this one */
 	int n_first;                   /* ranks of its first start */
 	int64_t beaten_ns, longest_ns; /* the last beat, and the longest time between two */
+	int64_t moved_ns;              /* for a slow disk to read or write the whole state */
 	int signal;                    /* that has stopped the training of all ranks; 0: none */
 	struct orr_error err; /* the first failure: of this rank, or of any once they have agreed */
 };
