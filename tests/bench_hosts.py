@@ -28,7 +28,8 @@ WITHIN = 5       # percent
 FRAME, DATA = 1514, 1448   # bytes that tbf counts of a full frame, and what TCP carries in it
 SAMPLE_S, BUSY = 0.02, 0.2   # of the counters; a direction is in use from this share of its rate on
 # Models whose messages take far longer than their jobs, so that a step is what the links make of it: between stages
-# (`narrow`, WIDTH of a stage's output) and between replicas (`square`, its parameters)
+# (`narrow`, WIDTH of a stage's output, `towers` that meet in the last stage) and between replicas or tied stages (`square`,
+# `tied`, their parameters); /N: N stages, not one a host
 CHAIN = """digraph chain {{ data="digits.csv";
 pixels [op=input, columns="0:64", scale=0.0625{first}];
 digit [op=input, columns="64"{last}]; loss [op=softmax_cross_entropy{last}];
@@ -53,20 +54,45 @@ CASES = [
     ('ddp', 4, 100, 'square:512', '--batch 16 -s ddp -m 4'),
     ('fsdp', 4, 100, 'square:512', '--batch 16 -s fsdp -m 4'),
     ('split', 4, 20, 'narrow:2048', '--batch 96 -s 1f1b -m 2 --split 2'),
+    ('interleaved', 2, 20, 'narrow:4096/4', '--batch 96 -s interleaved -m 8'),
+    ('v-half', 2, 20, 'narrow:4096/4', '--batch 96 -s v-half -m 8'),
+    ('towers', 3, 20, 'towers:8192', '--batch 96 -s 1f1b -m 8'),
+    ('towers, zb-h1', 3, 20, 'towers:8192', '--batch 96 -s zb-h1 -m 8'),
+    ('tied', 3, 100, 'tied:512', '--batch 96 -s 1f1b -m 8'),
+    ('replicas', 4, 20, 'narrow:4096/2', '--batch 96 -s 1f1b -m 8 --replicas 2'),
+    ('chimera', 4, 100, 'narrow:2048', '--batch 96 -s chimera -m 8'),
 ]
 
 
 def model(what, n):
-    """narrow: a stage for each of n hosts; square: six products of as many features, in as many stages as -s makes."""
-    kind, width = what.split(':')
-    nodes, before = [], 'pixels'
-    sizes = [(k, size) for k in range(n) for size in (64, int(width))] if kind == 'narrow' else [(None, int(width))] * 6
-    for at, (k, size) in enumerate(sizes + [(sizes[-1][0], 10)]):
+    """narrow: a stage for each of n hosts; towers: all but the last read the pixels; tied: the first and the last have the same
+    square; square: six products of as many features, in as many stages as -s makes."""
+    kind, _, size = what.partition(':')
+    width, _, stages = size.partition('/')
+    nodes, n, before = [], int(stages or n), 'pixels'
+
+    def linear(name, features, k, reads, more=''):
         pin = '' if k is None else f', stage={k}'
-        nodes.append(f'a{at} [op=linear, features={size}{pin}]; {before} -> a{at};')
-        before = f'a{at}'
-    pins = ['', ''] if kind == 'square' else [', stage=0', f', stage={n - 1}']
-    return CHAIN.format(first=pins[0], last=pins[1], nodes='\n'.join(nodes + [f'{before} -> loss;']))
+        nodes.append(f'{name} [op=linear, features={features}{pin}{more}]; {reads} -> {name};')
+        return name
+
+    if kind == 'square':
+        for i in range(6):
+            before = linear(f'a{i}', width, None, before)
+        n = None
+    for k in range(n or 0):
+        if kind == 'towers' and k < n - 1:
+            before = 'pixels'
+        elif kind == 'towers':
+            before = 'sum'
+            nodes.append(f'sum [op=add, stage={k}]; {{{" ".join(f"b{i}" for i in range(k))}}} -> sum;')
+        before = linear(f'a{k}', 64, k, before)
+        before = linear(f'b{k}', width, k, before)
+        if kind == 'tied' and k in (0, n - 1):
+            before = linear(f'c{k}', width, k, before, ', share=square')
+    linear('last', 10, n and n - 1, before)
+    pins = ['', ''] if n is None else ['' if kind == 'towers' else ', stage=0', f', stage={n - 1}']
+    return CHAIN.format(first=pins[0], last=pins[1], nodes='\n'.join(nodes + ['last -> loss;']))
 
 
 def skip(why):
