@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training on several hosts beside its simulation. A host is a network namespace, one core of this machine and one
 worker; a pair of virtual Ethernet devices joins every two of them, each end shaped by tbf, so that a link carries its
-rate each way. No address outside of these namespaces is used. Prints a table in Markdown: the step simulated and
+rate each way; the hosts of `uplink` are in two racks, whose transfers share a link. No address outside of these namespaces is used. Prints a table in Markdown: the step simulated and
 measured, their ratio, and of the time in which a link between two hosts carries anything the share in which it carries
 both ways.
 Usage: bench_hosts.py ORRERY SOURCE [-n ROUNDS] [-o MPIRUN_OPTIONS] [NAME...]. NAMEs: only cases whose name has one of
@@ -22,7 +22,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-from hosts import Hosts, mpirun, write_agent
+from hosts import Hosts, Racks, mpirun, write_agent
 
 WITHIN = 5       # percent
 FRAME, DATA = 1514, 1448   # bytes that tbf counts of a full frame, and what TCP carries in it
@@ -61,7 +61,13 @@ CASES = [
     ('tied', 3, 100, 'tied:512', '--batch 96 -s 1f1b -m 8'),
     ('replicas', 4, 20, 'narrow:4096/2', '--batch 96 -s 1f1b -m 8 --replicas 2'),
     ('chimera', 4, 100, 'narrow:2048', '--batch 96 -s chimera -m 8'),
+    ('uplink, replicas', 4, 20, 'narrow:4096/2', '--batch 96 -s 1f1b -m 8 --replicas 2'),
+    ('uplink, interleaved', 4, 20, 'narrow:2048/8', '--batch 96 -s interleaved -m 8'),
 ]
+# of the hosts of `uplink`, in two racks
+MACHINE = """graph racks {{ bandwidth="{fast}B/s"; ports=true; model=shared;
+subgraph cluster_one {{ uplink="{slow}B/s"; one [repeat={half}]; }}
+subgraph cluster_two {{ uplink="{slow}B/s"; two [repeat={half}]; }} }}"""
 
 
 def model(what, n):
@@ -136,11 +142,13 @@ def train(hosts, what, options, arguments):
         agent = pathlib.Path(work, 'agent')
         write_agent(agent, hosts, work)
         bandwidth = hosts.mbit * 125000 * DATA / FRAME
-        graph = pathlib.Path(work, what.replace(':', '-') + '.dot')
+        graph = pathlib.Path(work, 'model.dot')
         graph.write_text(model(what, n), encoding='ascii')
+        machine = pathlib.Path(work, 'racks.dot')
+        machine.write_text(MACHINE.format(fast=round(Racks.FAST * bandwidth), slow=round(bandwidth), half=n // 2), encoding='ascii')
+        links = ['--machine', str(machine)] if isinstance(hosts, Racks) else ['-w', str(n), '--bandwidth', f'{bandwidth:.0f}B/s']
         command = ['ip', 'netns', 'exec', hosts.names[0], 'taskset', '-c', '0', *mpirun(hosts, agent), *shlex.split(arguments.options)]
-        command += [arguments.orrery, 'train', str(graph), *options.split(), '--data', f'{arguments.source}/graphs/data/digits.csv', '-w', str(n),
-                    '--bandwidth', f'{bandwidth:.0f}B/s', '--json', '--steps', str(arguments.steps)]
+        command += [arguments.orrery, 'train', str(graph), *options.split(), '--data', f'{arguments.source}/graphs/data/digits.csv', *links, '--json', '--steps', str(arguments.steps)]
         if arguments.verbose:
             print(shlex.join(command), file=sys.stderr)
         watch = Watch(hosts)
@@ -189,14 +197,15 @@ def main():
     for name, n, mbit, what, options in CASES:
         if arguments.names and not any(word in f'{name} {n}' for word in arguments.names):
             continue
-        with Hosts(n, mbit) as hosts:
+        with (Racks if name.startswith('uplink') else Hosts)(n, mbit) as hosts:
             runs = [train(hosts, what, options, arguments) for _ in range(arguments.rounds)]
         simulated = statistics.median(run['predicted_makespan'] for run, _ in runs)
         measured = statistics.median(run['step_seconds'] for run, _ in runs)
         difference = 100 * (measured / simulated - 1)
         far += abs(difference) > WITHIN
+        both = '' if isinstance(hosts, Racks) else f'{statistics.median(both for _, both in runs):.0f}%'
         print(f'| {name} | {n} | {mbit} | {1e3 * simulated:.0f} ms | {1e3 * measured:.0f} ms | {difference:+.1f}% | '
-              f'{statistics.median(both for _, both in runs):.0f}% |', flush=True)
+              f'{both} |', flush=True)
     return far
 
 

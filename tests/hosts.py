@@ -16,6 +16,13 @@ def call(command):
     return done.stdout
 
 
+def shape(name, device, mbit):
+    """What leaves there goes at this rate. A burst is sent at once after a pause, which is time won by each pause: two frames,
+    where the rate allows it."""
+    call(f'ip netns exec {name} tc qdisc add dev {device} root tbf rate {mbit}mbit burst {max(4000, mbit * 1000 // 8)} limit 4000000')
+    call(f'ip -n {name} link set {device} gso_max_segs {max(1, mbit // 16)} up')
+
+
 class Hosts:
     """n namespaces, joined by links of `mbit` each way; gone at the end, with all that runs in them."""
 
@@ -33,27 +40,26 @@ class Hosts:
                 # a few frames, behind which the other connection's frames would wait for many milliseconds.
                 for setting, value in {'tcp_slow_start_after_idle': 0, 'tcp_limit_output_bytes': self.mbit * 200}.items():
                     call(f"ip netns exec {name} sh -c 'echo {value} >/proc/sys/net/ipv4/{setting}'")
-            for i, name in enumerate(self.names):
-                for k in range(i):
-                    call(f'ip -n {name} link add name to{k} type veth peer name to{i} netns {self.names[k]}')
-            for i, name in enumerate(self.names):
-                others = [k for k in range(len(self.names)) if k != i]
-                call(f'ip -n {name} address add {address(i)}/32 dev to{others[0]}')
-                for k in others:
-                    # a burst is sent at once after a pause, which is time won by each pause: two frames, where the
-                    # rate allows it
-                    call(f'ip netns exec {name} tc qdisc add dev to{k} root tbf rate {self.mbit}mbit '
-                         f'burst {max(4000, self.mbit * 1000 // 8)} limit 4000000')
-                    call(f'ip -n {name} link set to{k} gso_max_segs {max(1, self.mbit // 16)} up')
-                for k in others:
-                    call(f'ip -n {name} route add {address(k)}/32 dev to{k} src {address(i)}')
+            self.connect()
+            for name in self.names:
                 self.idle.append(subprocess.Popen(['ip', 'netns', 'exec', name, 'sleep', 'infinity']))
-            while len(self.counters()) < len(self.names) * (len(self.names) - 1):   # it has not yet moved in
+            while len({i for i, _ in self.counters()}) < len(self.names):   # they have not yet moved in
                 time.sleep(0.01)
         except (OSError, FileNotFoundError):
             self.__exit__()
             raise
         return self
+
+    def connect(self):
+        for i, name in enumerate(self.names):
+            for k in range(i):
+                call(f'ip -n {name} link add name to{k} type veth peer name to{i} netns {self.names[k]}')
+        for i, name in enumerate(self.names):
+            others = [k for k in range(len(self.names)) if k != i]
+            call(f'ip -n {name} address add {address(i)}/32 dev to{others[0]}')
+            for k in others:
+                shape(name, f'to{k}', self.mbit)
+                call(f'ip -n {name} route add {address(k)}/32 dev to{k} src {address(i)}')
 
     def __exit__(self, *_):
         for process in self.idle:
@@ -100,6 +106,40 @@ class Hosts:
                         if key in found:
                             found[key] += int(number)
         return found
+
+
+class Racks(Hosts):
+    """Hosts in two racks of as many each: a bridge joins those of a rack, and an uplink of `mbit` each way the two. A host's link
+    to its bridge has FAST times the rate. The uplink's queue is first in, first out: connections share it by what each has under
+    way, so that is the same for all, and little, since short messages wait behind it."""
+
+    FAST = 8
+
+    def __enter__(self):
+        self.switch = f'orrery-{os.getpid()}-switch'
+        call(f'ip netns add {self.switch}')
+        return super().__enter__()
+
+    def connect(self):
+        n = len(self.names)
+        call(f'ip -n {self.switch} link add name up0 type veth peer name up1')
+        for rack in range(2):
+            call(f'ip -n {self.switch} link add name rack{rack} type bridge')
+            call(f'ip -n {self.switch} link set rack{rack} up')
+            call(f'ip -n {self.switch} link set up{rack} master rack{rack}')
+            shape(self.switch, f'up{rack}', self.mbit)
+        for k, name in enumerate(self.names):
+            call(f'ip -n {name} link add name to0 type veth peer name host{k} netns {self.switch}')
+            call(f'ip -n {self.switch} link set host{k} master rack{k // (n // 2)}')
+            call(f'ip -n {name} address add {address(k)}/24 dev to0')
+            call(f"ip netns exec {name} sh -c 'echo 4096 16384 16384 >/proc/sys/net/ipv4/tcp_rmem'")
+            shape(name, 'to0', self.FAST * self.mbit)
+            shape(self.switch, f'host{k}', self.FAST * self.mbit)
+
+    def __exit__(self, *arguments):
+        super().__exit__(*arguments)
+        with contextlib.suppress(OSError):
+            call(f'ip netns delete {self.switch}')
 
 
 def address(k):

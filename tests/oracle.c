@@ -962,6 +962,9 @@ static bool has_lanes(const struct state *x, const struct message *m)
 
 		if (!waits && !is_under_way(o))
 			continue;
+		if (t->fair && m->what != RING && o->what != RING && m->from == o->from &&
+		    m->to == o->to)
+			return false;
 		links_of(t, o, others);
 		for (int l = 0; l < t->n_links; l++) {
 			if (waits && hops[l] && others[l])

@@ -286,6 +286,28 @@ START_TEST(the_shorter_of_two_ends_later_where_they_share)
 }
 END_TEST
 
+/* 30 bytes after 1 unit and after 2, to the same worker: the second waits, as on one connection. */
+START_TEST(what_two_workers_send_each_other_goes_one_by_one)
+{
+	static const char *const models[] = {"exclusive", "shared"};
+
+	for (int i = 0; i < 2; i++) {
+		struct orr_pipeline *p = make_pipeline(2, " 0>1", 1, 1, 0, 0, 0, 30);
+		struct orr_cluster *cluster = parse_cluster(
+			"graph { model=%s; bandwidth=\"10B/s\"; a [repeat=2] }", models[i]);
+		struct orr_machine machine = orr_machine_of(cluster, 0);
+		struct way way;
+
+		way_init_on(&way, p, "gpipe", &machine, 2);
+		ck_assert_int_eq(way.tried.timeline->transfers[0].end_ns, 4 * ORR_UNIT_NS);
+		ck_assert_int_eq(way.tried.timeline->transfers[1].end_ns, 7 * ORR_UNIT_NS);
+		way_fini(&way);
+		orr_cluster_destroy(cluster);
+		orr_pipeline_destroy(p);
+	}
+}
+END_TEST
+
 /* ---- buckets beside a backward, and what that costs it ---- */
 
 /* F takes 1 unit and B 8, of two replicas; links carry 5 bytes a unit, so that a ring over a bucket
@@ -369,6 +391,7 @@ static const struct suite_test tests[] = {
 	EACH(rings_share_what_joins_their_nodes, N_OF(nodes)),
 	EACH(sums_take_as_long_as_their_closed_forms, N_OF(sums)),
 	ONCE(the_shorter_of_two_ends_later_where_they_share),
+	ONCE(what_two_workers_send_each_other_goes_one_by_one),
 	EACH(buckets_are_summed_while_the_backward_runs, N_OF(buckets)),
 	ONCE(gathers_of_parameters_slow_what_is_beside_them),
 };

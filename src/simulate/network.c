@@ -15,6 +15,9 @@
 #include "orrery/timeline.h"
 
 #define NB INT64_C(1000000000) /* of a byte, in rates */
+/* In the key of what all transfers from one worker to another pass one by one, though links are
+ * shared. */
+#define CONNECTION (UINT64_C(1) << 61)
 
 struct orr_parked {
 	struct orr_heap_entry entry;
@@ -114,7 +117,7 @@ static int make_link(struct orr_network *net, const struct orr_stretch *stretch)
 				     .lanes = stretch->lanes,
 				     .stream = orr_machine_stream_of(stretch->key),
 				     .rate = rate_of(stretch)};
-	if (net->shared && link->stream < 0)
+	if (net->shared && link->stream < 0 && !(stretch->key & CONNECTION))
 		link->lanes = INT_MAX; /* nothing waits for it */
 	*find_link(net, stretch->key) = net->n_links;
 	return net->n_links - 1;
@@ -169,6 +172,10 @@ static void make_way(struct orr_network *net, const struct orr_transfer *transfe
 		return;
 	for (int i = 0; i < n; i++)
 		add_use(net, &path[i], 1);
+	if (net->shared && !sum) {
+		path[0] = (struct orr_stretch){.key = way.key | CONNECTION, .lanes = 1};
+		add_use(net, &path[0], 1);
+	}
 	for (int l = 0; sum && l < sum->n_levels; l++)
 		for (int i = 0; i < sum->levels[l].n && (level < 0 || level == l); i++) {
 			const struct orr_passing *load = &sum->loads[sum->levels[l].first + i];

@@ -14,8 +14,9 @@
  * lowest job. On a machine with waiting=in_order nothing overtakes what it shares a link with. A
  * thing takes all its lanes at once, so that none waits for a thing that waits.
  *
- * Shared: all start when they are asked for and have a stream, and share what they pass (flows.h);
- * a ring moves 2 (k - 1) / k of the gradient from every owner to the next, and its latencies come
+ * Shared: all start when they are asked for and have a stream, and share what they pass (flows.h),
+ * but what one worker sends another goes one by one, in that order, as over one connection; a ring
+ * moves 2 (k - 1) / k of the gradient from every owner to the next, and its latencies come
  * at the end. What goes by level moves over those of one level at a time. */
 
 #include "orrery/orrery.h"
