@@ -308,6 +308,28 @@ START_TEST(what_two_workers_send_each_other_goes_one_by_one)
 }
 END_TEST
 
+/* Updates wait for gradients of tied parameters, which is not what an engine adds to a job. */
+START_TEST(an_update_that_waits_for_tied_gradients_is_no_gap)
+{
+	struct orr_pipeline *p = make_pipeline(2, " 0>1", 1, 1, 0, 0, 10, 10);
+	struct orr_cluster *cluster = parse_cluster("graph { bandwidth=\"5B/s\"; a [repeat=2] }");
+	struct orr_machine machine = orr_machine_of(cluster, 0);
+	struct orr_tied tied = {10, false, 2, (int[]){0, 1}};
+	struct orr_error err;
+	struct way way;
+
+	for (int s = 0; s < 2; s++)
+		p->stages[s].update_ns = ORR_UNIT_NS;
+	ck_assert_msg(!orr_pipeline_tie(p, &tied, 1, &err), "%s", err.msg);
+	way_init_on(&way, p, "gpipe", &machine, 1);
+	ck_assert_int_gt(way.tried.timeline->n_updates, 0);
+	check_no_gaps(way.tried.timeline);
+	way_fini(&way);
+	orr_cluster_destroy(cluster);
+	orr_pipeline_destroy(p);
+}
+END_TEST
+
 /* ---- buckets beside a backward, and what that costs it ---- */
 
 /* F takes 1 unit and B 8, of two replicas; links carry 5 bytes a unit, so that a ring over a bucket
@@ -392,6 +414,7 @@ static const struct suite_test tests[] = {
 	EACH(sums_take_as_long_as_their_closed_forms, N_OF(sums)),
 	ONCE(the_shorter_of_two_ends_later_where_they_share),
 	ONCE(what_two_workers_send_each_other_goes_one_by_one),
+	ONCE(an_update_that_waits_for_tied_gradients_is_no_gap),
 	EACH(buckets_are_summed_while_the_backward_runs, N_OF(buckets)),
 	ONCE(gathers_of_parameters_slow_what_is_beside_them),
 };

@@ -15,7 +15,7 @@ static int64_t mean(int64_t sum, int n)
 }
 
 /* Do all the jobs that number i waits for run on worker w, have they ended by then, and does it own
- * the parameters? Others arrive. */
+ * the parameters? Others arrive, and so do gradients of tied ones. */
 static bool is_ready(const struct orr_timeline *t, int i, int w, int64_t by_ns, int *around)
 {
 	const struct orr_jobs *jobs = t->jobs;
@@ -23,7 +23,8 @@ static bool is_ready(const struct orr_timeline *t, int i, int w, int64_t by_ns, 
 	int n = u >= 0 ? jobs->pipeline->n_microbatches * jobs->n_passes
 		       : orr_jobs_predecessors(jobs, i, around);
 
-	if (u < 0 && jobs->weights[i] != w)
+	if (u < 0 ? jobs->weights[i] != w
+		  : jobs->pipeline->stages[t->updates[u].s].tied_trained_bytes > 0)
 		return false;
 	for (int k = 0; k < n; k++) {
 		int j = u >= 0 ? orr_jobs_index(jobs, t->updates[u].s, k / jobs->n_passes,
