@@ -513,7 +513,7 @@ static int check_machine(const struct reader *r)
 	if (c->shared && c->in_order)
 		return orr_fail(r->err, ORR_E_INPUT,
 				"%s: waiting=in_order is of links that carry one thing at a time, "
-				"and with model=shared none waits: leave one out",
+				"and with model=shared they carry several: leave one out",
 				r->file);
 	return 0;
 }

@@ -14,26 +14,19 @@ static int64_t mean(int64_t sum, int n)
 	return n ? sum / n : 0;
 }
 
-/* Do all the jobs that number i waits for run on worker w, have they ended by then, and does it own
- * the parameters? Others arrive, and so do gradients of tied ones. */
+/* Do all the jobs that job i waits for run on worker w, have they ended by then, and does it own
+ * the parameters? Others arrive; and updates wait for gradients of others, or for their norm. */
 static bool is_ready(const struct orr_timeline *t, int i, int w, int64_t by_ns, int *around)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	int u = i - jobs->n_jobs;
-	int n = u >= 0 ? jobs->pipeline->n_microbatches * jobs->n_passes
-		       : orr_jobs_predecessors(jobs, i, around);
+	int n = i < jobs->n_jobs ? orr_jobs_predecessors(jobs, i, around) : 0;
 
-	if (u < 0 ? jobs->weights[i] != w
-		  : jobs->pipeline->stages[t->updates[u].s].tied_trained_bytes > 0)
+	if (i >= jobs->n_jobs || jobs->weights[i] != w)
 		return false;
-	for (int k = 0; k < n; k++) {
-		int j = u >= 0 ? orr_jobs_index(jobs, t->updates[u].s, k / jobs->n_passes,
-						(enum orr_pass)(k % jobs->n_passes))
-			       : around[k];
-
-		if (orr_jobs_has(jobs, j) && (jobs->compute[j] != w || t->end_ns[j] > by_ns))
+	for (int k = 0; k < n; k++)
+		if (orr_jobs_has(jobs, around[k]) &&
+		    (jobs->compute[around[k]] != w || t->end_ns[around[k]] > by_ns))
 			return false;
-	}
 	return true;
 }
 

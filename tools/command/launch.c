@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arrays.h"
 #include "base/quantity.h"
@@ -10,7 +11,8 @@
 
 /* Ranks of other hosts get no variables but those that mpirun is told of. */
 static char *const exported[] = {"-x", ORR_KEEP_STARTS, "-x", ORR_KEEP_RANKS};
-#define FILES " -hostfile --hostfile -machinefile --machinefile "
+#define HOSTS " -host --host -H "
+#define FILES "-hostfile --hostfile -machinefile --machinefile "
 enum { N_EXPORTED = sizeof(exported) / sizeof(*exported) };
 
 /* Where the program is told to train, or the words end. */
@@ -88,7 +90,8 @@ static char *list_hosts(const struct launch *l, bool all)
 /* Lines such as "node1 slots=4" -> "node1:4,node2:4"; NULL: what they say is left to mpirun. */
 static char *read_hostfile(const char *name)
 {
-	FILE *file = fopen(name, "re"), *out;
+	struct stat about;
+	FILE *out, *file = !stat(name, &about) && S_ISREG(about.st_mode) ? fopen(name, "re") : NULL;
 	char line[512], host[256], more[2], *list = NULL;
 	long long slots;
 	size_t size;
@@ -98,8 +101,12 @@ static char *read_hostfile(const char *name)
 		return NULL;
 	out = open_memstream(&list, &size);
 	while (out && n % 2 <= 0 && fgets(line, sizeof(line), file)) {
+		bool whole = strchr(line, '\n') || feof(file);
+
 		line[strcspn(line, "#")] = '\0';
 		n = sscanf(line, "%255s slots=%lld %1s", host, &slots, more);
+		if (!whole || (n == 2 && (slots < 1 || strpbrk(host, ":,@+^"))))
+			n = 1;
 		if (n == 2)
 			(void)fprintf(out, "%s%s:%lld", ftell(out) ? "," : "", host, slots);
 	}
@@ -179,7 +186,7 @@ static int check(struct launch *l, char **command, int64_t fewest, struct orr_er
 				(long long)fewest, (long long)ranks);
 	l->n_first = l->n_left = l->n_most = (int)ranks;
 	l->n_fewest = fewest ? (int)fewest : (int)ranks;
-	l->hosts_at = l->ranks_at ? find(command, " -host --host -H ") : 0;
+	l->hosts_at = l->ranks_at ? find(command, HOSTS) : 0;
 	return 0;
 }
 
@@ -199,7 +206,7 @@ int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_err
 	memcpy(l->words, command, (size_t)n * sizeof(*command));
 	if (trains < 2 || trains == n)
 		return 0;
-	at = l->ranks_at && !l->hosts_at ? find(command, FILES) : 0;
+	at = l->ranks_at && !l->hosts_at ? find(command, HOSTS FILES) : 0; /* one alone */
 	if (at && (l->list = read_hostfile(command[at])) && strchr(l->list, ',')) {
 		l->words[at - 1] = "--host";
 		l->words[l->hosts_at = at] = l->list;

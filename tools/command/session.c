@@ -47,7 +47,7 @@ void session_step(struct session *s, int64_t step)
 
 void session_beat(struct session *s, enum orr_beat_kind kind, int64_t step)
 {
-	beat(s, kind, step, LONG_NS + s->moved_ns);
+	beat(s, kind, step, LONG_NS + (kind == ORR_BEAT_OVER ? 0 : s->moved_ns));
 }
 
 int session_join(struct session *s)

@@ -36,7 +36,8 @@ def whole_step(model: nn.Module, batch: Inputs, m: int) -> float:
 def gradients_apart(mine: list[nn.Parameter], model: nn.Module, whole: nn.Module) -> float:
     """The largest difference of a gradient of this process, over the largest of all gradients."""
     own, worst = {id(p) for p in mine}, 0.0
-    size = max(q.grad.abs().max().item() for q in whole.parameters() if q.grad is not None)
+    sizes = (q.grad.abs().max().item() for q in whole.parameters() if q.grad is not None)
+    size = max(sizes, default=0.0) or 1.0
     for p, q in zip(model.parameters(), whole.parameters(), strict=True):
         if id(p) in own and q.grad is not None:
             given = torch.zeros_like(q) if p.grad is None else p.grad

@@ -180,16 +180,22 @@ def hooked(h: Tensor) -> Tensor:
 
 def hooked_behind(h: Tensor) -> Tensor:
     if h.grad_fn:
-        h.grad_fn.register_prehook(lambda g: (-g[0],))
+        h.grad_fn.next_functions[0][0].register_prehook(lambda g: (-g[0],))
     return h * 1
 
 
+class Kept(torch.autograd.graph.saved_tensors_hooks):
+    pass
+
+
 def kept_otherwise(h: Tensor) -> Tensor:
-    with torch.autograd.graph.saved_tensors_hooks(torch.neg, lambda t: t):
+    with Kept(torch.neg, lambda t: t):
         return torch.sin(h)
 
 
 def kept_on_cpu(h: Tensor) -> Tensor:
+    """Looks at a node, which is what it is, and keeps values by torch's own hooks."""
+    assert h.grad_fn is None or isinstance(h.grad_fn, torch.autograd.graph.Node)
     with torch.autograd.graph.save_on_cpu():
         return cast(Tensor, checkpoint(torch.sin, h, use_reentrant=False))
 

@@ -1,18 +1,20 @@
 """A module as the list of its calls, in the order in which they run: torch.export, else torch.fx."""
 
 import operator
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.autograd.graph import saved_tensors_hooks
+from torch.autograd.graph import Node, saved_tensors_hooks
 from torch.utils._pytree import tree_leaves, tree_map
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
@@ -227,35 +229,32 @@ def on_fakes(
 @contextmanager
 def heard() -> Iterator[set[str]]:
     """The hooks that are set meanwhile on tensors, on the nodes of autograd behind them, and on what these keep; not those
-    of torch's own, which keep values as they are."""
+    of torch's own, which keep values as they are. Those on tensors are not set."""
     names: set[str] = set()
-    read, hook, begin = Tensor.grad_fn.__get__, Tensor.register_hook, saved_tensors_hooks.__enter__
 
-    class Node:
-        def __init__(self, tensor: Tensor) -> None:
-            self.node = read(tensor)
+    def listen(frame: FrameType, event: str, call: Any) -> None:
+        if event != "c_call":
+            return
+        if call.__name__ in ("register_hook", "register_prehook") and isinstance(call.__self__, Node):
+            names.add("Node.register_hook")
+        elif call.__name__ == "_push_saved_tensors_default_hooks":
+            own = type(frame.f_locals.get("self"))
+            if own is saved_tensors_hooks or not own.__module__.startswith("torch."):
+                names.add("saved_tensors_hooks")
 
-        def __getattr__(self, name: str) -> Any:
-            if name in ("register_hook", "register_prehook"):
-                names.add("Node.register_hook")
-            return getattr(self.node, name)
-
-    def on_tensor(tensor: Tensor, function: Any) -> Any:
-        names.add("Tensor.register_hook")
-        return hook(tensor, function)
-
-    def on_kept(hooks: saved_tensors_hooks) -> None:
-        if type(hooks) is saved_tensors_hooks:
-            names.add("saved_tensors_hooks")
-        begin(hooks)
-
-    node = property(lambda tensor: Node(tensor) if read(tensor) else None)
-    with (
-        patch.object(Tensor, "register_hook", on_tensor),
-        patch.object(Tensor, "grad_fn", node),
-        patch.object(saved_tensors_hooks, "__enter__", on_kept),
-    ):
-        yield names
+    other = sys.getprofile()
+    if other:
+        say("a profiler listens: hooks on grad_fn and saved_tensors_hooks are not looked for")
+    with patch.object(Tensor, "register_hook") as on_tensors:
+        try:
+            if not other:
+                sys.setprofile(listen)
+            yield names
+        finally:
+            if not other:
+                sys.setprofile(None)
+            if on_tensors.called:
+                names.add("Tensor.register_hook")
 
 
 def own_backwards(
