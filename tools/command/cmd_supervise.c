@@ -24,7 +24,7 @@
 #define WORD_NS \
 	(INT64_C(60) * 1000000000) /* for the first rank to say a word, and 10 times as long \
 				    * as in the first start at least */
-#define PROBE_NS (INT64_C(10) * 1000000000) /* for a host to start something */
+#define PROBE_NS (INT64_C(10) * 1000000000) /* for a host to start something, or to ask again */
 #define LEAVE_NS (INT64_C(1500) * 1000000)  /* for mpirun to see that its ranks are gone */
 #define END_NS (INT64_C(10) * 1000000000)   /* for all to be gone */
 
@@ -48,6 +48,10 @@ static struct {
 	int64_t n_same;               /* restarts from no later a step */
 	bool ever, spoke;             /* a rank has spoken: of any start, of this one */
 	bool over;                    /* it ends by itself */
+	pid_t probe;                  /* of a host that was gone, while training goes on; or 0 */
+	int probed;                   /* its number */
+	int64_t probed_ns;            /* since when */
+	bool back;                    /* it is back: the training is to end and start again */
 	int killed;                   /* by the signal that was passed on to it; 0: it was not */
 	int status;                   /* of the child, once it has ended */
 	char why[160];
@@ -115,7 +119,10 @@ static void reap(void)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
-		if (pid == job.child && WIFSTOPPED(status)) {
+		if (pid == job.probe && !WIFSTOPPED(status)) {
+			job.probe = 0;
+			job.back = !status && !job.over;
+		} else if (pid == job.child && WIFSTOPPED(status)) {
 			(void)snprintf(job.why, sizeof(job.why), "%.80s is stopped",
 				       job.launch.words[0]);
 		} else if (pid == job.child) {
@@ -290,18 +297,45 @@ static _Noreturn void become(int probed)
 }
 
 /* One rank is enough: it tells the others, and they end after the same step. */
-static void pass_on(void)
+static void tell(int number)
 {
 	pid_t to = job.child;
 
 	for (int i = 0; i < job.n_peers; i++)
 		if (!job.peers[i].rank)
 			to = job.peers[i].pid;
-	job.killed = asked;
 	job.over = true;
 	if (to > 0)
-		kill(to, asked);
+		kill(to, number);
+}
+
+static void pass_on(void)
+{
+	job.killed = asked;
+	tell(asked);
 	asked = 0;
+}
+
+/* From time to time a host that is missed is asked whether it is back; if so the training ends as
+ * by a signal, with a checkpoint. */
+static void ask_missed(void)
+{
+	int64_t now = orr_ns_now(CLOCK_MONOTONIC);
+	int k = launch_missed(&job.launch, job.probed);
+
+	if (job.back && !job.over)
+		tell(SIGTERM);
+	if (job.over || !job.spoke || k < 0 || now - job.probed_ns < PROBE_NS)
+		return;
+	job.probed_ns = now;
+	if (job.probe) {
+		kill(-job.probe, SIGKILL);
+		return;
+	}
+	job.probed = k;
+	if (!(job.probe = fork()))
+		become(k);
+	job.probe = job.probe < 0 ? 0 : job.probe;
 }
 
 /* Until all has ended, or something is to be ended. */
@@ -309,7 +343,7 @@ static int start(struct orr_error *err)
 {
 	struct pollfd waits = {.fd = job.listener, .events = POLLIN};
 
-	job.over = job.spoke = false;
+	job.over = job.spoke = job.back = false;
 	job.started_ns = orr_ns_now(CLOCK_MONOTONIC);
 	job.why[0] = '\0';
 	if ((job.child = fork()) < 0)
@@ -327,6 +361,7 @@ static int start(struct orr_error *err)
 		if (asked)
 			pass_on();
 		reap();
+		ask_missed();
 	} while (!look() && job.child);
 	return end_all(err);
 }
@@ -334,7 +369,11 @@ static int start(struct orr_error *err)
 /* Is this end one of a training that ended by itself? */
 static bool is_end(void)
 {
-	if (job.over || job.killed || asked)
+	if (job.killed || asked)
+		return true;
+	if (job.back)
+		return !job.status;
+	if (job.over)
 		return true;
 	/* before a rank has spoken, what fails by itself may fail for any reason */
 	return !*job.why && (job.ever ? !job.status || job.status == 2 : job.status <= 128);
@@ -342,7 +381,10 @@ static bool is_end(void)
 
 static void explain(void)
 {
-	if (!*job.why)
+	if (!*job.why && job.back)
+		(void)snprintf(job.why, sizeof(job.why), "host %.80s is back",
+			       job.launch.hosts[job.probed].name);
+	else if (!*job.why)
 		(void)snprintf(job.why, sizeof(job.why), "it ended with exit code %d", job.status);
 }
 
@@ -409,7 +451,7 @@ static int supervise(struct orr_error *err)
 	int code;
 
 	while (!(code = start(err)) && !is_end()) {
-		job.n_same++;
+		job.n_same += !job.back;
 		explain();
 		if ((code = choose_ranks(err)))
 			return code;

@@ -138,16 +138,52 @@ static int check_bound(struct orr_opened *x, struct orr_error *err)
 	return code;
 }
 
+/* With one owner for each stage, any number of workers comes to the same bits. */
+static bool has_single_owners(const struct orr_opened *x)
+{
+	bool single = !orr_opened_table(x) && !x->cluster && !x->tried.jobs->async;
+
+	for (int s = 0; s < x->pipeline->n_stages && single; s++)
+		single = orr_jobs_ring_size(x->tried.jobs, s) == 1;
+	return single;
+}
+
+static int open_on(struct training *t, int n_workers, struct orr_error *err)
+{
+	int code;
+
+	orr_opened_fini(&t->opened);
+	t->options.open.machine.n_workers = n_workers;
+	code = work_open(&t->opened, &t->options, err);
+	return code ? code : work_place(&t->opened, err);
+}
+
+/* On fewer ranks than it began with, as many workers fewer where that changes no bit: workers that
+ * share a rank take turns. */
+static int open_fitting(struct training *t, struct orr_error *err)
+{
+	const struct session *s = &t->session;
+	bool evenly = !t->options.run.ranks_workers;
+	int code, w;
+
+	t->options.open.default_workers = default_workers(&t->options, s);
+	code = open_on(t, t->options.open.machine.n_workers, err);
+	if (code || s->n_ranks == s->n_first || !evenly || !has_single_owners(&t->opened))
+		return code;
+	w = t->opened.pipeline->n_workers;
+	if (w % s->n_first ||
+	    (!open_on(t, w / s->n_first * s->n_ranks, NULL) && has_single_owners(&t->opened)))
+		return 0;
+	return open_on(t, w, err);
+}
+
 static int open_work(struct training *t, struct orr_error *err)
 {
 	struct options *o = &t->options;
 	bool given = o->open.machine.n_workers > 0 || o->open.machine_file;
 	int code;
 
-	if ((code = check_options(o, err)))
-		return code;
-	o->open.default_workers = default_workers(o, &t->session);
-	if ((code = work_open(&t->opened, o, err)) || (code = work_place(&t->opened, err)) ||
+	if ((code = check_options(o, err)) || (code = open_fitting(t, err)) ||
 	    (code = export_check_jobs(o->output.csv, o->output.strict_csv, t->opened.tried.jobs,
 				      err)) ||
 	    (code = settle_options(o, &t->opened, err)) ||

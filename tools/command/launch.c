@@ -163,6 +163,16 @@ void launch_probe(struct launch *l, int k)
 	l->words[n] = NULL;
 }
 
+int launch_missed(const struct launch *l, int k)
+{
+	int next = -1;
+
+	for (int i = l->n_hosts; i > 0 && l->keeps && l->n_left < l->n_most; i--)
+		if (l->hosts[(k + i) % l->n_hosts].gone)
+			next = (k + i) % l->n_hosts;
+	return next;
+}
+
 /* Of hosts the list stands beside a number of ranks, or is left to mpirun. */
 static int check(struct launch *l, char **command, int64_t fewest, struct orr_error *err)
 {
@@ -200,7 +210,7 @@ int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_err
 		return code;
 	trains = train_at(command);
 	for (n = trains; command[n]; n++)
-		;
+		l->keeps |= !strncmp(command[n], "--ch", 4) || !strncmp(command[n], "--cop", 5);
 	if (!(l->words = calloc((size_t)n + N_EXPORTED + 1, sizeof(*l->words))))
 		return orr_no_memory(err, "supervise");
 	memcpy(l->words, command, (size_t)n * sizeof(*command));

@@ -20,6 +20,7 @@ struct launch {
 		     * hosts are tried, for n_most */
 	struct launch_host *hosts; /* NULL: not given, or one */
 	int n_hosts;
+	bool keeps;         /* the training has checkpoints or copies, from which it goes on */
 	char *names, *list; /* what hosts and words point into */
 	char count[16];
 };
@@ -31,6 +32,9 @@ void launch_fini(struct launch *l);
 /* The words start `true` on host k alone, to find out whether it can start anything: for a process
  * that becomes them, since they stay. */
 void launch_probe(struct launch *l, int k);
+/* The next host after number k that is gone, round the list, where more ranks could go on with it;
+ * -1: there is none. */
+int launch_missed(const struct launch *l, int k);
 /* The words for the hosts that are not gone; for all of them where these are too few. */
 int launch_settle(struct launch *l, struct orr_error *err);
 /* One rank fewer; false: there are to be no fewer, or hosts are missing rather than a rank. */

@@ -116,14 +116,29 @@ int progress_init(struct progress *p, const struct orr_run *run, const struct or
 	return 0;
 }
 
-/* Where the file is that grows, for a process after this one. */
-static void note_losses(const struct progress *p, const char *memory)
+/* Where the file with the rows is, for a process after this one. */
+static void note_losses(const char *path, const char *memory)
 {
 	const char *note = orr_text("%s/losses.new", memory);
 
 	(void)unlink(note); /* of a process that was killed between these two */
-	if (p->losses.part && !symlink(p->losses.part, note))
+	if (path && !symlink(path, note))
 		(void)rename(note, orr_text("%s/losses", memory));
+}
+
+/* A training that ends may be started again, too. */
+static int close_losses(struct progress *p, int code, struct orr_error *err)
+{
+	const char *path = p->losses.path, *memory = getenv(ORR_KEEP_FOLDER);
+	bool named = p->losses.file && p->losses.target;
+	char *whole;
+
+	code = output_close(&p->losses, code, err);
+	if (code || !named || !memory)
+		return code;
+	note_losses(whole = realpath(path, NULL), memory);
+	free(whole);
+	return 0;
 }
 
 /* The whole rows of a file that another process has begun: its path, the caller's; or NULL. */
@@ -152,7 +167,7 @@ static void hand_over_losses(struct progress *p, const char *memory, bool again)
 	char *before = again ? take_losses(p, memory) : NULL;
 
 	(void)fflush(p->losses.file);
-	note_losses(p, memory);
+	note_losses(p->losses.part, memory);
 	if (before)
 		(void)unlink(before);
 	free(before);
@@ -327,7 +342,7 @@ int progress_end(struct progress *p, struct orr_error *err)
 	if (p->losses_failed)
 		code = orr_fail(err, ORR_E_IO,
 				"--loss: the file could not be written: is there room?");
-	return output_close(&p->losses, code, err);
+	return close_losses(p, code, err);
 }
 
 double progress_median(const struct progress *p)
@@ -363,7 +378,7 @@ void progress_fini(struct progress *p)
 	json_decref(p->history.losses);
 	p->history.losses = NULL;
 	/* the losses of a training that failed tell why */
-	(void)output_close(&p->losses, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
+	(void)close_losses(p, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
 }
 
 /* ---- work that is no step ---- */
