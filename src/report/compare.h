@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "orrery/orrery.h"
+#include "simulate/failures.h"
 #include "simulate/noise.h"
 #include "orrery/try.h"
 #include "untested.h"
@@ -29,8 +30,11 @@ struct orr_entry {
 	bool front;
 	/* of these rows, seek the one that holds least and takes no longer; 0: the whole front */
 	int64_t within_ns;
-	enum orr_run_order order;      /* see orr_try_init_in() */
-	const struct orr_noise *noise; /* (optional) what it meets, see orr_noise_run() */
+	enum orr_run_order order;            /* see orr_try_init_in() */
+	const struct orr_noise *noise;       /* (optional) what it meets, see orr_noise_run() */
+	const struct orr_failures *failures; /* (optional) of the goodput */
+	const struct orr_outage *outage;     /* (optional) the loss of a worker */
+	const struct orr_pipeline *fewer; /* (optional) without it, where it is lost for a time */
 	const char *refused; /* (optional) why it is not tried, listed under the schedule's name */
 	/* (optional) before each row that is tried, with those so far: orr_compare's, until this
 	 * returns */
@@ -55,9 +59,12 @@ struct orr_contender {
 	int64_t memory_bytes;   /* of that worker: parameters, all kept for them, and peak stash */
 	int64_t received_bytes; /* by all workers in a step, whatever it is */
 	struct orr_noisy noisy; /* with the entry's noise; else zeros */
-	int64_t limit_bytes;    /* of a front's row, the memory that the order had to fit; else 0 */
-	bool in_front;          /* (private) a front's row */
-	bool on_front;          /* no other is both faster and smaller */
+	int64_t copy_every; /* with the entry's failures, the best; 0: none, or it never flushes */
+	double goodput;     /* with that */
+	struct orr_recovery recovery; /* from the entry's outage; step_ns 0: none */
+	int64_t limit_bytes; /* of a front's row, the memory that the order had to fit; else 0 */
+	bool in_front;       /* (private) a front's row */
+	bool on_front;       /* no other is both faster and smaller */
 	struct orr_untested untested;
 };
 
@@ -124,9 +131,11 @@ int orr_comparison_svg(FILE *file, const struct orr_comparison *c, const char *t
 
 /* What compare writes of: all that was tried with one number of microbatches and one memory. */
 struct orr_compared {
-	struct orr_comparison *rows;       /* borrowed */
-	const struct orr_machine *machine; /* borrowed */
-	const struct orr_noise *noise;     /* borrowed; NULL: none */
+	struct orr_comparison *rows;         /* borrowed */
+	const struct orr_machine *machine;   /* borrowed */
+	const struct orr_noise *noise;       /* borrowed; NULL: none */
+	const struct orr_failures *failures; /* borrowed; NULL: none */
+	const struct orr_outage *outage;     /* the same */
 	int n_microbatches;
 	int64_t limit_bytes; /* memory of a worker; 0: no limit */
 	bool front;          /* with a front's rows */

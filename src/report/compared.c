@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,9 @@ enum {
 	RECEIVED,
 	LOWER_BOUND,
 	ABOVE,
+	GOODPUT,
+	CAUGHT_UP,
+	FEWER,
 	NOISE, /* of each order, each spread */
 	NOT_TESTED = NOISE + 6,
 	N_COLUMNS
@@ -78,6 +82,20 @@ static void fill_noise(const char **row, const struct orr_comparison *c,
 	for (int i = 0; i < 6 && c->noisy; i++)
 		row[NOISE + i] =
 			i < 3 || noisy->has_greedy ? orr_noise_duration(ns[i], c->units) : "-";
+}
+
+static void fill_failures(const char **row, const struct orr_compared *of,
+			  const struct orr_contender *x)
+{
+	const struct orr_recovery *r = &x->recovery;
+	bool units = of->rows->units;
+
+	row[GOODPUT] = x->copy_every ? orr_text("%.2f%%", 100 * x->goodput) : "-";
+	row[CAUGHT_UP] = row[FEWER] = "-";
+	if (!r->step_ns)
+		return;
+	row[CAUGHT_UP] = orr_duration_text(r->next_ns - of->outage->at_ns, units);
+	row[FEWER] = orr_duration_text(r->fewer_ns, units);
 }
 
 /* A path that is too long keeps its end, by which it is known. */
@@ -135,6 +153,13 @@ static void write_legend(FILE *file, const struct orr_compared *comparison,
 			comparison->within_ns ? " is decided" : "");
 	if (comparison->noise)
 		fprintf(file, "%s: of makespans.\n", orr_noise_title(comparison->noise));
+	if (comparison->failures)
+		fputs("goodput: with the best number of steps between two copies.\n", file);
+	if (comparison->outage)
+		fprintf(file,
+			"caught up: from the loss to the end of the step that it broke off; -: %s"
+			"it never flushes.\n",
+			columns[FEWER].hidden ? "" : "no step on one worker fewer, or ");
 	write_not_tested(file, c);
 	fprintf(file, "%s defines the other figures.\n", comparison->defined_by);
 }
@@ -142,6 +167,7 @@ static void write_legend(FILE *file, const struct orr_compared *comparison,
 struct table {
 	const struct orr_comparison *comparison;
 	struct orr_column columns[N_COLUMNS];
+	const struct orr_compared *of;
 };
 
 static void fill_row(void *user, int i, const char **row)
@@ -168,6 +194,7 @@ static void fill_row(void *user, int i, const char **row)
 		row[ABOVE] = orr_text(
 			"+%.1f%%", 100 * ((double)x->makespan_ns / (double)x->lower_bound_ns - 1));
 	fill_noise(row, c, x);
+	fill_failures(row, table->of, x);
 	row[NOT_TESTED] = not_tested_text(c, &x->untested);
 	/* where no bytes were given the memory is the stashes' */
 	if (x->memory_bytes != x->peak_stash_bytes)
@@ -182,19 +209,25 @@ static void fill_row(void *user, int i, const char **row)
 static void write_table(FILE *file, const struct orr_compared *comparison)
 {
 	const struct orr_comparison *c = comparison->rows;
-	struct table table = {c,
-			      {[NAME] = {.heading = {"  schedule", ""}},
-			       [STAGES] = {{"stages", ""}, .hidden = !c->several_cuts},
-			       [MAKESPAN] = {.heading = {"makespan", c->units ? "units" : ""}},
-			       [PER_MICROBATCH] = {.heading = {"per micro-", "batch"}},
-			       [BUBBLE] = {.heading = {"bubble", ""}},
-			       [SPAN_BUBBLE] = {.heading = {"span", "bubble"}},
-			       [STASH] = {.heading = {"peak", "stash"}},
-			       [MEMORY] = {{"memory", ""}, .hidden = true},
-			       [RECEIVED] = {{"received", ""}, .hidden = true},
-			       [LOWER_BOUND] = {.heading = {"lower", "bound"}},
-			       [ABOVE] = {.heading = {"above", "it"}},
-			       [NOT_TESTED] = {{"not", "tested"}, .left = true, .hidden = true}}};
+	const struct orr_outage *outage = comparison->outage;
+	struct table table = {
+		c,
+		{[NAME] = {.heading = {"  schedule", ""}},
+		 [STAGES] = {{"stages", ""}, .hidden = !c->several_cuts},
+		 [MAKESPAN] = {.heading = {"makespan", c->units ? "units" : ""}},
+		 [PER_MICROBATCH] = {.heading = {"per micro-", "batch"}},
+		 [BUBBLE] = {.heading = {"bubble", ""}},
+		 [SPAN_BUBBLE] = {.heading = {"span", "bubble"}},
+		 [STASH] = {.heading = {"peak", "stash"}},
+		 [MEMORY] = {{"memory", ""}, .hidden = true},
+		 [RECEIVED] = {{"received", ""}, .hidden = true},
+		 [LOWER_BOUND] = {.heading = {"lower", "bound"}},
+		 [ABOVE] = {.heading = {"above", "it"}},
+		 [GOODPUT] = {{"goodput", ""}, .hidden = !comparison->failures},
+		 [CAUGHT_UP] = {{"caught", "up"}, .hidden = !outage},
+		 [FEWER] = {{"step on", "1 fewer"}, .hidden = !outage || !outage->for_ns},
+		 [NOT_TESTED] = {{"not", "tested"}, .left = true, .hidden = true}},
+		comparison};
 	const struct orr_rows rows = {table.columns, N_COLUMNS, c->n_fitting, 0, fill_row, &table};
 
 	for (int i = 0; i < 6; i++)
@@ -242,6 +275,27 @@ void orr_compared_write(FILE *file, const struct orr_compared *comparison)
 
 /* ---- JSON ---- */
 
+static void set_failures(json_t **json, const struct orr_contender *x,
+			 const struct orr_compared *of)
+{
+	const struct orr_recovery *r = &x->recovery;
+
+	if (of->failures) { /* rounded as orr_failures_json() does */
+		double goodput = round(x->goodput * 1e6) / 1e6;
+
+		orr_json_set(json, "copy_every",
+			     x->copy_every ? json_integer(x->copy_every) : json_null());
+		orr_json_set(json, "goodput", x->copy_every ? json_real(goodput) : json_null());
+	}
+	if (of->outage)
+		orr_json_set(json, "caught_up_after",
+			     r->step_ns ? orr_json_time(r->next_ns - of->outage->at_ns)
+					: json_null());
+	if (of->outage && of->outage->for_ns)
+		orr_json_set(json, "step_on_fewer",
+			     r->step_ns ? orr_json_time(r->fewer_ns) : json_null());
+}
+
 static void set_figures(json_t **json, const struct orr_contender *x, const struct orr_compared *of)
 {
 	double n = (double)x->period_microbatches;
@@ -258,6 +312,7 @@ static void set_figures(json_t **json, const struct orr_contender *x, const stru
 				  orr_json_number((double)x->period_ns / 1e9 / n)));
 	if (of->noise)
 		orr_json_set(json, "noise", orr_noisy_json(&x->noisy));
+	set_failures(json, x, of);
 	orr_untested_json(json, &x->untested);
 }
 
@@ -465,6 +520,9 @@ void orr_csv_add_noise(json_t **columns)
 		orr_json_append(columns, json_sprintf("%s_%s", orders[i / 3], spreads[i % 3]));
 }
 
+static const char *const of_failures[] = {"goodput", "copy_every", "caught_up_after",
+					  "step_on_fewer"};
+
 static json_t *columns_of(const struct orr_compared *table)
 {
 	json_t *names = json_array(), *value;
@@ -479,6 +537,8 @@ static json_t *columns_of(const struct orr_compared *table)
 	}
 	if (table->noise)
 		orr_csv_add_noise(&names);
+	for (int i = table->failures ? 0 : 2; i < (table->outage ? 4 : 2); i++)
+		orr_json_append(&names, json_string(of_failures[i]));
 	return names;
 }
 

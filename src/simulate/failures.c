@@ -4,33 +4,50 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "orrery/figures.h"
+#include "orrery/pipeline.h"
 
 #define LONGEST_NS INT64_C(1000000000000000000) /* products with it can still be counted */
+
+enum { EVERY = 3, N_KEYS = 5 };
+
+/* "T:copy=T,restart=T", then of n values more the keys that are there. 1: it is not written so. */
+static int parse(int64_t *const *values, int n, bool *units, const char *text, const char *what,
+		 struct orr_error *err)
+{
+	static const char *const keys[N_KEYS] = {"", "copy=", "restart=", "every=", "for="};
+	char part[64];
+
+	for (int i = 0; i < n && (i < EVERY || *text); i++) {
+		size_t key = strlen(keys[i]), length = strcspn(text, i ? "," : ":");
+		bool plain = false;
+		int code;
+
+		if (i >= EVERY && strncmp(text, keys[i], key))
+			continue;
+		if (strncmp(text, keys[i], key) || length - key >= sizeof(part))
+			return 1;
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(length - key), text + key);
+		code = i == EVERY ? orr_count_parse(values[i], part, 1, LONGEST_NS, what, err)
+				  : orr_duration_parse(values[i], &plain, part, what, err);
+		if (code)
+			return code;
+		if (*values[i] > LONGEST_NS || (i && i != EVERY && plain != *units))
+			return 1;
+		*units = i ? *units : plain;
+		text += length + (text[length] && text[length + 1]); /* one at the end stays */
+	}
+	return *text != '\0';
+}
 
 int orr_failures_parse(struct orr_failures *f, const char *text, const char *what,
 		       struct orr_error *err)
 {
-	const char *const keys[] = {"", "copy=", "restart="};
 	int64_t *const values[] = {&f->mtbf_ns, &f->copy_ns, &f->restart_ns};
-	bool units[3] = {false};
-	char part[64];
+	int code = parse(values, EVERY, &f->units, text, what, err);
 
-	for (int i = 0; i < 3; i++) {
-		size_t key = strlen(keys[i]), n = strcspn(text, i ? "," : ":");
-
-		if (strncmp(text, keys[i], key) || n - key >= sizeof(part))
-			break;
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(n - key), text + key);
-		if (orr_duration_parse(values[i], &units[i], part, what, err))
-			return ORR_E_INPUT;
-		if ((!*values[i] && i < 2) || *values[i] > LONGEST_NS || units[i] != units[0])
-			break;
-		text += n + (i < 2 && text[n]);
-		if (i == 2 && !*text) {
-			f->units = units[0];
-			return 0;
-		}
-	}
+	if (code < 0 || (!code && f->mtbf_ns && f->copy_ns))
+		return code;
 	return orr_fail(
 		err, ORR_E_INPUT,
 		"%s: write the mean time between failures, that of a copy, above 0, and of "
@@ -84,4 +101,110 @@ int64_t orr_failures_daly_ns(const struct orr_failures *f)
 	return part >= 1
 		       ? f->mtbf_ns
 		       : (int64_t)(sqrt(2 * copy * mean) * (1 + sqrt(part) / 3 + part / 9) - copy);
+}
+
+/* ---- one of them ---- */
+
+int orr_outage_parse(struct orr_outage *outage, const char *text, const char *what,
+		     struct orr_error *err)
+{
+	int64_t *const values[N_KEYS] = {&outage->at_ns, &outage->copy_ns, &outage->restart_ns,
+					 &outage->every, &outage->for_ns};
+	const char *at = strchr(text, '@');
+	char worker[16];
+	int code = 1;
+
+	*outage = (struct orr_outage){.every = 1};
+	if (at && at - text < (int)sizeof(worker)) {
+		(void)snprintf(worker, sizeof(worker), "%.*s", (int)(at - text), text);
+		if ((code = orr_count_parse(&outage->w, worker, 0, INT32_MAX, what, err)))
+			return code;
+		code = parse(values, N_KEYS, &outage->units, at + 1, what, err);
+	}
+	if (code == 1)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: write the worker, when it is lost, and the times of a copy "
+				"and of a restart, up to 1e9 s, all with or all without units: "
+				"2@1.5s:copy=2s,restart=5s, then every=10 and for=30s as needed",
+				what);
+	if (!code && strstr(at, ",for=") && outage->for_ns <= outage->restart_ns)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: for= ends before the restart does, so all workers are there "
+				"when steps are run again: leave it out",
+				what);
+	return code;
+}
+
+int orr_outage_step(int64_t *step_ns, const struct orr_pipeline *p,
+		    const struct orr_schedule *schedule, enum orr_run_order order,
+		    struct orr_error *err)
+{
+	struct orr_try tried;
+	int code;
+
+	if (!(code = orr_try_init_in(&tried, p, schedule, NULL, order, err)) &&
+	    !(code = orr_try_run(&tried, err)) &&
+	    !(code = orr_figures_check_memory(tried.figures, &p->machine, err)))
+		*step_ns = tried.figures->makespan_ns;
+	orr_try_fini(&tried);
+	return code;
+}
+
+/* Steps one after another, each step_ns long, of which the first after a copy is longer where the
+ * copy is. */
+struct training {
+	int64_t step_ns, every, wait_ns;
+};
+
+static struct training training_of(const struct orr_outage *outage, int64_t step_ns)
+{
+	return (struct training){step_ns, outage->every,
+				 outage->copy_ns > step_ns ? outage->copy_ns - step_ns : 0};
+}
+
+/* The time of steps a + 1 to b, started again at the first of them, before which no copy is to be
+ * written. */
+static int64_t run_ns(const struct training *x, int64_t a, int64_t b)
+{
+	return b > a ? (b - a) * x->step_ns + ((b - 1) / x->every - a / x->every) * x->wait_ns : 0;
+}
+
+/* Steps that end in so long, from step 0. */
+static int64_t count_steps(const struct training *x, int64_t ns)
+{
+	int64_t period_ns = x->every * x->step_ns + x->wait_ns;
+	int64_t rest = ns % period_ns / x->step_ns;
+
+	return ns / period_ns * x->every + (rest < x->every ? rest : x->every);
+}
+
+int orr_outage_follow(struct orr_recovery *r, const struct orr_outage *outage, int64_t step_ns,
+		      int64_t fewer_ns, struct orr_error *err)
+{
+	const struct training all = training_of(outage, step_ns),
+			      few = training_of(outage, fewer_ns);
+	int64_t longest = step_ns > fewer_ns ? step_ns : fewer_ns, again_ns, to;
+
+	if (longest > LONGEST_NS || outage->every > LONGEST_NS / longest)
+		return orr_fail(err, ORR_E_INPUT,
+				"[lose]: every= steps take longer than 1e9 s: give fewer");
+	*r = (struct orr_recovery){.step_ns = step_ns, .fewer_ns = outage->for_ns ? fewer_ns : 0};
+	r->done = count_steps(&all, outage->at_ns);
+	r->into_ns = outage->at_ns - run_ns(&all, 0, r->done);
+	r->from = r->done / outage->every * outage->every;
+	if (r->from && r->from == r->done && r->into_ns < outage->copy_ns) /* not yet counted */
+		r->from -= outage->every;
+	r->all_ns = again_ns = outage->at_ns + outage->restart_ns;
+	if (outage->for_ns) { /* as if from step 0, where a copy was, too */
+		r->fewer = count_steps(&few, outage->for_ns - outage->restart_ns - 1) + 1;
+		r->all_ns += run_ns(&few, 0, r->fewer) + outage->copy_ns + outage->restart_ns;
+	}
+	if (r->fewer > LONGEST_NS / step_ns)
+		return orr_fail(err, ORR_E_INPUT,
+				"[lose]: for= has more steps than can be counted: make it shorter");
+	to = r->from + r->fewer;
+	r->next_ns = r->done < to ? again_ns + run_ns(&few, r->from, r->done + 1)
+				  : r->all_ns + run_ns(&all, to, r->done + 1);
+	r->lost_ns = r->all_ns + run_ns(&all, to, to + 1) - run_ns(&all, 0, to + 1);
+	return 0;
 }

@@ -37,7 +37,8 @@ struct contest {
 	struct options a;
 	struct field fields[MOST_LISTED];
 	int n_fields;
-	struct orr_pipeline *cuts[MOST_LISTED * MOST_LISTED]; /* owned */
+	struct orr_pipeline *cuts[MOST_LISTED * MOST_LISTED];  /* owned */
+	struct orr_pipeline *fewer[MOST_LISTED * MOST_LISTED]; /* owned; without --lose's worker */
 	int n_cuts;
 	struct orr_plan *plan; /* owned, or NULL: there is none */
 	struct orr_schedule planned;
@@ -49,8 +50,10 @@ struct contest {
 static void contest_fini(struct contest *c)
 {
 	orr_comparison_destroy(c->result.rows);
-	for (int i = 0; i < c->n_cuts; i++)
+	for (int i = 0; i < c->n_cuts; i++) {
 		orr_pipeline_destroy(c->cuts[i]);
+		orr_pipeline_destroy(c->fewer[i]);
+	}
 	orr_plan_destroy(c->plan);
 	for (int i = 0; i < c->n_fields; i++) {
 		orr_opened_fini(&c->fields[i].x);
@@ -65,13 +68,28 @@ static bool is_fixed(const struct orr_opened *x)
 	return x->plan || x->choice.table || orr_graph_has_pins(x->graph);
 }
 
+/* Stages, one or two a worker, of as many workers as remain where one is lost, unless their number
+ * is fixed. */
+static int fewer_stages(const struct contest *c, const struct orr_opened *x, int n_stages)
+{
+	int w = x->settled.machine.n_workers;
+
+	if (c->a.compare.stages.n || !n_stages)
+		return n_stages;
+	return n_stages % w == 0 ? n_stages / w * (w - 1) : n_stages < w ? n_stages : w - 1;
+}
+
 static int add_cut(struct contest *c, const struct orr_opened *x, int n_stages,
 		   struct orr_error *err)
 {
+	struct orr_pipeline **fewer = &c->fewer[c->n_cuts];
 	int code = orr_opened_cut(&c->cuts[c->n_cuts], x, n_stages, err);
 
 	c->n_cuts += !code;
-	return code;
+	if (code || !c->a.outage.for_ns)
+		return code;
+	code = work_cut_fewer(fewer, x, fewer_stages(c, x, n_stages), err);
+	return code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED ? 0 : code;
 }
 
 /* A stage a worker, or as many fewer as makes connected stages, and where that goes two a worker.
@@ -119,7 +137,8 @@ static int add_field(struct contest *c, const char *text, struct orr_error *err)
 	a.open.schedule = text;
 	a.open.given.schedule = text;
 	a.open.first_alone = !a.jitter.given; /* noise differs among replicas */
-	if ((code = work_open(x, &a, err)) || (code = orr_opened_homes(&f->home, x, err)))
+	if ((code = work_open(x, &a, err)) || (code = work_check_failures(&a, x, err)) ||
+	    (code = orr_opened_homes(&f->home, x, err)))
 		return code;
 	f->own = x->choice.schedule;
 	f->all = !text;
@@ -348,11 +367,13 @@ static int list_entries(struct orr_entry *entries, const struct contest *c)
 			if (f->own.name)
 				entries[n++] = (struct orr_entry){
 					.pipeline = c->cuts[i],
+					.fewer = c->fewer[i],
 					.schedule = &f->own,
 					.home = f->x.choice.table ? NULL : f->home};
 			if (f->all)
-				entries[n++] =
-					(struct orr_entry){.pipeline = c->cuts[i], .home = f->home};
+				entries[n++] = (struct orr_entry){.pipeline = c->cuts[i],
+								  .fewer = c->fewer[i],
+								  .home = f->home};
 		}
 	if (asked->plan)
 		entries[n++] =
@@ -382,6 +403,8 @@ static int hold(struct contest *c, struct orr_error *err)
 	for (int i = 0; i < n; i++) {
 		entries[i].order = x->settled.order;
 		entries[i].noise = options_noise(&c->a);
+		entries[i].failures = options_failures(&c->a);
+		entries[i].outage = options_outage(&c->a);
 		entries[i].next = keep_so_far;
 		entries[i].user = c;
 	}
@@ -428,6 +451,8 @@ static int hold_titled(struct contest *c, int i, struct orr_error *err)
 				"the file of --machine");
 	c->result = (struct orr_compared){.machine = &x->settled.machine,
 					  .noise = options_noise(&c->a),
+					  .failures = options_failures(&c->a),
+					  .outage = options_outage(&c->a),
 					  .n_microbatches = x->settled.n_microbatches,
 					  .limit_bytes = x->settled.machine.memory_bytes,
 					  .front = c->a.compare.front,

@@ -99,26 +99,50 @@ static void print_untrained(const struct orr_opened *x)
 static int check_failures(const struct options *a, const struct orr_opened *x,
 			  struct orr_error *err)
 {
-	if (!a->failures.mtbf_ns)
+	const char *option = a->failures.mtbf_ns ? "--mtbf" : "--lose";
+
+	if (!a->failures.mtbf_ns && !a->outage.every)
 		return 0;
 	if (x->tried.jobs->async)
 		return orr_fail(err, ORR_E_INPUT,
-				"--mtbf: schedule %s never flushes, and a copy is written between "
+				"%s: schedule %s never flushes, and a copy is written between "
 				"two steps: take one that flushes",
-				x->tried.jobs->schedule);
-	if (a->failures.units != x->pipeline->units)
-		return orr_fail(err, ORR_E_INPUT, "--mtbf: %s",
-				x->pipeline->units
-					? "the costs are units, so its times are plain numbers"
-					: "it has no units, and the costs are times: say 3h");
+				option, x->tried.jobs->schedule);
 	if (!x->tried.figures->makespan_ns)
-		return orr_fail(err, ORR_E_INPUT, "--mtbf: a step takes no time: give --costs");
-	return 0;
+		return orr_fail(err, ORR_E_INPUT, "%s: a step takes no time: give --costs", option);
+	return work_check_failures(a, x, err);
+}
+
+/* A step on one worker fewer. */
+static int time_fewer(int64_t *step_ns, const struct orr_opened *x, struct orr_error *err)
+{
+	struct orr_pipeline *p = NULL;
+	struct orr_error why;
+	int code = work_cut_fewer(&p, x, x->settled.n_stages, &why);
+
+	if (!code)
+		code = orr_outage_step(step_ns, p, &x->choice.schedule, x->settled.order, &why);
+	orr_pipeline_destroy(p);
+	return code ? orr_fail(err, code, "--lose: leave for= out, since on %d workers: %s",
+			       x->settled.machine.n_workers - 1, why.msg)
+		    : 0;
+}
+
+static int follow_outage(struct orr_recovery *r, const struct options *a,
+			 const struct orr_opened *x, struct orr_error *err)
+{
+	int64_t fewer_ns = 0;
+	int code = 0;
+
+	if (!a->outage.every || (a->outage.for_ns && (code = time_fewer(&fewer_ns, x, err))))
+		return code;
+	return orr_outage_follow(r, &a->outage, x->tried.figures->makespan_ns, fewer_ns, err);
 }
 
 static json_t *report_json(const struct options *a, const struct orr_opened *x,
 			   const struct orr_noise *noise, const struct orr_noisy *noisy,
-			   const struct measured *measured, struct orr_error *err)
+			   const struct orr_recovery *recovery, const struct measured *measured,
+			   struct orr_error *err)
 {
 	struct orr_untested untested = orr_untested_find(x->tried.jobs);
 	json_t *json = orr_report_json(x->tried.timeline, x->tried.figures, err), *own;
@@ -134,6 +158,9 @@ static json_t *report_json(const struct options *a, const struct orr_opened *x,
 	if (a->failures.mtbf_ns)
 		orr_json_set(&json, "failures",
 			     orr_failures_json(&a->failures, x->tried.figures->makespan_ns));
+	if (a->outage.every)
+		orr_json_set(&json, "outage",
+			     orr_outage_json(&a->outage, recovery, x->tried.timeline));
 	if (measured->timeline)
 		orr_json_set(&json, "measured",
 			     orr_report_json(measured->timeline, measured->figures, err));
@@ -162,7 +189,8 @@ static int print_measured(const struct measured *m, const struct orr_figures *si
 
 /* *report: the JSON object, where an output has it. */
 static int print(json_t **report, const struct options *a, const struct orr_opened *x,
-		 const struct measured *measured, struct orr_error *err)
+		 const struct orr_recovery *recovery, const struct measured *measured,
+		 struct orr_error *err)
 {
 	const struct orr_timeline *t = x->tried.timeline;
 	const struct orr_figures *f = x->tried.figures;
@@ -175,7 +203,7 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	if (noise && (code = orr_noise_run(&noisy, t->jobs, noise, err)))
 		return code;
 	if ((a->output.json || a->output.html || a->output.figures) &&
-	    !(*report = report_json(a, x, noise, &noisy, measured, err)))
+	    !(*report = report_json(a, x, noise, &noisy, recovery, measured, err)))
 		return ORR_E_NOMEM;
 	if (a->output.json)
 		return output_json(json_incref(*report), err);
@@ -184,6 +212,8 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 		orr_noise_write(stdout, noise, &noisy, x->pipeline->units);
 	if (!code && a->failures.mtbf_ns)
 		orr_failures_write(stdout, &a->failures, f->makespan_ns);
+	if (!code && a->outage.every)
+		orr_outage_write(stdout, &a->outage, recovery, t);
 	if (!code) {
 		print_uneven(x, f);
 		print_samples(x);
@@ -307,14 +337,16 @@ int cmd_simulate(int argc, char **argv)
 {
 	struct options a = options_read(VERB_SIMULATE, "GRAPH", about, argc, argv);
 	struct measured measured = {0};
+	struct orr_recovery recovery;
 	struct orr_opened x = {0};
 	struct orr_error err = {""};
 	json_t *report = NULL;
 	int code;
 
-	/* what says all of a schedule is of all workers, and noise differs among them */
-	a.open.first_alone =
-		!a.out && !a.output.csv && !a.output.trace && !a.measured && !a.jitter.given;
+	/* what says all of a schedule is of all workers, noise differs among them, and one is lost
+	 */
+	a.open.first_alone = !a.out && !a.output.csv && !a.output.trace && !a.measured &&
+			     !a.jitter.given && !a.outage.every;
 	if ((code = output_protect(a.measured, &err)) || /* what is read is kept, */
 	    (code = output_check_file("-o", a.out, &err)) ||
 	    (code = output_check(&a.output, &err)) || /* and what is written can be */
@@ -325,12 +357,14 @@ int cmd_simulate(int argc, char **argv)
 	    (code = export_check_jobs(a.output.csv, a.output.strict_csv, x.tried.jobs, &err)) ||
 	    (code = orr_try_run(&x.tried, &err)) || /* jobs -> timeline, figures */
 	    (code = check_failures(&a, &x, &err)) || (code = orr_opened_check_memory(&x, &err)) ||
+	    (code = follow_outage(&recovery, &a, &x, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, x.tried.timeline,
 					  &err)) ||
 	    (a.measured &&
 	     ((code = orr_measured_read(&measured.timeline, x.tried.jobs, a.measured, &err)) ||
 	      (code = orr_figures_create(&measured.figures, measured.timeline, &err)))) ||
-	    (code = print(&report, &a, &x, &measured, &err)) || (code = write_plan(&a, &x, &err)))
+	    (code = print(&report, &a, &x, &recovery, &measured, &err)) ||
+	    (code = write_plan(&a, &x, &err)))
 		goto out;
 	code = write_timelines(&a, &x, measured.timeline, report, &err);
 out:

@@ -42,6 +42,7 @@ READER(optimizer, orr_optimizer_parse, open.numerics.optimizer)
 READER(precision, orr_precision_parse, open.numerics.precision)
 READER(jitter, orr_noise_parse, jitter.noise)
 READER(mtbf, orr_failures_parse, failures)
+READER(lose, orr_outage_parse, outage)
 
 static int read_within(struct options *o, const char *text, struct orr_error *err)
 {
@@ -359,9 +360,13 @@ const struct row option_rows[] = {
 	{"seed", "N", 0, SIMULATE | COMPARE, 0, COUNT(jitter.noise.seed, 0, 0), 0,
 	 "of the draws (1)"},
 	{.help = "Failures:"},
-	{"mtbf", "T:copy=T,restart=T", 0, SIMULATE, 0, READ(read_mtbf), 0,
+	{"mtbf", "T:copy=T,restart=T", 0, SIMULATE | COMPARE, 0, READ(read_mtbf), 0,
 	 "one failure in T on average, the time of a copy of the state, and from a failure until "
 	 "steps are run again: how many steps there should be between two copies"},
+	{"lose", "W@T:copy=T,restart=T[,every=N][,for=T]", 0, SIMULATE | COMPARE, 0,
+	 READ(read_lose), 0,
+	 "worker W is lost T after the first step began, with a copy after every N steps (1): when "
+	 "training has caught up; for T steps run on one worker fewer (a spare takes its place)"},
 	{"rank", "FIGURE", 0, COMPARE, 0,
 	 WORD(compare.rank, "makespan", "median", "p95", "worst", "greedy-median", "greedy-p95",
 	      "greedy-worst"),

@@ -74,6 +74,7 @@ struct options {
 		bool given;
 	} jitter;
 	struct orr_failures failures; /* mtbf_ns 0: not given */
+	struct orr_outage outage;     /* every 0: not given */
 	struct compare_options compare;
 	struct {
 		bool straight, free_activations, makespan, contiguous, unpin, search;
@@ -124,4 +125,12 @@ void options_refuse(const char *format, ...) __attribute__((noreturn, format(pri
 static inline const struct orr_noise *options_noise(const struct options *o)
 {
 	return o->jitter.given ? &o->jitter.noise : NULL;
+}
+static inline const struct orr_failures *options_failures(const struct options *o)
+{
+	return o->failures.mtbf_ns ? &o->failures : NULL;
+}
+static inline const struct orr_outage *options_outage(const struct options *o)
+{
+	return o->outage.every ? &o->outage : NULL;
 }

@@ -37,6 +37,47 @@ int work_place(struct orr_opened *x, struct orr_error *err)
 	return code;
 }
 
+static int check_units(const char *option, bool units, const struct orr_opened *x,
+		       struct orr_error *err)
+{
+	if (units == x->pipeline->units)
+		return 0;
+	return orr_fail(err, ORR_E_INPUT, "%s: %s", option,
+			units ? "it has no units, and the costs are times: say 3h"
+			      : "the costs are units, so its times are plain numbers");
+}
+
+int work_check_failures(const struct options *o, const struct orr_opened *x, struct orr_error *err)
+{
+	int last = x->settled.machine.n_workers - 1, code;
+
+	if (o->failures.mtbf_ns && (code = check_units("--mtbf", o->failures.units, x, err)))
+		return code;
+	if (!o->outage.every)
+		return 0;
+	if (o->outage.w > last)
+		return orr_fail(err, ORR_E_INPUT, "--lose: there is no worker %lld: give 0 to %d",
+				(long long)o->outage.w, last);
+	if (o->outage.for_ns && !last)
+		return orr_fail(err, ORR_E_INPUT,
+				"--lose: for=, and no other worker is there: leave it out");
+	if (o->outage.for_ns && x->settled.machine.cluster && o->outage.w != last)
+		return orr_fail(err, ORR_E_INPUT,
+				"--lose: for= keeps the first workers of --machine: lose the last, "
+				"%d, or leave for= out",
+				last);
+	return check_units("--lose", o->outage.units, x, err);
+}
+
+int work_cut_fewer(struct orr_pipeline **out, const struct orr_opened *x, int n_stages,
+		   struct orr_error *err)
+{
+	struct orr_opened fewer = *x;
+
+	fewer.settled.machine.n_workers--;
+	return orr_opened_cut(out, &fewer, n_stages, err);
+}
+
 void work_tell_profiled(const struct orr_graph *g, enum orr_hardware hardware,
 			enum orr_precision precision)
 {
