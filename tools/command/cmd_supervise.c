@@ -302,7 +302,7 @@ static void tell(int number)
 	pid_t to = job.child;
 
 	for (int i = 0; i < job.n_peers; i++)
-		if (!job.peers[i].rank)
+		if (!job.peers[i].rank || (to == job.child && job.peers[i].rank > 0))
 			to = job.peers[i].pid;
 	job.over = true;
 	if (to > 0)
