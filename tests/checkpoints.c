@@ -101,7 +101,7 @@ int64_t resume(void)
 	int code;
 
 	n_reported = 0;
-	code = orr_checkpoint_open(&c, folder, -1, report, &err);
+	code = orr_checkpoint_open(&c, folder, report, &err);
 	if (code) {
 		ck_assert_int_eq(code, ORR_E_INPUT);
 		ck_assert_ptr_null(strchr(err.msg, '\n'));

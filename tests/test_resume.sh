@@ -140,7 +140,7 @@ for manifest in damaged/*/manifest.json; do
 done
 (train damaged --resume) >out 2>err
 gave_up $? 'nothing whole'
-[ "$(tail -n 1 err)" = 'orrery: damaged: no checkpoint there is whole (of 2): train anew in another folder' ] ||
+[ "$(tail -n 1 err)" = 'orrery: damaged: no checkpoint there is whole: train anew in another folder, or start without --resume' ] ||
 	fail "nothing whole: $(cat err)"
 
 # refuse TEXT OPTION...

@@ -138,7 +138,7 @@ START_TEST(a_file_of_tensors_that_lies_is_refused)
 	ck_assert_uint_eq(fwrite(&length, sizeof(length), 1, out), 1);
 	ck_assert(fprintf(out, "%s12345678", header) > 0); /* eight bytes of data */
 	fclose(out);
-	if (!(code = orr_safetensors_open(&file, &inside, NAME, NULL, &err)))
+	if (!(code = orr_safetensors_open(&file, &inside, NAME, true, NULL, &err)))
 		code = orr_safetensors_read(&file, &tensor, &err);
 	ck_assert_int_eq(code, ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, wrong_files[_i].expected) != NULL, "%d: %s", _i, err.msg);
@@ -191,7 +191,8 @@ START_TEST(what_diverged_is_not_read)
 	memset(values, 0, sizeof(values));
 	ck_assert(
 		!orr_safetensors_write(&inside, NAME, tensors, 3, NULL, &n_bytes, checksum, &err));
-	ck_assert_msg(!orr_safetensors_open(&file, &inside, NAME, checksum, &err), "%s", err.msg);
+	ck_assert_msg(!orr_safetensors_open(&file, &inside, NAME, true, checksum, &err), "%s",
+		      err.msg);
 	orr_tensor_file_close(&file);
 	for (int i = 0; i < N_OF(places); i++) {
 		int fd = openat(inside.fd, NAME, O_RDWR);
@@ -200,10 +201,10 @@ START_TEST(what_diverged_is_not_read)
 		float none = 0;
 
 		ck_assert_int_eq(pwrite(fd, &wild[_i], sizeof(float), at), sizeof(float));
-		ck_assert_int_eq(orr_safetensors_open(&file, &inside, NAME, checksum, &err),
+		ck_assert_int_eq(orr_safetensors_open(&file, &inside, NAME, true, checksum, &err),
 				 ORR_E_INPUT);
 		ck_assert_ptr_nonnull(strstr(err.msg, "checksum does not fit"));
-		ck_assert_int_eq(orr_safetensors_open(&file, &inside, NAME, NULL, &err),
+		ck_assert_int_eq(orr_safetensors_open(&file, &inside, NAME, true, NULL, &err),
 				 ORR_E_INPUT);
 		ck_assert_msg(strstr(err.msg, places[i].expected) != NULL, "%s", err.msg);
 		ck_assert_int_eq(pwrite(fd, &none, sizeof(none), at), sizeof(none));
@@ -234,7 +235,7 @@ START_TEST(only_a_plain_file_is_opened)
 	else
 		ck_assert(!(_i == 2 ? mkfifoat(inside.fd, NAME, 0666)
 				    : mkdirat(inside.fd, NAME, 0777)));
-	ck_assert(orr_safetensors_open(&file, &inside, NAME, NULL, &err));
+	ck_assert(orr_safetensors_open(&file, &inside, NAME, true, NULL, &err));
 	ck_assert_msg(strstr(err.msg, kinds[_i]) != NULL, "%s", err.msg);
 	ck_assert(orr_safetensors_write(&inside, NAME, tensors, N_TENSORS, NULL, &n_bytes, checksum,
 					&err));

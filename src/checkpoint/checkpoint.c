@@ -136,7 +136,7 @@ int orr_checkpoint_write(const char *path, int64_t step, int number,
 }
 
 static int open_step(struct orr_checkpoint **out, const struct orr_folder *folder, int64_t step,
-		     bool whole, struct orr_error *err);
+		     int part, int n_parts, struct orr_error *err);
 
 /* All but the last ones up to this step; those that are cut off take nobody's place. Later steps
  * are of another course that training went. */
@@ -154,7 +154,7 @@ static void remove_old(const struct orr_folder *folder, int64_t step, int keep)
 			continue;
 		if (n_kept == keep)
 			orr_step_drop(folder, steps[i]);
-		else if (steps[i] == step || !open_step(&c, folder, steps[i], false, NULL))
+		else if (steps[i] == step || !open_step(&c, folder, steps[i], 0, 0, NULL))
 			n_kept++;
 		orr_checkpoint_close(c);
 	}
@@ -222,8 +222,10 @@ void orr_checkpoint_abandon(const char *path, int64_t step)
 
 /* ---- reading ---- */
 
-/* Is the shard as its owner wrote it? whole: read it through, and keep it open. */
-static int open_shard(struct orr_checkpoint *c, const json_t *entry, bool whole,
+enum reading { LOOK, NAMES, THROUGH };
+
+/* Is the shard as its owner wrote it? It is kept open, unless it is only looked at. */
+static int open_shard(struct orr_checkpoint *c, const json_t *entry, enum reading reading,
 		      struct orr_error *err)
 {
 	const char *file = "", *written = "", *shared;
@@ -242,9 +244,10 @@ static int open_shard(struct orr_checkpoint *c, const json_t *entry, bool whole,
 	if (n_there != n_bytes)
 		return orr_fail(err, ORR_E_INPUT, "%s: %s has %lld bytes instead of %lld",
 				c->folder.path, file, (long long)n_there, (long long)n_bytes);
-	if (!whole)
+	if (reading == LOOK)
 		return 0;
-	if ((code = orr_safetensors_open(shard, &c->folder, file, written, err)))
+	if ((code = orr_safetensors_open(shard, &c->folder, file, reading == THROUGH, written,
+					 err)))
 		return code;
 	c->n_shards++;
 	for (int i = 0; i + 1 < c->n_shards; i++)
@@ -254,9 +257,10 @@ static int open_shard(struct orr_checkpoint *c, const json_t *entry, bool whole,
 	return 0;
 }
 
-/* whole: with every shard read through and open; else only looked at from outside. */
+/* Of every n_parts-th shard from number `part` on all is read, of the others the names; n_parts 0:
+ * all are only looked at from outside. */
 static int open_step(struct orr_checkpoint **out, const struct orr_folder *folder, int64_t step,
-		     bool whole, struct orr_error *err)
+		     int part, int n_parts, struct orr_error *err)
 {
 	struct orr_checkpoint *c = calloc(1, sizeof(*c));
 	json_t *shards;
@@ -273,7 +277,11 @@ static int open_step(struct orr_checkpoint **out, const struct orr_folder *folde
 	if (!(c->shards = calloc(json_array_size(shards) + 1, sizeof(*c->shards))))
 		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", c->folder.path);
 	for (size_t i = 0; i < json_array_size(shards) && !code; i++)
-		code = open_shard(c, json_array_get(shards, i), whole, err);
+		code = open_shard(c, json_array_get(shards, i),
+				  !n_parts                              ? LOOK
+				  : i % (size_t)n_parts == (size_t)part ? THROUGH
+									: NAMES,
+				  err);
 out:
 	if (code)
 		orr_checkpoint_close(c);
@@ -282,37 +290,69 @@ out:
 	return code;
 }
 
-static int open_newest(struct orr_checkpoint **out, const struct orr_folder *folder,
-		       void (*report)(const char *line), struct orr_error *err)
+/* The newest up to a step that can be opened like that, as open_step(); or none. *n: of how many.
+ */
+static int open_newest(struct orr_checkpoint **out, const struct orr_folder *folder, int64_t last,
+		       int n_parts, int *n, void (*report)(const char *line), struct orr_error *err)
 {
 	struct orr_error wrong;
 	int64_t *steps;
-	int n, code = orr_steps_list(folder, &steps, &n, err);
-	bool found = false;
+	int code = orr_steps_list(folder, &steps, n, err);
 
-	for (int i = 0; i < n && !code && !found; i++) {
-		found = !open_step(out, folder, steps[i], true, &wrong);
-		if (!found && report)
+	for (int i = 0; i < *n && !code && !*out; i++)
+		if (steps[i] <= last && open_step(out, folder, steps[i], 0, n_parts, &wrong) &&
+		    report)
 			report(wrong.msg);
-	}
 	free(steps);
-	if (code || found)
-		return code;
-	return orr_fail(err, ORR_E_INPUT, "%s: no checkpoint there is whole (of %d): %s",
-			folder->path, n,
-			n ? "train anew in another folder" : "start without [resume]");
+	return code;
 }
 
-int orr_checkpoint_open(struct orr_checkpoint **out, const char *path, int64_t step,
+int orr_checkpoint_find(const char *path, int64_t last, int64_t *step,
 			void (*report)(const char *line), struct orr_error *err)
+{
+	struct orr_checkpoint *found = NULL;
+	struct orr_folder folder;
+	int n, code;
+
+	*step = -1;
+	if (orr_folder_open(&folder, path, err))
+		return ORR_E_INPUT;
+	code = open_newest(&found, &folder, last, 0, &n, report, err);
+	if (found)
+		*step = found->step;
+	orr_checkpoint_close(found);
+	orr_folder_close(&folder);
+	return code;
+}
+
+int orr_checkpoint_open(struct orr_checkpoint **out, const char *path,
+			void (*report)(const char *line), struct orr_error *err)
+{
+	struct orr_folder folder;
+	int n, code;
+
+	*out = NULL;
+	if (orr_folder_open(&folder, path, err))
+		return ORR_E_INPUT;
+	code = open_newest(out, &folder, INT64_MAX, 1, &n, report, err);
+	if (!code && !*out)
+		code = orr_fail(err, ORR_E_INPUT, "%s: no checkpoint there is whole (of %d): %s",
+				folder.path, n,
+				n ? "train anew in another folder" : "start without [resume]");
+	orr_folder_close(&folder);
+	return code;
+}
+
+int orr_checkpoint_open_part(struct orr_checkpoint **out, const char *path, int64_t step, int part,
+			     int n_parts, struct orr_error *err)
 {
 	struct orr_folder folder;
 	int code;
 
+	*out = NULL;
 	if (orr_folder_open(&folder, path, err))
 		return ORR_E_INPUT;
-	code = step >= 0 ? open_step(out, &folder, step, true, err)
-			 : open_newest(out, &folder, report, err);
+	code = open_step(out, &folder, step, part, n_parts, err);
 	orr_folder_close(&folder);
 	return code;
 }

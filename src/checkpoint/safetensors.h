@@ -39,11 +39,12 @@ int orr_safetensors_write(const struct orr_folder *folder, const char *name,
 int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, int n,
 			  const char *note, struct orr_error *err);
 
-/* Reads all of it; *file, which owns nothing after a failure, is closed by orr_tensor_file_close.
- * Refuses one with another checksum (NULL: any will do), one whose tensors do not fill its data one
- * after the other, and one with a number that is not finite. */
+/* *file, which owns nothing after a failure, is closed by orr_tensor_file_close. Refuses one whose
+ * tensors do not fill its data one after the other; with all of it read through, also one with
+ * another checksum (NULL: any will do), and one with a number that is not finite. */
 int orr_safetensors_open(struct orr_tensor_file *file, const struct orr_folder *folder,
-			 const char *name, const char *checksum, struct orr_error *err);
+			 const char *name, bool through, const char *checksum,
+			 struct orr_error *err);
 /* The name of a tensor that another file has, too, or NULL. */
 const char *orr_safetensors_shared(const struct orr_tensor_file *file,
 				   const struct orr_tensor_file *other);

@@ -62,51 +62,81 @@ int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floa
 	return orr_keep_check(memory, n_bytes, err);
 }
 
-/* Of a training that was started again, the copy in memory, or the checkpoint on disk if it is of a
- * later step; or none. */
-static int open_again(struct orr_checkpoint **out, int64_t *copied,
-		      const struct checkpoints_options *o, struct orr_error *err)
-{
-	const char *const folders[] = {memory_of(o), o->folder};
+/* A folder, and up to which step a checkpoint there is looked for. */
+struct place {
+	const char *folder; /* NULL: none */
+	int64_t last;
+};
+enum { MEMORY, DISK, N_PLACES };
 
-	for (int i = 0; i < 2; i++) {
-		struct orr_checkpoint *found = NULL;
-		int64_t newest = -1;
-		int code = folders[i] ? orr_checkpoint_prepare(folders[i], &newest, err) : 0;
+/* On one process: the newest of all places that looks whole, of two alike the first; or -1. */
+static int look(int64_t *step, int64_t *at, const struct place places[N_PLACES],
+		struct orr_error *err)
+{
+	*step = -1;
+	*at = 0;
+	for (int i = 0; i < N_PLACES; i++) {
+		int64_t found = -1;
+		int code = places[i].folder ? orr_checkpoint_find(places[i].folder, places[i].last,
+								  &found, report_damaged, err)
+					    : 0;
 
 		if (code)
 			return code;
-		if (newest < 0 || orr_checkpoint_open(&found, folders[i], -1, report_damaged, NULL))
-			continue;
-		if (*out && orr_checkpoint_step(*out) >= orr_checkpoint_step(found)) {
-			orr_checkpoint_close(found);
-			continue;
+		if (found > *step) {
+			*step = found;
+			*at = i;
 		}
-		orr_checkpoint_close(*out);
-		*out = found;
-		*copied = i == 0;
 	}
 	return 0;
 }
 
-/* Called on one process; the result is shared with all ranks. *copied: 1 for a copy in memory. */
-static int open_first(struct orr_checkpoint **out, int64_t *copied,
-		      const struct checkpoints_options *o, const struct session *s,
-		      struct orr_error *err)
+/* The newest that is whole, of which every rank reads a part; or none. places: of the first rank.
+ */
+static int open_newest(struct orr_checkpoint **out, int64_t *at, struct place places[N_PLACES],
+		       struct session *s)
+{
+	struct orr_error why;
+	int64_t step, wrong, own;
+	int code;
+
+	for (*out = NULL;; orr_checkpoint_close(*out), *out = NULL) {
+		step = -1;
+		*at = 0;
+		code = s->rank ? 0 : look(&step, at, places, &s->err);
+		if ((code = session_agree(s, code)) || (code = session_max(s, &step)) ||
+		    (code = session_max(s, at)) || step < 0)
+			return code;
+		own = orr_checkpoint_open_part(out, places[*at].folder, step, s->rank, s->n_ranks,
+					       &why)
+			      ? s->n_ranks - s->rank
+			      : 0;
+		wrong = own;
+		if ((code = session_max(s, &wrong)) || !wrong)
+			return code;
+		if (wrong == own) /* the first of those who found it */
+			report_damaged(why.msg);
+		places[*at].last = step - 1;
+	}
+}
+
+/* On one process. */
+static int prepare(const struct checkpoints_options *o, const struct session *s,
+		   struct orr_error *err)
 {
 	int64_t newest;
 	int code;
 
-	if (o->resume && !s->n_starts &&
-	    (code = orr_checkpoint_open(out, o->folder, -1, report_damaged, err)))
+	if (o->resume && !s->n_starts && /* a folder that is missing is not made */
+	    (code = orr_checkpoint_find(o->folder, INT64_MAX, &newest, NULL, err)))
 		return code;
-	if (o->folder && (code = orr_checkpoint_lock(o->folder, err)))
+	if (s->n_starts && memory_of(o) &&
+	    (code = orr_checkpoint_prepare(memory_of(o), &newest, err)))
 		return code;
-	if (s->n_starts)
-		return open_again(out, copied, o, err);
 	if (!o->folder)
 		return 0;
-	if ((code = orr_checkpoint_prepare(o->folder, &newest, err)))
+	if ((code = orr_checkpoint_lock(o->folder, err)) ||
+	    (code = orr_checkpoint_prepare(o->folder, &newest, err)) || s->n_starts)
 		return code;
 	if (newest >= 0 && !o->resume)
 		return orr_fail(err, ORR_E_INPUT,
@@ -116,34 +146,49 @@ static int open_first(struct orr_checkpoint **out, int64_t *copied,
 	return newest >= 0 || !o->best ? 0 : check_best(o, err);
 }
 
-/* Of one process, as open_first: the best so far, if there is one. */
-static int open_best(struct orr_checkpoint **out, const struct checkpoints_options *o, bool resumes,
-		     struct orr_error *err)
+static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		      struct session *s)
 {
-	int64_t newest;
-	int code = orr_checkpoint_prepare(checkpoints_best(o), &newest, err);
+	struct place places[] = {{s->n_starts ? memory_of(o) : NULL, INT64_MAX},
+				 {s->n_starts || o->resume ? o->folder : NULL, INT64_MAX}};
+	int64_t at;
+	int code = s->rank ? 0 : prepare(o, s, &s->err);
 
-	if (code || newest < 0 || !resumes)
+	if ((code = session_agree(s, code)) || (code = open_newest(out, &at, places, s)))
 		return code;
-	code = orr_checkpoint_open(out, checkpoints_best(o), -1, report_damaged, err);
-	if (code != ORR_E_INPUT)
-		return code;
-	return orr_fail(err, code,
-			"%s: no checkpoint there is whole: move that folder away, and --resume "
-			"keeps the best from here on",
-			checkpoints_best(o));
+	if (s->n_starts)
+		session_say(s,
+			    *out ? "goes on from step %lld, %s"
+				 : "no state is kept: starts from the beginning",
+			    *out ? (long long)orr_checkpoint_step(*out) : 0LL,
+			    at == MEMORY ? "the newest copy in memory"
+					 : "the newest checkpoint on disk");
+	else if (o->resume && !*out)
+		return orr_fail(&s->err, ORR_E_INPUT,
+				"%s: no checkpoint there is whole: train anew in another folder, "
+				"or start without --resume",
+				o->folder);
+	return 0;
 }
 
-/* Rank 0 has opened a checkpoint in the folder, or none: the others open the same. */
-static int share(struct orr_checkpoint **out, const char *folder, int code, struct session *s)
+/* The best so far, if there is one. */
+static int open_best(struct orr_checkpoint **out, const struct checkpoints_options *o,
+		     struct session *s)
 {
-	int64_t step = *out ? orr_checkpoint_step(*out) : -1;
+	const char *best = checkpoints_best(o);
+	struct place places[] = {{NULL, 0}, {best, INT64_MAX}};
+	int64_t newest = -1, at;
+	int code = s->rank ? 0 : orr_checkpoint_prepare(best, &newest, &s->err);
 
-	if ((code = session_agree(s, code)) || (code = session_max(s, &step)))
+	if ((code = session_agree(s, code)) || (code = session_max(s, &newest)) || newest < 0 ||
+	    !(o->resume || s->n_starts))
 		return code;
-	if (s->rank && step >= 0)
-		code = orr_checkpoint_open(out, folder, step, NULL, &s->err);
-	return session_agree(s, code);
+	if ((code = open_newest(out, &at, places, s)) || *out)
+		return code;
+	return orr_fail(&s->err, ORR_E_INPUT,
+			"%s: no checkpoint there is whole: move that folder away, and --resume "
+			"keeps the best from here on",
+			best);
 }
 
 const char *checkpoints_best(const struct checkpoints_options *o)
@@ -157,27 +202,14 @@ const char *checkpoints_best(const struct checkpoints_options *o)
 int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		     const struct checkpoints_options *o, struct session *s)
 {
-	int64_t copied = 0;
 	int code;
 
 	if (!o->folder && !o->copy_every)
 		return 0;
 	/* a limit on the size of files is to be an error of write() as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
-	code = s->rank ? 0 : open_first(out, &copied, o, s, &s->err);
-	if ((code = session_agree(s, code)) || (code = session_max(s, &copied)) ||
-	    (code = share(out, copied ? memory_of(o) : o->folder, code, s)))
-		return code;
-	if (s->n_starts)
-		session_say(s,
-			    *out ? "goes on from step %lld, %s"
-				 : "no state is kept: starts from the beginning",
-			    *out ? (long long)orr_checkpoint_step(*out) : 0LL,
-			    copied ? "the newest copy in memory" : "the newest checkpoint on disk");
-	if (!o->best)
-		return 0;
-	code = s->rank ? 0 : open_best(best, o, o->resume || s->n_starts, &s->err);
-	return share(best, checkpoints_best(o), code, s);
+	code = open_first(out, o, s);
+	return code || !o->best ? code : open_best(best, o, s);
 }
 
 /* ---- signals ---- */
