@@ -5,8 +5,8 @@
 #   all    the same for every schedule
 #   pairs  the same of a model whose loss reads the whole minibatch
 #   kill   a rank that is killed, stopped, or that does not start, ends all of them in time, with a message that says which
-#   resume a run goes on from its checkpoint, on another number of ranks, to the same parameters; no rank holds more
-#          of the data than the columns that its stages read
+#   resume a run goes on from its checkpoint, past one that is damaged, on another number of ranks, to the same parameters;
+#          no rank holds more of the data than the columns that its stages read
 #   stops  a signal to one rank, and what is not finite on one, stops all of them at the same step; a checkpoint is written
 #          at the one, and never of the other
 #   refuse what is wrong is said once, whichever ranks see it, with exit code 2; and what is no training is done once
@@ -338,7 +338,11 @@ resume)
 	[ "$held" = "$expected" ] || fail "the ranks hold $held bytes of data, not $expected"
 	set -- train graphs/digits.dot -w 4 -m 8 --json --every 3 --checkpoint "$work/parts"
 	ranks 3 "$orrery" "$@" --steps 6 >/dev/null 2>"$work/log" || fail "$(cat "$work/log")"
+	# of the newest, the second rank reads this shard through, and the first has only looked at its size
+	printf x | dd of="$work/parts/step-00000006/shard-1.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
 	ranks 2 "$orrery" "$@" --steps 12 --resume >"$work/parts.json" 2>"$work/log" || fail "$(cat "$work/log")"
+	[ "$(grep -c 'step-00000006/shard-1.safetensors: is damaged.*; the one before it is tried$' "$work/log")" = 1 ] ||
+		fail "a shard is damaged: $(cat "$work/log")"
 	a=$(grep '"loss"' "$work/whole.json") b=$(grep '"loss"' "$work/parts.json")
 	[ -n "$a" ] && [ "$a" = "$b" ] || fail "resumed on other ranks: $b instead of $a"
 	same_tensors "$work/whole" "$work/parts" || fail 'resumed on other ranks: the parameters differ'
