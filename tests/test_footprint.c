@@ -160,6 +160,25 @@ START_TEST(recomputed_stashes_are_whole_for_one_microbatch)
 }
 END_TEST
 
+/* Beside all stashes, what one backward makes again. */
+START_TEST(recomputed_operators_are_made_for_one_microbatch)
+{
+	struct orr_pipeline *p = make_pipeline(1, "", 1, 2, 0, 100, 0, 0);
+	struct orr_footprint footprint;
+	static const int rank_of[1] = {0};
+	struct way way;
+
+	p->stages[0].again_bytes = 30;
+	p->stages[0].again_all_bytes = 70;
+	way_init(&way, p, "gpipe", 1, 5);
+	ck_assert_int_eq(orr_footprint_predict(&footprint, way.tried.timeline, rank_of, 1, NULL),
+			 0);
+	ck_assert_int_eq(footprint.passing, 5 * 100 + 30);
+	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, 5 * 100 + 30);
+	way_end(&way);
+}
+END_TEST
+
 static const struct suite_test tests[] = {
 	ONCE(fully_sharded_a_rank_has_its_shard_and_the_window),
 	ONCE(two_workers_a_rank_have_a_window_each),
@@ -168,5 +187,6 @@ static const struct suite_test tests[] = {
 	ONCE(a_pipeline_holds_its_stashes),
 	ONCE(one_microbatch_along_a_chain),
 	ONCE(recomputed_stashes_are_whole_for_one_microbatch),
+	ONCE(recomputed_operators_are_made_for_one_microbatch),
 };
 SUITE("footprint")

@@ -21,6 +21,7 @@ static const struct attribute {
 	{"stage", STAGE, 0},
 	{"repeat", REPEAT, 0},
 	{"frozen", TRUTH, offsetof(struct orr_operator, frozen)},
+	{"recompute", TRUTH, offsetof(struct orr_operator, recompute)},
 	{"share", NAME, offsetof(struct orr_operator, share)},
 	{"gather", GATHER, offsetof(struct orr_operator, gather)},
 	{"gang", GANG, 0},

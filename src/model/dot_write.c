@@ -138,6 +138,8 @@ static void write_operator(FILE *file, const struct orr_graph *g, const struct o
 	write_own(file, o);
 	if (o->frozen)
 		(void)fputs(", frozen=true", file);
+	if (o->recompute)
+		(void)fputs(", recompute=true", file);
 	write_attribute(file, "share", o->share);
 	if (o->gather && !(o->instance && o->instance->op->whole_minibatch))
 		(void)fputs(", gather=minibatch", file);

@@ -160,6 +160,8 @@ void orr_graph_fingerprint(const struct orr_graph *g, char text[24])
 		}
 		if (o->frozen) /* as before there was such a thing where nothing is */
 			hash = orr_hash(hash, &o->frozen, sizeof(o->frozen));
+		if (o->recompute)
+			hash = orr_hash(hash, "recompute", sizeof("recompute"));
 		if (o->gather)
 			hash = orr_hash(hash, "gather", sizeof("gather"));
 		if (o->n_gang)

@@ -349,7 +349,7 @@ int orr_searcher_add_twin(struct orr_searcher *o, const struct orr_searched *twi
 static bool can_fuse(const struct orr_pipeline *p)
 {
 	for (int s = 0; s < p->n_stages; s++)
-		if (p->stages[s].frozen || p->stages[s].recompute)
+		if (p->stages[s].frozen || p->stages[s].recompute || p->stages[s].again_bytes)
 			return false;
 	return !p->microbatches && !p->n_tied && !p->machine.cluster &&
 	       !orr_pipeline_has_gangs(p) && !orr_pipeline_gathers(p);

@@ -42,6 +42,7 @@ struct orr_operator {
 	int n_inputs;
 	struct orr_read *reads; /* owned; of each input; NULL: no edge has attributes */
 	bool frozen;            /* its parameters are not trained */
+	bool recompute;         /* given: what it makes is not kept; see orr_operator_again() */
 	char *share;            /* owned: the name of its set of tied parameters, or NULL */
 	int tied;               /* the first operator of that set; -1: its parameters are its own */
 	/* Number of workers among which the file splits it, 0: not given; and whether operators
@@ -167,6 +168,12 @@ static inline int64_t orr_operator_stash_floats(const struct orr_operator *o)
 	return o->has_weight_gradient  ? o->stash_floats
 	       : o->has_input_gradient ? o->input_stash_floats
 				       : 0;
+}
+
+/* Does the backward run its forward again, from inputs that are kept? */
+static inline bool orr_operator_again(const struct orr_operator *o)
+{
+	return o->recompute && (o->has_input_gradient || o->has_weight_gradient);
 }
 
 struct orr_graph {

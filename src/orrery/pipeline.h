@@ -79,6 +79,9 @@ struct orr_stage {
 	/* Bytes of a stash that do not move if another worker computes W: those that W does not
 	 * read, less results of B that it reads. 0: all of it moves. */
 	int64_t passing_bytes;
+	/* Of operators with recompute=true, beside the stash: the most that a backward makes again
+	 * at a time, and all that it makes again, which W of its own needs. */
+	int64_t again_bytes, again_all_bytes;
 	int64_t input_bytes; /* the input of F: given as that of columns of data, to which
 				orr_pipeline_create adds the incoming edges */
 	bool recompute;      /* requested by the user: B runs F again, and until then the stash is
@@ -242,6 +245,8 @@ int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w);
 /* Stash and input of microbatch b of stage s; bytes of its activation on edge e or, with gradient,
  * of the gradient. */
 int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b);
+/* What its backward adds to the stash, as it makes it again. split: as for a duration. */
+int64_t orr_pipeline_again_bytes(const struct orr_pipeline *p, int s, int b, bool split);
 int64_t orr_pipeline_input_bytes(const struct orr_pipeline *p, int s, int b);
 int64_t orr_pipeline_edge_bytes(const struct orr_pipeline *p, int e, int b, bool gradient);
 /* Of the output of that number, from n_edges on; and does stage s read it? */

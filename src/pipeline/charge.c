@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arrays.h"
+#include "codelets/operator.h"
 #include "orrery/graph.h"
 #include "orrery/machine.h"
 #include "orrery/pipeline.h"
@@ -109,6 +110,9 @@ void orr_charge(struct orr_stage *stage, const struct orr_operator *o, int64_t s
 					 o->mean_growth);
 		stage->update_ns += o->update_ns > 0 ? o->update_ns : 0;
 	}
+	if (orr_operator_again(o))
+		*(o->has_input_gradient ? &stage->backward_ns : &stage->weight_ns) += grow(
+			charge(o->forward_ns, o->forward_flops, samples, machine), o->mean_growth);
 	stage->stash_bytes += stash_of(o, samples);
 	stage->parameter_bytes += parameter_bytes;
 	stage->frozen_bytes += o->frozen ? parameter_bytes : 0;
@@ -128,12 +132,37 @@ struct orr_sent orr_sent_over(const struct orr_graph *g, int i, int k, int64_t s
 	return sent;
 }
 
+/* What operator i keeps less than stash_of() where all that it reads is in its stage: nothing that
+ * is made again, and the inputs to make it of. */
+static int64_t saved_by_again(const struct orr_graph *g, int i, int64_t samples)
+{
+	const struct orr_operator *o = &g->operators[i];
+	const struct orr_op *op = o->instance ? o->instance->op : NULL;
+	bool again = orr_operator_again(o),
+	     reads = op && o->stash_bytes < 0 && stash_of(o, samples);
+	int64_t bytes = again ? stash_of(o, samples) : 0;
+
+	reads = reads && ((op->backward_reads | (o->has_weight_gradient ? op->weight_reads : 0)) &
+			  ORR_READS_INPUTS);
+	for (int k = 0; k < o->n_inputs; k++) {
+		const struct orr_operator *from = &g->operators[o->inputs[k]];
+
+		if (again && !orr_operator_again(from))
+			bytes -= orr_operator_output_bytes(from, samples);
+		else if (!again && reads && orr_operator_again(from))
+			bytes +=
+				orr_operator_output_floats(from) * samples * (int64_t)sizeof(float);
+	}
+	return bytes;
+}
+
 void orr_charge_least(struct orr_stage *stage, const struct orr_graph *g, int i, int64_t samples,
 		      const struct orr_machine *machine)
 {
 	int64_t update_ns = stage->update_ns;
 
 	orr_charge(stage, &g->operators[i], samples, machine);
+	stage->stash_bytes -= saved_by_again(g, i, samples);
 	if (!orr_operator_counts(&g->operators[i], i))
 		stage->update_ns = update_ns;
 }

@@ -5,7 +5,7 @@
 /* Of one microbatch on one stage; the fields are those of struct orr_stage. */
 struct orr_cost {
 	int64_t forward_ns, backward_ns, weight_ns;
-	int64_t stash_bytes, input_bytes;
+	int64_t stash_bytes, input_bytes, again_bytes, again_all_bytes;
 };
 
 struct orr_stage;

@@ -340,8 +340,9 @@ void orr_pipeline_set_overhead(struct orr_pipeline *p, int64_t overhead_ns)
 
 struct orr_cost orr_cost_of_stage(const struct orr_stage *stage)
 {
-	return (struct orr_cost){stage->forward_ns, stage->backward_ns, stage->weight_ns,
-				 stage->stash_bytes, stage->input_bytes};
+	return (struct orr_cost){stage->forward_ns,     stage->backward_ns, stage->weight_ns,
+				 stage->stash_bytes,    stage->input_bytes, stage->again_bytes,
+				 stage->again_all_bytes};
 }
 
 static int64_t pass_ns(const struct orr_pipeline *p, int s, struct orr_cost cost, enum orr_pass d,
@@ -405,6 +406,13 @@ int64_t orr_pipeline_update_ns(const struct orr_pipeline *p, int s, int w)
 int64_t orr_pipeline_stash_bytes(const struct orr_pipeline *p, int s, int b)
 {
 	return cost_of(p, s, b).stash_bytes;
+}
+
+int64_t orr_pipeline_again_bytes(const struct orr_pipeline *p, int s, int b, bool split)
+{
+	const struct orr_cost cost = cost_of(p, s, b);
+
+	return split ? cost.again_all_bytes : cost.again_bytes;
 }
 
 int64_t orr_pipeline_input_bytes(const struct orr_pipeline *p, int s, int b)

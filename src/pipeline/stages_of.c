@@ -39,6 +39,10 @@ struct tensor {
 	int kept, left; /* the last stage whose backward reads it, and whose W does; from 1 on */
 	int edge;       /* that carries it last, from 1 on */
 	bool read;
+	/* Of an operator with recompute=true: a later one that is made again with it, or itself;
+	 * and, of the last one, the bytes of all of them. */
+	int with;
+	int64_t again_bytes;
 };
 
 /* A cut, while its pipeline is made. */
@@ -198,6 +202,58 @@ static void count_tensor(struct orr_stage *stage, int s, struct tensor *tensor, 
 	tensor->left = s + 1;
 }
 
+/* Of the output of operator i. */
+static int64_t size_of(const struct cut *x, int i)
+{
+	const struct orr_operator *o = &x->g->operators[i];
+
+	return o->instance ? bytes_of(orr_operator_output_floats(o), x->samples)
+			   : orr_operator_output_bytes(o, x->samples);
+}
+
+static bool made_again(const struct cut *x, int i, int s)
+{
+	return x->stage_of[i] == s && orr_operator_again(&x->g->operators[i]);
+}
+
+/* The last of those that are made again together with operator i. */
+static int last_of(struct tensor *tensors, int i)
+{
+	for (; tensors[i].with != i; i = tensors[i].with)
+		tensors[i].with = tensors[tensors[i].with].with;
+	return i;
+}
+
+/* A backward reads so much that operator i makes again. */
+static void add_again(struct cut *x, int i, int64_t bytes)
+{
+	struct orr_stage *stage = &x->stages[x->stage_of[i]];
+	struct tensor *last = &x->tensors[last_of(x->tensors, i)];
+
+	last->again_bytes += bytes;
+	stage->again_all_bytes += bytes;
+	stage->again_bytes = larger(stage->again_bytes, last->again_bytes);
+}
+
+/* Operator i is made again, together with all that it is made of and that is not kept either. */
+static void join_again(struct cut *x, int i)
+{
+	const struct orr_operator *o = &x->g->operators[i];
+
+	x->tensors[i].with = i;
+	for (int k = 0; k < o->n_inputs; k++) {
+		int last;
+
+		if (!made_again(x, o->inputs[k], x->stage_of[i]))
+			continue;
+		last = last_of(x->tensors, o->inputs[k]);
+		if (last == i)
+			continue;
+		x->tensors[last].with = i;
+		x->tensors[i].again_bytes += x->tensors[last].again_bytes;
+	}
+}
+
 /* Operator i, whose stash was counted as if nothing else kept its tensors. What a file says of a
  * stash is all of it. Operators before it have been counted. */
 static void count_moved(struct cut *x, int i)
@@ -205,29 +261,42 @@ static void count_moved(struct cut *x, int i)
 	const struct orr_graph *g = x->g;
 	const struct orr_operator *o = &g->operators[i];
 	const struct orr_op *op = o->instance ? o->instance->op : NULL;
-	struct orr_stage *stage = &x->stages[x->stage_of[i]];
-	bool trained = o->n_parameters > 0 && !o->frozen, learns = trained;
-	int64_t bytes = bytes_of(orr_operator_stash_floats(o), x->samples);
+	int s = x->stage_of[i];
+	struct orr_stage *stage = &x->stages[s];
+	bool trained = o->n_parameters > 0 && !o->frozen, learns = trained,
+	     again = orr_operator_again(o), given = !op || o->stash_bytes >= 0;
+	int64_t bytes = given ? o->stash_bytes : bytes_of(orr_operator_stash_floats(o), x->samples);
 
 	for (int k = 0; k < o->n_inputs; k++)
 		learns = learns ||
 			 (!orr_operator_is_detached(o, k) && x->tensors[o->inputs[k]].learns);
 	x->tensors[i].learns = learns;
-	if (!op || op->input || o->stash_bytes >= 0)
+	if ((op && op->input) || (given && !again))
 		return;
 	stage->stash_bytes -= bytes;
-	if (!learns || !(o->has_input_gradient || o->has_weight_gradient))
+	if (!again && (!learns || !(o->has_input_gradient || o->has_weight_gradient)))
 		return;
+	if (again)
+		join_again(x, i);
 	for (int k = -1; k < o->n_inputs; k++) {
 		unsigned as = k < 0 ? ORR_READS_OUTPUT : ORR_READS_INPUTS;
 		int from = k < 0 ? i : o->inputs[k];
-		bool left = trained && op->weight_reads & as;
+		bool left = !given && trained && op->weight_reads & as,
+		     reads = left || (!given && op->backward_reads & as),
+		     made = made_again(x, from, s);
 
-		bytes = bytes_of(orr_operator_output_floats(&g->operators[from]), x->samples);
-		if (left || op->backward_reads & as)
-			count_tensor(stage, x->stage_of[i], &x->tensors[from], bytes, left);
+		if (made && reads && x->tensors[from].kept != s + 1)
+			add_again(x, from, size_of(x, from));
+		if (made && reads)
+			x->tensors[from].kept = s + 1;
+		if (!made && (reads || (again && k >= 0)))
+			count_tensor(stage, s, &x->tensors[from], size_of(x, from), left);
 	}
-	bytes = bytes_of(o->saved_floats, x->samples);
+	bytes = given ? o->stash_bytes : bytes_of(o->saved_floats, x->samples);
+	if (again) {
+		add_again(x, i, bytes);
+		return;
+	}
 	stage->stash_bytes += bytes;
 	stage->passing_bytes += bytes;
 	if (trained) /* and the gradient of its output */

@@ -383,7 +383,7 @@ void orr_plan_file_prove(struct orr_plan_file *file, const struct orr_pipeline *
 /* ---- microbatches that differ: "microbatch_costs" has one object each, with the numbers of every
  * stage, every edge and every output that several stages read, in the order of the pipeline ---- */
 
-enum { N_COSTS = 5, N_SIZES = 2 };
+enum { N_COSTS = 7, N_OLD_COSTS = 5, N_SIZES = 2 }; /* old: before operators recomputed */
 
 static json_t *microbatch_json(const struct orr_pipeline *p, int b)
 {
@@ -394,9 +394,11 @@ static json_t *microbatch_json(const struct orr_pipeline *p, int b)
 		const struct orr_cost *c = &x->costs[b * p->n_stages + s];
 
 		orr_json_append(&stages,
-				json_pack("[IIIII]", (json_int_t)c->forward_ns,
+				json_pack("[IIIIIII]", (json_int_t)c->forward_ns,
 					  (json_int_t)c->backward_ns, (json_int_t)c->weight_ns,
-					  (json_int_t)c->stash_bytes, (json_int_t)c->input_bytes));
+					  (json_int_t)c->stash_bytes, (json_int_t)c->input_bytes,
+					  (json_int_t)c->again_bytes,
+					  (json_int_t)c->again_all_bytes));
 	}
 	for (int e = 0; e < p->n_edges; e++)
 		orr_json_append(&edges,
@@ -441,16 +443,19 @@ static bool read_microbatch(struct orr_pipeline *p, int b, const json_t *from)
 		     *edges = json_object_get(from, "edges"),
 		     *outputs = json_object_get(from, "outputs");
 	struct orr_microbatches *x = p->microbatches;
-	int64_t n[N_COSTS];
+	int64_t n[N_COSTS] = {0};
 
 	if (json_array_size(stages) != (size_t)p->n_stages ||
 	    json_array_size(edges) != (size_t)p->n_edges ||
 	    json_array_size(outputs) != (size_t)p->n_outputs) /* of none: may be absent */
 		return false;
 	for (int s = 0; s < p->n_stages; s++) {
-		if (!read_row(stages, s, N_COSTS, n))
+		bool old = json_array_size(json_array_get(stages, (size_t)s)) == N_OLD_COSTS;
+
+		if (!read_row(stages, s, old ? N_OLD_COSTS : N_COSTS, n))
 			return false;
-		x->costs[b * p->n_stages + s] = (struct orr_cost){n[0], n[1], n[2], n[3], n[4]};
+		x->costs[b * p->n_stages + s] =
+			(struct orr_cost){n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
 	}
 	for (int e = 0; e < p->n_edges; e++) {
 		if (!read_row(edges, e, N_SIZES, n))

@@ -73,6 +73,7 @@ static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 		to->update_ns = stage->update_ns;
 		leave_first_start(to, g->overhead_ns);
 		to->stash_bytes = stage->stash_bytes;
+		to->recompute = false; /* the times have it */
 		to->parameter_bytes = stage->parameter_bytes;
 		/* part by part, over as many links */
 		to->activation_bytes =

@@ -244,6 +244,7 @@ static int add_part(struct orr_rewriting *x, int k, const struct orr_division *d
 		return n;
 	part = &x->draft.operators[n].is;
 	part->frozen = o->frozen;
+	part->recompute = o->recompute;
 	part->gather = o->gather;
 	if (part->instance)
 		set_values(part->instance, o->instance, d, t, i);

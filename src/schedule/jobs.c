@@ -28,6 +28,8 @@ int64_t orr_jobs_stash_bytes(const struct orr_jobs *jobs, int j)
 	/* the stash includes the part of the input that the backward reads; F runs again from all
 	 * of the input */
 	input = orr_pipeline_input_bytes(p, job.s, job.b);
+	if (job.d != ORR_PASS_F)
+		stash += orr_pipeline_again_bytes(p, job.s, job.b, jobs->n_passes == 3);
 	if (jobs->recompute[job.s] && (job.d == ORR_PASS_F || input > stash))
 		stash = input;
 	return orr_pipeline_share(p, job.s, stash);
@@ -39,7 +41,8 @@ int64_t orr_jobs_moved_bytes(const struct orr_jobs *jobs, int j)
 	struct orr_job job = orr_jobs_at(jobs, j);
 	int64_t stash = orr_pipeline_stash_bytes(p, job.s, job.b);
 
-	if (p->microbatches || orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F ||
+	if (p->microbatches || p->stages[job.s].again_bytes ||
+	    orr_jobs_last_pass(jobs, job.s) == ORR_PASS_F ||
 	    (jobs->recompute[job.s] && job.d == ORR_PASS_F))
 		return orr_jobs_stash_bytes(jobs, j);
 	return orr_pipeline_share(

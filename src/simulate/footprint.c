@@ -71,10 +71,9 @@ static void pass_stash(struct changes *changes, const struct orr_timeline *t, co
 
 	if (next >= 0)
 		pass_on(changes, t, rank_of, j, next, bytes);
-	/* the backward makes the whole stash where F is recomputed; its inputs go at its end */
+	/* the backward makes what is recomputed; what F kept goes at its end */
 	inputs = orr_jobs_stash_bytes(jobs, j - j % jobs->n_passes);
-	if (next < 0 && job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s) &&
-	    jobs->recompute[job.s])
+	if (next < 0 && job.d != ORR_PASS_F && job.d == orr_jobs_first_backward(jobs, job.s))
 		for (int i = 0; i < orr_jobs_n_at(jobs, j); i++)
 			hold(changes, rank_of[orr_jobs_worker(jobs, j, i)], t->start_ns[j],
 			     t->end_ns[j], bytes > inputs ? bytes - inputs : 0);

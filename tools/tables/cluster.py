@@ -9,6 +9,12 @@ node or fewer, and in replicas. Of the rows of one day, shape, split and microba
 fit`), and the others are met with it. A FLOP of the head, one product that is not recomputed, takes less than one of a layer:
 how much less, one pair of rows says. Links have 4 x 100 Gbit/s a node, shared by its GPUs; the optimizer's time is left out.
 
+Its memory, too, before 28 February: of each parameter the fullest GPU has 4 + 16/d bytes: weights, gradients and, divided among
+d replicas (ZeRO 1), optimizer's state and a gradient in fp32 (the latter inferred from rows of one and of two replicas). And it
+has what the simulated step stashes, where each layer is computed again from its input in 16 bits, and holds meanwhile what
+[Korthikanti23] counts, attention's scores included. What is left, of libraries and buffers, is one constant, from every second
+row. On the 8 GPUs of primus_1f1b.csv memory is a constant and one for each stash, from two ranks.
+
 primus_speeds.csv: six schedules of one model on the 8 GPUs of a node, of which only ratios to 1F1B are looked at. That row gives
 the speed of a GPU, v-half the lag of its links, and v-min how much more a FLOP of attention takes than one of a product: its
 stages wait for each other in every microbatch unless F, B and W are as long, and attention has a B, of 2.5 forwards since it
@@ -38,6 +44,7 @@ MOST_LAG_MS = 20
 CLOSE_MS = 0.001
 LINKS = {"H100": 450e9, "B200": 900e9, "GB200": 900e9, "GB300": 900e9}  # bytes/s to the others of a node or a rack
 LLAMA2 = {"layers": 16, "hidden": 4096, "mlp": 11008, "groups": 32, "heads": 32, "words": 32000, "tokens": 4096, "causal": 1}
+SIZES = ("layers", "hidden", "heads", "tensor", "pipeline", "data", "micro_batch_samples")
 MOST_MS = 5
 MOST_TIMES = 8
 SHAPE = ("model", "gpu", "precision", "sequence_tokens", "micro_batch_samples", "tensor", "pipeline", "context", "virtual",
@@ -164,6 +171,62 @@ def meet_a100(orrery, folder, room):
         print(row(", ".join(key), names[0], beside(names[1:], off)))
         every += off
     summary("rows", {"A100, rows that were not fitted to": every})
+
+
+# ---- memory ----
+
+def layers_again(row, each):
+    """Layers that are computed again from the sums between them, which are kept."""
+    hidden, part = int(row["hidden"]), int(row["tensor"])
+    unit = TOKENS * int(row["micro_batch_samples"]) * hidden
+    scores = 5 * int(row["heads"]) * TOKENS / hidden
+    lines = [f'digraph gpt {{ node [forward="1ms", backward="2ms", activation="{2 * unit}B"]; s [stage=0];']
+    for i in range(int(row["layers"])):
+        stage = f"stage={min(i // each, int(row['pipeline']) - 1)}"
+        lines.append(f'l{i} [{stage}, stash="{unit * (10 + (24 + scores) / part):.0f}B", recompute=true]; '
+                     f's{i} [{stage}]; {"s" if i == 0 else f"s{i - 1}"} -> l{i} -> s{i};')
+    return "\n".join([*lines, "}"])
+
+
+def fullest_gb(orrery, room, row):
+    hidden, part, stages, n = (int(row[x]) for x in ("hidden", "tensor", "pipeline", "layers"))
+    each, path = -(-n // stages), os.path.join(room, "again.dot")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(layers_again(row, each))
+    told = ask(orrery, "simulate", path, "-s", "1f1b", "-m", row["microbatches_per_replica"])["worker"]
+
+    def parameters(s):
+        return (12 * hidden ** 2 * min(each, n - each * s) + WORDS * hidden * (s in (0, stages - 1))) / part
+
+    return max(parameters(s) * (4 + 16 / int(row["data"])) + told[s]["peak_stash_bytes"] for s in range(stages)) / 1e9
+
+
+def meet_memory(orrery, folder, room):
+    rows = [row for row in rows_of(folder, "bigscience_a100.csv") if row["heads"] and row["date"] < "2022-02-28"
+            and (row["memory_per_gpu_gb"] or row["fits"] == "no")]
+    told = [(row, fullest_gb(orrery, room, row)) for row in rows]
+    measured = [(row, float(row["memory_per_gpu_gb"]), gb) for row, gb in told if row["fits"] == "yes"]
+    rest = statistics.mean(was - gb for _, was, gb in measured[::2])
+    print(f"Memory of the fullest GPU: {rest:.1f} GB beside parameters and stashes, from every second row\n")
+    print("| layers, hidden, heads, tensor, pipeline, data, micro batch | GB | simulated |\n|---|---:|---:|")
+    lines = [(x, f"{was:.0f}", gb) for x, was, gb in measured[1::2]]
+    lines += [(x, "more than 80", gb) for x, gb in told if x["fits"] == "no"]
+    for x, was, gb in lines:
+        print(row(", ".join(x[name] for name in SIZES), was, f"{gb + rest:.1f}"))
+    off = [100 * ((gb + rest) / was - 1) for _, was, gb in measured[1::2]]
+    summary("rows", {"A100, memory, rows that were not fitted to": off})
+
+
+def meet_ranks(orrery, folder):
+    most, told = [0] * 8, ask(orrery, "simulate", "chain:8", "-m", 16, "-s", "1f1b")["worker"]
+    for x in rows_of(folder, "primus_1f1b_iterations.csv"):
+        most[int(x["rank"])] = max(most[int(x["rank"])], float(x["memory_reserved_gib"]))
+    stashes = [worker["peak_stash"] for worker in told]
+    each = (most[1] - most[6]) / (stashes[1] - stashes[6])
+    rest = most[1] - each * stashes[1]
+    others = [r for r in range(8) if r not in (1, 6)]
+    print(f"\nMemory by rank under 1F1B: {rest:.1f} GiB and {each:.2f} a stash, from ranks 1 and 6; the others: "
+          + beside(others, [100 * ((rest + each * stashes[r]) / most[r] - 1) for r in others]))
 
 
 def replay(orrery, folder, room):
@@ -305,6 +368,7 @@ def meet_bridge(orrery, folder, room):
 
 def main(options):
     with tempfile.TemporaryDirectory() as room:
-        for i, meet in enumerate((replay, meet_a100, meet_primus, meet_bridge)):
+        for i, meet in enumerate((replay, meet_a100, meet_memory, meet_primus, meet_bridge)):
             print(end="\n" if i else "")
             meet(options.orrery, options.folder, room)
+        meet_ranks(options.orrery, options.folder)

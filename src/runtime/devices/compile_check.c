@@ -30,6 +30,12 @@ int orr_program_check_operator(const struct orr_graph *g, int k, struct orr_erro
 				"%s:%d: %s is on %d workers at once, which simulate, compare and "
 				"auto know, and train and profile do not: take gang= away",
 				g->name, o->line, o->name, o->n_gang);
+	if (o->recompute)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s:%d: %s has recompute=true, which simulate, compare and plan "
+				"know, and train and profile do not: take it away, or give "
+				"[recompute] its stage",
+				g->name, o->line, o->name);
 	if (orr_operator_is_study(o))
 		return orr_fail(
 			err, ORR_E_INPUT,
