@@ -1,4 +1,5 @@
 #include "checkpoints.h"
+#include "newest.h"
 #include "suite.h"
 
 #include <dirent.h>
@@ -101,7 +102,7 @@ int64_t resume(void)
 	int code;
 
 	n_reported = 0;
-	code = orr_checkpoint_open(&c, folder, report, &err);
+	code = open_newest(&c, folder, report, &err);
 	if (code) {
 		ck_assert_int_eq(code, ORR_E_INPUT);
 		ck_assert_ptr_null(strchr(err.msg, '\n'));

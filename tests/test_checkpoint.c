@@ -311,7 +311,7 @@ START_TEST(what_differs_is_named)
 				    json_loads(others[_i].value, JSON_DECODE_ANY, NULL));
 	else
 		json_object_del(place, key);
-	ck_assert_msg(!orr_checkpoint_open_part(&c, folder, 10, 0, 1, &err), "%s", err.msg);
+	ck_assert_msg(!orr_checkpoint_open(&c, folder, 10, 0, 1, &err), "%s", err.msg);
 	ck_assert_int_eq(orr_checkpoint_check(c, what, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, others[_i].expected) != NULL, "%s", err.msg);
 	orr_checkpoint_close(c);

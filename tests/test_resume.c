@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
+#include "newest.h"
 #include "drawn_data.h"
 #include "frozen.h"
 #include "orrery/graph.h"
@@ -149,7 +150,7 @@ static void load(struct training *t)
 {
 	struct orr_checkpoint *c = NULL;
 
-	ck_assert_msg(!orr_checkpoint_open(&c, folder, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!open_newest(&c, folder, NULL, &err), "%s", err.msg);
 	ck_assert_msg(!orr_run_load(t->run, c, NULL, &err), "%s", err.msg);
 	ck_assert_int_eq(orr_run_step(t->run), N_BEFORE);
 	orr_checkpoint_close(c);
@@ -330,7 +331,7 @@ START_TEST(frozen_operators_are_there_and_the_others_go_on_to_the_bit)
 	absent.name = "a0.weight.momentum";
 	ck_assert_int_eq(freeze(graph, " a0 a2 b5 a6 ", &err), 0);
 	ck_assert_int_eq(undisturbed(&shared, "1f1b", 2, 5), 0);
-	ck_assert_msg(!orr_checkpoint_open(&c, folder, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!open_newest(&c, folder, NULL, &err), "%s", err.msg);
 	ck_assert_msg(!orr_checkpoint_read(c, &there, &err), "%s", err.msg);
 	ck_assert_mem_eq(values, shared.parameters, sizeof(values)); /* as they still are */
 	ck_assert_int_ne(orr_checkpoint_read(c, &absent, &err), 0);
@@ -362,7 +363,7 @@ START_TEST(tensors_are_named_after_operators)
 	memcpy(expected, t.parameters, sizeof(expected));
 	ck_assert_msg(!orr_run_save(t.run, folder, 1, &err), "%s", err.msg);
 	training_fini(&t);
-	ck_assert_msg(!orr_checkpoint_open(&c, folder, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!open_newest(&c, folder, NULL, &err), "%s", err.msg);
 	for (int i = 0; i < N_OF(shapes); i++) {
 		struct orr_named_tensor tensor = shapes[i];
 		double sum = 0;
@@ -407,8 +408,8 @@ static void check_same_tensors(const char *before, const char *after, const char
 	char text[80];
 	int n = 0, n_dims;
 
-	ck_assert_msg(!orr_checkpoint_open(&c[0], before, NULL, &err), "%s", err.msg);
-	ck_assert_msg(!orr_checkpoint_open(&c[1], after, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!open_newest(&c[0], before, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!open_newest(&c[1], after, NULL, &err), "%s", err.msg);
 	for (int k = 0; k < g->n_operators; k++)
 		for (int i = 0;
 		     (parameter = orr_operator_parameter(&g->operators[k], i, &n_dims, &dims)); i++)
@@ -530,7 +531,7 @@ START_TEST(another_training_is_refused)
 	options.decay_steps = 9;
 	options.clip = _i == 9 ? 0.5 : 0;
 	ck_assert_int_eq(training_init(&t, "1f1b", 2, 4), 0);
-	ck_assert_msg(!orr_checkpoint_open(&c, folder, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!open_newest(&c, folder, NULL, &err), "%s", err.msg);
 	ck_assert_int_eq(orr_run_load(t.run, c, NULL, &err), ORR_E_INPUT);
 	ck_assert_msg(strstr(err.msg, refusals[_i]) != NULL, "%s", err.msg);
 	ck_assert_int_eq(orr_run_step(t.run), 0);
@@ -591,7 +592,7 @@ static void dawdle(void)
 static int64_t newest(void)
 {
 	struct orr_checkpoint *c = NULL;
-	int64_t step = orr_checkpoint_open(&c, folder, NULL, &err) ? -1 : orr_checkpoint_step(c);
+	int64_t step = open_newest(&c, folder, NULL, &err) ? -1 : orr_checkpoint_step(c);
 
 	orr_checkpoint_close(c);
 	return step;

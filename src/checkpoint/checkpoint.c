@@ -290,61 +290,33 @@ out:
 	return code;
 }
 
-/* The newest up to a step that can be opened like that, as open_step(); or none. *n: of how many.
- */
-static int open_newest(struct orr_checkpoint **out, const struct orr_folder *folder, int64_t last,
-		       int n_parts, int *n, void (*report)(const char *line), struct orr_error *err)
-{
-	struct orr_error wrong;
-	int64_t *steps;
-	int code = orr_steps_list(folder, &steps, n, err);
-
-	for (int i = 0; i < *n && !code && !*out; i++)
-		if (steps[i] <= last && open_step(out, folder, steps[i], 0, n_parts, &wrong) &&
-		    report)
-			report(wrong.msg);
-	free(steps);
-	return code;
-}
-
 int orr_checkpoint_find(const char *path, int64_t last, int64_t *step,
 			void (*report)(const char *line), struct orr_error *err)
 {
 	struct orr_checkpoint *found = NULL;
 	struct orr_folder folder;
+	struct orr_error wrong;
+	int64_t *steps;
 	int n, code;
 
 	*step = -1;
 	if (orr_folder_open(&folder, path, err))
 		return ORR_E_INPUT;
-	code = open_newest(&found, &folder, last, 0, &n, report, err);
+	code = orr_steps_list(&folder, &steps, &n, err);
+	for (int i = 0; i < n && !code && !found; i++)
+		if (steps[i] <= last && open_step(&found, &folder, steps[i], 0, 0, &wrong) &&
+		    report)
+			report(wrong.msg);
 	if (found)
 		*step = found->step;
 	orr_checkpoint_close(found);
+	free(steps);
 	orr_folder_close(&folder);
 	return code;
 }
 
-int orr_checkpoint_open(struct orr_checkpoint **out, const char *path,
-			void (*report)(const char *line), struct orr_error *err)
-{
-	struct orr_folder folder;
-	int n, code;
-
-	*out = NULL;
-	if (orr_folder_open(&folder, path, err))
-		return ORR_E_INPUT;
-	code = open_newest(out, &folder, INT64_MAX, 1, &n, report, err);
-	if (!code && !*out)
-		code = orr_fail(err, ORR_E_INPUT, "%s: no checkpoint there is whole (of %d): %s",
-				folder.path, n,
-				n ? "train anew in another folder" : "start without [resume]");
-	orr_folder_close(&folder);
-	return code;
-}
-
-int orr_checkpoint_open_part(struct orr_checkpoint **out, const char *path, int64_t step, int part,
-			     int n_parts, struct orr_error *err)
+int orr_checkpoint_open(struct orr_checkpoint **out, const char *path, int64_t step, int part,
+			int n_parts, struct orr_error *err)
 {
 	struct orr_folder folder;
 	int code;

@@ -207,17 +207,14 @@ int orr_checkpoint_lock(const char *folder, struct orr_error *err);
  * step there, whole or not, or to -1. */
 int orr_checkpoint_prepare(const char *folder, int64_t *newest, struct orr_error *err);
 
-/* Open the newest whole checkpoint. report (may be NULL) gets a line for each damaged one that is
- * skipped. */
-int orr_checkpoint_open(struct orr_checkpoint **out, const char *folder,
-			void (*report)(const char *line), struct orr_error *err);
-/* The same by n_parts processes together, each of which reads its part of the shards through: each
- * opens the newest step up to `last` that looks whole from outside (-1: there is none); where that
- * fails in one of them, all go on to the step before it. */
+/* The newest step up to `last` that looks whole from outside; -1: there is none. report (may be
+ * NULL) gets a line for each damaged one that is skipped. */
 int orr_checkpoint_find(const char *folder, int64_t last, int64_t *step,
 			void (*report)(const char *line), struct orr_error *err);
-int orr_checkpoint_open_part(struct orr_checkpoint **out, const char *folder, int64_t step,
-			     int part, int n_parts, struct orr_error *err);
+/* Open it. Of n_parts processes each reads its part of the shards through; where that fails in one,
+ * all go on to the step before. */
+int orr_checkpoint_open(struct orr_checkpoint **out, const char *folder, int64_t step, int part,
+			int n_parts, struct orr_error *err);
 void orr_checkpoint_close(struct orr_checkpoint *c); /* NULL is fine */
 int64_t orr_checkpoint_step(const struct orr_checkpoint *c);
 

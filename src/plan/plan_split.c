@@ -72,7 +72,7 @@ static int price_groups(struct orr_graph **out, const struct orr_graph *split,
 		to->weight_ns = stage->weight_ns;
 		to->update_ns = stage->update_ns;
 		leave_first_start(to, g->overhead_ns);
-		to->stash_bytes = stage->stash_bytes;
+		to->stash_bytes = stage->stash_bytes + stage->again_bytes;
 		to->recompute = false; /* the times have it */
 		to->parameter_bytes = stage->parameter_bytes;
 		/* part by part, over as many links */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arrays.h"
 #include "base/quantity.h"
 #include "command.h"
 #include "keep/keep.h"
@@ -97,7 +98,7 @@ static int open_newest(struct orr_checkpoint **out, int64_t *at, struct place pl
 		       struct session *s)
 {
 	struct orr_error why;
-	int64_t step, wrong, own;
+	int64_t step, wrong, own, seen;
 	int code;
 
 	for (*out = NULL;; orr_checkpoint_close(*out), *out = NULL) {
@@ -107,11 +108,19 @@ static int open_newest(struct orr_checkpoint **out, int64_t *at, struct place pl
 		if ((code = session_agree(s, code)) || (code = session_max(s, &step)) ||
 		    (code = session_max(s, at)) || step < 0)
 			return code;
-		own = orr_checkpoint_open_part(out, places[*at].folder, step, s->rank, s->n_ranks,
-					       &why)
-			      ? s->n_ranks - s->rank
-			      : 0;
-		wrong = own;
+		code = orr_checkpoint_open(out, places[*at].folder, step, s->rank, s->n_ranks,
+					   &why);
+		wrong = own = code ? s->n_ranks - s->rank : 0;
+		/* the folder may come later, and memory does not */
+		if (code && (orr_checkpoint_find(places[*at].folder, step, &seen, NULL, NULL) ||
+			     seen != step))
+			(void)session_check(
+				s, orr_fail(&s->err, ORR_E_RUNTIME,
+					    "%s: step %lld is there for the first rank and not for "
+					    "rank %d: all ranks read the same folder",
+					    places[*at].folder, (long long)step, s->rank));
+		if (code == ORR_E_NOMEM)
+			(void)session_check(s, orr_no_memory(&s->err, places[*at].folder));
 		if ((code = session_max(s, &wrong)) || !wrong)
 			return code;
 		if (wrong == own) /* the first of those who found it */

@@ -46,11 +46,12 @@ static struct {
 	int64_t started_ns, first_ns; /* this start; of the first one, until a rank spoke */
 	int64_t furthest;             /* of the steps from which it went on; -1: not said yet */
 	int64_t n_same;               /* restarts from no later a step */
+	bool begun;                   /* training goes on in this start */
 	bool ever, spoke;             /* a rank has spoken: of any start, of this one */
 	bool over;                    /* it ends by itself */
 	pid_t probe;                  /* of a host that was gone, while training goes on; or 0 */
 	int probed;                   /* its number */
-	int64_t probed_ns;            /* since when */
+	int64_t probed_ns;            /* since when; or since when training goes on */
 	bool back;                    /* it is back: the training is to end and start again */
 	int killed;                   /* by the signal that was passed on to it; 0: it was not */
 	int status;                   /* of the child, once it has ended */
@@ -121,7 +122,7 @@ static void reap(void)
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
 		if (pid == job.probe && !WIFSTOPPED(status)) {
 			job.probe = 0;
-			job.back = !status && !job.over;
+			job.back = !status && !job.over && job.child && !*job.why;
 		} else if (pid == job.child && WIFSTOPPED(status)) {
 			(void)snprintf(job.why, sizeof(job.why), "%.80s is stopped",
 				       job.launch.words[0]);
@@ -195,6 +196,8 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 		job.over = true;
 	if (beat->kind != ORR_BEAT_BEGIN || beat->rank)
 		return;
+	job.begun = true;
+	job.probed_ns = peer->heard_ns;
 	job.n_same = beat->step > job.furthest ? 0 : job.n_same;
 	job.furthest = beat->step > job.furthest ? beat->step : job.furthest;
 }
@@ -312,7 +315,8 @@ static void tell(int number)
 static void pass_on(void)
 {
 	job.killed = asked;
-	tell(asked);
+	if (!job.back || !job.over) /* a second signal would end it at once */
+		tell(asked);
 	asked = 0;
 }
 
@@ -325,11 +329,11 @@ static void ask_missed(void)
 
 	if (job.back && !job.over)
 		tell(SIGTERM);
-	if (job.over || !job.spoke || k < 0 || now - job.probed_ns < PROBE_NS)
+	if (job.over || !job.begun || k < 0 || now - job.probed_ns < PROBE_NS)
 		return;
 	job.probed_ns = now;
 	if (job.probe) {
-		kill(-job.probe, SIGKILL);
+		kill(-job.probe, SIGTERM);
 		return;
 	}
 	job.probed = k;
@@ -343,7 +347,7 @@ static int start(struct orr_error *err)
 {
 	struct pollfd waits = {.fd = job.listener, .events = POLLIN};
 
-	job.over = job.spoke = job.back = false;
+	job.over = job.spoke = job.begun = job.back = false;
 	job.started_ns = orr_ns_now(CLOCK_MONOTONIC);
 	job.why[0] = '\0';
 	if ((job.child = fork()) < 0)

@@ -8,12 +8,11 @@
 
 /* What the library calls quantities: each is the option of that name, but for two. */
 static const char *const quantities[] = {
-	"accumulate", "bandwidth", "batch",         "buckets",  "contiguous",   "copy-every",
-	"costs",      "data",      "flops",         "host",     "init-partly",  "latency",
-	"lengths",    "lose",      "machine",       "memory",   "microbatches", "operators",
-	"order",      "park",      "ranks-workers", "rate",     "recompute",    "replicas",
-	"resume",     "search",    "stages",        "straight", "sync",         "unpin",
-	"workers"};
+	"accumulate", "bandwidth", "batch",         "buckets", "contiguous",   "copy-every",
+	"costs",      "data",      "flops",         "host",    "init-partly",  "latency",
+	"lengths",    "lose",      "machine",       "memory",  "microbatches", "operators",
+	"order",      "park",      "ranks-workers", "rate",    "recompute",    "replicas",
+	"search",     "stages",    "straight",      "sync",    "unpin",        "workers"};
 
 /* The library writes its markers as words; brackets in the name of a file or a node are its own. */
 static bool is_word(char before, char after)

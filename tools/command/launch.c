@@ -165,9 +165,10 @@ void launch_probe(struct launch *l, int k)
 
 int launch_missed(const struct launch *l, int k)
 {
+	bool wanted = l->keeps && l->n_left >= l->n_fewest && l->n_left < l->n_most;
 	int next = -1;
 
-	for (int i = l->n_hosts; i > 0 && l->keeps && l->n_left < l->n_most; i--)
+	for (int i = l->n_hosts; i > 0 && wanted; i--)
 		if (l->hosts[(k + i) % l->n_hosts].gone)
 			next = (k + i) % l->n_hosts;
 	return next;

@@ -131,21 +131,34 @@ static int close_losses(struct progress *p, int code, struct orr_error *err)
 {
 	const char *path = p->losses.path, *memory = getenv(ORR_KEEP_FOLDER);
 	bool named = p->losses.file && p->losses.target;
-	char *whole;
+	char *whole = NULL;
 
 	code = output_close(&p->losses, code, err);
-	if (code || !named || !memory)
+	if (!named || !memory)
 		return code;
-	note_losses(whole = realpath(path, NULL), memory);
+	if (code) /* nothing is there */
+		(void)unlink(orr_text("%s/losses", memory));
+	else
+		note_losses(whole = realpath(path, NULL), memory);
 	free(whole);
-	return 0;
+	return code;
 }
 
-/* The whole rows of a file that another process has begun: its path, the caller's; or NULL. */
-static char *take_losses(struct progress *p, const char *memory)
+/* The file that another process has begun, or ended where it lies under its own name: the caller's;
+ * NULL: there is none. */
+static char *find_losses(const char *path, const char *memory)
 {
-	char *path = realpath(orr_text("%s/losses", memory), NULL), *row = NULL;
+	const char *note = orr_text("%s/losses", memory);
+	char *before = realpath(note, NULL), name;
+
+	return before || readlink(note, &name, 1) < 0 ? before : realpath(path, NULL);
+}
+
+/* The whole rows of that file. */
+static void take_losses(struct progress *p, const char *path)
+{
 	FILE *old = path ? fopen(path, "re") : NULL;
+	char *row = NULL;
 	size_t room = 0;
 	ssize_t n;
 
@@ -158,33 +171,36 @@ static char *take_losses(struct progress *p, const char *memory)
 	if (old)
 		(void)fclose(old);
 	free(row);
-	return path;
 }
 
 /* A kill at any point leaves a file with the rows, and its name. */
-static void hand_over_losses(struct progress *p, const char *memory, bool again)
+static void hand_over_losses(struct progress *p, const char *before, const char *memory)
 {
-	char *before = again ? take_losses(p, memory) : NULL;
-
-	(void)fflush(p->losses.file);
+	take_losses(p, before);
+	p->losses_failed |= fflush(p->losses.file) != 0;
+	if (p->losses_failed)
+		return;
 	note_losses(p->losses.part, memory);
 	if (before)
 		(void)unlink(before);
-	free(before);
 }
 
 int progress_write(struct progress *p, const char *path, const char *memory, bool again,
 		   struct orr_error *err)
 {
 	const struct orr_graph *g = p->graph;
+	char *before;
 	int n = 0;
 
 	for (int k = 0; k < g->n_operators; k++)
 		n += orr_operator_is_loss(&g->operators[k]);
 	if (!path || p->silent)
 		return 0;
-	if (output_open(&p->losses, path, err)) /* it could be, before */
+	before = memory && again ? find_losses(path, memory) : NULL;
+	if (output_open(&p->losses, path, err)) { /* it could be, before */
+		free(before);
 		return ORR_E_IO;
+	}
 	p->losses_failed = fputs("step,samples,loss", p->losses.file) < 0;
 	for (int k = 0; k < g->n_operators && n > 1; k++)
 		if (orr_operator_is_loss(&g->operators[k])) {
@@ -197,7 +213,8 @@ int progress_write(struct progress *p, const char *path, const char *memory, boo
 		(void)fputs(",test_loss,test_accuracy", p->losses.file);
 	p->losses_failed = fputc('\n', p->losses.file) < 0 || p->losses_failed;
 	if (memory)
-		hand_over_losses(p, memory, again);
+		hand_over_losses(p, before, memory);
+	free(before);
 	return 0;
 }
 
@@ -378,7 +395,7 @@ void progress_fini(struct progress *p)
 	json_decref(p->history.losses);
 	p->history.losses = NULL;
 	/* the losses of a training that failed tell why */
-	(void)close_losses(p, p->losses_failed || !p->n_done ? ORR_E_IO : 0, NULL);
+	(void)close_losses(p, p->losses_failed || (!p->n_done && !p->written) ? ORR_E_IO : 0, NULL);
 }
 
 /* ---- work that is no step ---- */
