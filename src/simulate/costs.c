@@ -19,10 +19,11 @@ static int64_t mean(int64_t sum, int n)
 static bool is_ready(const struct orr_timeline *t, int i, int w, int64_t by_ns, int *around)
 {
 	const struct orr_jobs *jobs = t->jobs;
-	int n = i < jobs->n_jobs ? orr_jobs_predecessors(jobs, i, around) : 0;
+	int n;
 
 	if (i >= jobs->n_jobs || jobs->weights[i] != w)
 		return false;
+	n = orr_jobs_predecessors(jobs, i, around);
 	for (int k = 0; k < n; k++)
 		if (orr_jobs_has(jobs, around[k]) &&
 		    (jobs->compute[around[k]] != w || t->end_ns[around[k]] > by_ns))
