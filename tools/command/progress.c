@@ -129,17 +129,18 @@ static void note_losses(const char *path, const char *memory)
 /* A training that ends may be started again, too. */
 static int close_losses(struct progress *p, int code, struct orr_error *err)
 {
-	const char *path = p->losses.path, *memory = getenv(ORR_KEEP_FOLDER);
+	const char *path = p->losses.path, *memory = getenv(ORR_KEEP_FOLDER), *note;
 	bool named = p->losses.file && p->losses.target;
 	char *whole = NULL;
 
 	code = output_close(&p->losses, code, err);
 	if (!named || !memory)
 		return code;
-	if (code) /* nothing is there */
-		(void)unlink(orr_text("%s/losses", memory));
-	else
+	note = orr_text("%s/losses", memory);
+	if (!code)
 		note_losses(whole = realpath(path, NULL), memory);
+	else if (access(note, F_OK)) /* it was noted, and is removed */
+		(void)unlink(note);
 	free(whole);
 	return code;
 }
