@@ -33,6 +33,7 @@ enum {
 	NOT_TESTED = NOISE + 6,
 	N_COLUMNS
 };
+_Static_assert(N_COLUMNS <= (int)ORR_MOST_COLUMNS, "a table has no more");
 static const char *const orders[] = {"strict", "greedy"};
 static const char *const spreads[] = {"median", "p95", "worst"};
 

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#define MOST_COLUMNS 20
-
 static int n_headings(const struct orr_rows *rows)
 {
 	return rows->columns->heading[1] ? 2 : 1;
@@ -51,7 +49,7 @@ static void write_row(FILE *file, const struct orr_rows *rows, const char **cell
 
 void orr_rows_write(FILE *file, const struct orr_rows *rows)
 {
-	const char *cells[MOST_COLUMNS];
+	const char *cells[ORR_MOST_COLUMNS];
 
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = -n_headings(rows); i < rows->n; i++) {

@@ -10,6 +10,7 @@ struct orr_column {
 	int width; /* at least; then as measured */
 };
 
+enum { ORR_MOST_COLUMNS = 24 };
 struct orr_rows {
 	struct orr_column *columns;
 	int n_columns, n;
