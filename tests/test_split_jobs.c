@@ -557,11 +557,43 @@ START_TEST(an_all_reduce_is_hidden_behind_the_other_microbatch)
 }
 END_TEST
 
+/* Of orders with a split backward, auto's in enough memory is the shortest, with what workers
+ * compute beside exchanges; what it hides is more than DualPipe does. */
+START_TEST(auto_finds_what_is_hidden_behind_other_microbatches)
+{
+	static const char *const bandwidths[] = {"100MB/s", "400MB/s", "2GB/s"},
+				 *const named[] = {"dualpipe-v", "zb-h1", "zb-h2", "v-zb",
+						   "v-half"};
+	struct orr_cluster *cluster = parse_cluster(
+		"graph { bandwidth=\"%s\"; streams=1; a [repeat=4] }", bandwidths[_i]);
+	struct orr_machine machine = orr_machine_of(cluster, 4);
+	struct orr_error err = {""};
+	int64_t found;
+	struct cut c = {0};
+	struct way way;
+
+	ck_assert(!orr_graph_split(&c.graph, read_graph(ORR_SOURCE "/graphs/moe.dot"), "2", &err));
+	ck_assert(!orr_partition(&c.p, c.graph, &machine, 4, SAMPLES, &err));
+	way_init_on(&way, c.p, "auto:memory=100,effort=1", &machine, 8);
+	found = way.tried.figures->makespan_ns;
+	ck_assert_int_gt(found, way.tried.jobs->bound_ns);
+	way_fini(&way);
+	for (size_t k = 0; k < N_OF(named); k++) {
+		way_init_on(&way, c.p, named[k], &machine, 8);
+		ck_assert_int_lt(found, way.tried.figures->makespan_ns);
+		way_fini(&way);
+	}
+	cut_fini(&c);
+	orr_cluster_destroy(cluster);
+}
+END_TEST
+
 static const struct suite_test tests[] = {
 	EACH(a_layer_keeps_the_published_bytes, 5),
 	EACH(an_all_reduce_moves_as_much_as_a_ring, N_OF(widths)),
 	EACH(an_all_reduce_takes_as_long_as_a_ring, 2 * N_OF(widths)),
 	ONCE(an_all_reduce_is_hidden_behind_the_other_microbatch),
+	EACH(auto_finds_what_is_hidden_behind_other_microbatches, 3),
 	EACH(schedules_place_parts_as_they_place_stages, N_SERVED),
 	EACH(groups_are_as_wide_as_their_stages, N_SIZES),
 	EACH(what_does_not_fit_is_refused, 3),

@@ -150,6 +150,7 @@ static struct orr_search_options ask(const struct orr_searched *x, const int *wo
 	options.worker = worker;
 	options.from = NULL;
 	options.parked = NULL;
+	options.parts = NULL;
 	options.effort = RELATED_EFFORT;
 	options.seconds = 0;
 	options.reorder = false;

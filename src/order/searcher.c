@@ -84,12 +84,14 @@ static int simulate(struct orr_searched *x, int64_t *n, int64_t *makespan_ns)
 {
 	const struct orr_searcher *o = x->searcher;
 	struct orr_timed *timed = x->timed;
-	const struct orr_pipeline *p = timed->parked ? timed->parked : o->p;
+	const struct orr_pipeline *parts = o->options->parts, *p = timed->parked ? timed->parked
+								   : parts       ? parts
+										 : o->p;
 	static char name[] = "search";
 	struct orr_table table = {.name = name,
-				  .n_stages = p->n_stages,
-				  .n_workers = p->n_workers,
-				  .n_microbatches = p->n_microbatches,
+				  .n_stages = o->p->n_stages,
+				  .n_workers = o->p->n_workers,
+				  .n_microbatches = o->p->n_microbatches,
 				  .split_backward = true,
 				  .compute = timed->jobs.compute,
 				  .priority = n};
@@ -98,12 +100,13 @@ static int simulate(struct orr_searched *x, int64_t *n, int64_t *makespan_ns)
 	int code;
 
 	*makespan_ns = timed->sought_ns;
-	if (!timed->parked && !(p->machine.bandwidth_bytes_per_s > 0))
+	if (!timed->parked && !parts && !(p->machine.bandwidth_bytes_per_s > 0))
 		return 0; /* timed is exact */
-	timed->n_timed += EXACTLY * timed->jobs.n_jobs;
+	timed->n_timed += EXACTLY * (int64_t)timed->jobs.n_jobs / o->p->n_stages * p->n_stages;
 	orr_table_schedule(&schedule, &table);
 	schedule.check = NULL; /* it has a worker for passes that do not exist, too */
-	if (!(code = orr_try_init(&tried, p, &schedule, NULL, o->err)) &&
+	if (!(code = orr_try_init_in(&tried, p, &schedule, NULL,
+				     parts ? ORR_RUN_GREEDY : ORR_RUN_AS_SCHEDULED, o->err)) &&
 	    !(code = (timed->parked ? orr_try_run : orr_try_time)(&tried, o->err)))
 		*makespan_ns = timed->parked && !fits(o, tried.figures) ? INT64_MAX
 			       : timed->seeks_span ? orr_timeline_span(tried.timeline)

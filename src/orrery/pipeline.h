@@ -123,6 +123,8 @@ struct orr_split {
 	int *level;   /* [n_stages] how many exchanges are before it in that stage */
 	int n_levels; /* the largest level + 1 */
 	int *width;   /* [whole's n_stages] workers that it wants */
+	int64_t (*exchange_ns)[ORR_N_PASSES]; /* [whole's n_stages] owned: of its passes, what the
+						 exchanges take */
 };
 
 struct orr_pipeline {
@@ -160,10 +162,12 @@ struct orr_pipeline {
 						  then stages have mean durations and the
 						  largest sizes */
 	/* where it came from; NULL for a pipeline without a graph */
-	const struct orr_graph *graph; /* borrowed */
-	int *stage_of;                 /* operator -> stage */
-	struct orr_split *split;       /* (owned) NULL: the graph was not split */
-	struct orr_profiled profiled;  /* hardware and precision of the durations */
+	const struct orr_graph *graph;    /* borrowed */
+	int *stage_of;                    /* operator -> stage */
+	struct orr_split *split;          /* (owned) NULL: the graph was not split */
+	const struct orr_pipeline *parts; /* (borrowed) of stages before a split, where workers
+					     compute beside exchanges: what runs; else NULL */
+	struct orr_profiled profiled;     /* hardware and precision of the durations */
 	int *numbers; /* (private) storage of every stage's in and out, and of the workers of gangs
 		       */
 };

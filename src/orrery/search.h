@@ -57,6 +57,9 @@ struct orr_search_options {
 			 without, so the result is never longer */
 	const struct orr_pipeline *parked; /* (optional) the same pipeline, where the stashes of
 					      some stages are parked; p has all of them stay */
+	const struct orr_pipeline *parts;  /* (optional) those that the stages of p were split into:
+					      orders are compared by their greedy steps, in which
+					      workers compute beside exchanges */
 	struct orr_observer observer;      /* (optional) with seconds, also called in between */
 };
 

@@ -221,6 +221,7 @@ void orr_pipeline_free_split(struct orr_split *split)
 		return;
 	orr_pipeline_destroy(split->whole);
 	free(split->stage);
+	free(split->exchange_ns);
 	free(split);
 }
 

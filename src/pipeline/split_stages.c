@@ -153,7 +153,7 @@ static void end_level(struct orr_cost *sum, struct orr_cost *longest)
 /* Of the stages [first, end), all of one stage before, by level and then by shard: the longest of
  * each level. b: a microbatch, or -1: the stages' own costs. shards is zero, and left so. */
 static struct orr_cost cost_whole(const struct orr_pipeline *p, int first, int end, int b,
-				  struct shard *shards)
+				  bool exchanges, struct shard *shards)
 {
 	struct orr_cost sum = {0}, longest = {0};
 
@@ -165,9 +165,11 @@ static struct orr_cost cost_whole(const struct orr_pipeline *p, int first, int e
 		if (s > first && p->split->level[s] != p->split->level[s - 1])
 			end_level(&sum, &longest);
 		longest.forward_ns =
-			larger(longest.forward_ns, cost.forward_ns + exchange_ns(p, s, b, false));
+			larger(longest.forward_ns,
+			       cost.forward_ns + (exchanges ? exchange_ns(p, s, b, false) : 0));
 		longest.backward_ns =
-			larger(longest.backward_ns, cost.backward_ns + exchange_ns(p, s, b, true));
+			larger(longest.backward_ns,
+			       cost.backward_ns + (exchanges ? exchange_ns(p, s, b, true) : 0));
 		longest.weight_ns = larger(longest.weight_ns, cost.weight_ns);
 		shard->stash_bytes += cost.stash_bytes;
 		shard->input_bytes += cost.input_bytes;
@@ -220,17 +222,24 @@ static int cost_stages(struct orr_pipeline *p, struct orr_error *err)
 	struct orr_pipeline *whole = p->split->whole;
 	struct orr_microbatches *x = whole->microbatches;
 	struct shard *shards = calloc((size_t)orr_pipeline_widest(p), sizeof(*shards));
-	int code = shards ? orr_pipeline_tie(whole, NULL, 0, err) : orr_no_memory(err, "partition");
+	int64_t(*exchange_ns)[ORR_N_PASSES] = calloc((size_t)whole->n_stages, sizeof(*exchange_ns));
+	int code = shards && exchange_ns ? orr_pipeline_tie(whole, NULL, 0, err)
+					 : orr_no_memory(err, "partition");
 
+	p->split->exchange_ns = exchange_ns;
 	for (int first = 0, end; first < p->n_stages && !code; first = end) {
 		int S = p->split->stage[first];
 		struct orr_stage *stage = &whole->stages[S];
-		struct orr_cost cost;
+		struct orr_cost cost, alone;
 
 		for (end = first; end < p->n_stages && p->split->stage[end] == S;)
 			end++;
 		weigh_whole(p, first, end, shards);
-		cost = fold_inner(stage, cost_whole(p, first, end, -1, shards));
+		cost = fold_inner(stage, cost_whole(p, first, end, -1, true, shards));
+		alone = fold_inner(stage, cost_whole(p, first, end, -1, false, shards));
+		exchange_ns[S][ORR_PASS_F] = cost.forward_ns - alone.forward_ns;
+		exchange_ns[S][ORR_PASS_B] = cost.backward_ns - alone.backward_ns;
+		exchange_ns[S][ORR_PASS_W] = cost.weight_ns - alone.weight_ns;
 		stage->forward_ns = cost.forward_ns;
 		stage->backward_ns = cost.backward_ns;
 		stage->weight_ns = cost.weight_ns;
@@ -239,7 +248,7 @@ static int cost_stages(struct orr_pipeline *p, struct orr_error *err)
 		stage->input_bytes = cost.input_bytes;
 		for (int b = 0; x && b < x->n; b++)
 			x->costs[b * whole->n_stages + S] =
-				fold_inner(stage, cost_whole(p, first, end, b, shards));
+				fold_inner(stage, cost_whole(p, first, end, b, true, shards));
 	}
 	free(shards);
 	return code;

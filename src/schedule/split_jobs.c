@@ -136,6 +136,8 @@ static int evaluate_groups(struct orr_groups *x, const struct orr_pipeline *p, i
 	x->pipeline.replicas = p->replicas;
 	x->pipeline.numerics = p->numerics;
 	x->pipeline.prefetch = p->prefetch;
+	if (p->machine.cluster && p->machine.cluster->streams && !x->pipeline.microbatches)
+		x->pipeline.parts = p;
 	if ((code = join_machine(&x->pipeline.machine, &x->cluster, &p->machine, n, err)) ||
 	    (code = orr_jobs_repeat(&x->jobs, &x->pipeline, &strict, is_home(home, x) ? home : NULL,
 				    err)))

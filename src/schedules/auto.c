@@ -49,6 +49,19 @@ static bool has_stashes(const struct orr_pipeline *p)
 	return false;
 }
 
+/* Beside the exchanges of a split a worker computes something else, as far as the order lets it:
+ * orders are compared by the step of the parts. */
+static void hide_exchanges(struct orr_stage *stages, const struct orr_pipeline *p)
+{
+	for (int s = 0; s < p->n_stages; s++) {
+		const int64_t *exchange_ns = p->parts->split->exchange_ns[s];
+
+		stages[s].forward_ns -= exchange_ns[ORR_PASS_F];
+		stages[s].backward_ns -= exchange_ns[ORR_PASS_B];
+		stages[s].weight_ns -= exchange_ns[ORR_PASS_W];
+	}
+}
+
 /* With stashes where they are, and parked where they may be and that is shorter: then the bound is
  * that of any memory. Jobs get the workers of their stages. */
 static int search(struct orr_placed *out, struct orr_search_result *result,
@@ -71,6 +84,10 @@ static int search(struct orr_placed *out, struct orr_search_result *result,
 	for (int s = 0; s < p->n_stages; s++) {
 		parks = parks || p->stages[s].park;
 		bare.stages[s].park = 0;
+	}
+	if (p->parts && !parks) {
+		hide_exchanges(bare.stages, p);
+		options->parts = p->parts;
 	}
 	code = none = orr_search(out->worker, out->n, result, &bare, options, err);
 	if (parks && (!none || none == ORR_E_INPUT)) {
