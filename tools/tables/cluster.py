@@ -25,8 +25,8 @@ The model of 235 billion parameters is left out: its number of microbatches is n
 megatron_bridge.csv: Llama 3 of 70 and 405 billion parameters. An operator's time is that of its FLOP at the vendor's peak, or
 of its bytes: products have the row's precision, attention and head bfloat16. Tensor parallelism exchanges over NVLink at its
 peak, beside nothing. All get one share of these peaks, which the first row of a release, task, GPU and precision gives, and the
-others are met with it. Links between stages are free. Mixtures of experts
-are left out, since recipes say which of their exchanges are hidden, and not the table.
+others are met with it. Links between stages are free. Left out are a run whose virtual stages are not said, and mixtures of
+experts, since recipes say which of their exchanges are hidden, and not the table.
 """
 import collections
 import os
@@ -328,7 +328,7 @@ def bridge_step(orrery, room, row):
     moved = 2 * (8.25 * x["hidden"] + 4 * x["mlp"])  # bytes of all outputs of a layer, each written and read
     product_s, attention_s = products / peaks[kind(row)] / 1e12, attention / peaks[0] / 1e12
     bytes_s, head_s = moved / peaks[3] / 1e12, 2 * x["hidden"] * x["words"] / peaks[0] / 1e12
-    workers, chunks = int(row["pipeline"]), int(row["virtual"] or 1)
+    workers, chunks = int(row["pipeline"]), int(row["virtual"])
     n, ends = workers * chunks, 2 if x["layers"] % (workers * chunks) else 0  # then embedding and head stand for a layer each
     link_s = 4 * 2 * (int(row["tensor"]) - 1) * x["hidden"] / LINKS[row["gpu"]]  # 4 exchanges of 2 bytes a number
     stages = []
@@ -346,7 +346,7 @@ def bridge_step(orrery, room, row):
 def meet_bridge(orrery, folder, room):
     of, every, cache = collections.defaultdict(list), [], {}
     for run in rows_of(folder, "megatron_bridge.csv"):
-        if run["model"] in LLAMA3:
+        if run["model"] in LLAMA3 and run["virtual"]:
             of[run["release"], run["task"], run["gpu"], run["precision"]].append(run)
     print("| release, task, GPU, precision | share of peaks, from | met |\n|---|---|---|")
     for key, runs in sorted(of.items()):
@@ -360,7 +360,7 @@ def meet_bridge(orrery, folder, room):
         if not others:
             continue
         off = [100 * (x / share - 1) for x, _ in others]  # of the step
-        names = [f"{run['model']} t{run['tensor']} p{run['pipeline']} v{run['virtual'] or 1}" for _, run in others]
+        names = [f"{run['model']} t{run['tensor']} p{run['pipeline']} v{run['virtual']}" for _, run in others]
         print(row(", ".join(key), f"{share:.3f}, {first['model']}", beside(names, off)))
         every += off
     summary("rows", {"published, rows that were not fitted to": every})
