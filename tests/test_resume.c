@@ -438,7 +438,7 @@ static void check_same_tensors(const char *before, const char *after, const char
 static void check_under(const char *split, const struct training *before)
 {
 	struct training after;
-	char again[40], command[96];
+	char again[40], command[112];
 
 	(void)snprintf(again, sizeof(again), "%s/again", folder);
 	split_graph(split);
