@@ -72,7 +72,7 @@ static const char *write_svg(struct page *page, const struct orr_timeline *t)
 	struct orr_error err = {""};
 
 	page_open(page);
-	ck_assert_msg(!orr_diagram_svg(page->file, t, &err), "%s", err.msg);
+	ck_assert_msg(!orr_diagram_svg(page->file, t, NULL, &err), "%s", err.msg);
 	return page_text(page);
 }
 
@@ -392,7 +392,7 @@ START_TEST(a_full_disk_is_said)
 	way_init(&way, p, "1f1b", 4, 8);
 	ck_assert_int_eq(orr_diagram_text(full, way.tried.timeline, 100, false, &err), ORR_E_IO);
 	ck_assert_msg(strstr(err.msg, "diagram: could not be written: ") == err.msg, "%s", err.msg);
-	ck_assert_int_eq(orr_diagram_svg(full, way.tried.timeline, &err), ORR_E_IO);
+	ck_assert_int_eq(orr_diagram_svg(full, way.tried.timeline, NULL, &err), ORR_E_IO);
 	fclose(full);
 	way_end(&way);
 }

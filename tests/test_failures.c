@@ -151,7 +151,7 @@ START_TEST(a_loss_is_followed_as_by_hand)
 		/* away until 55, in a step from 41 to 56, or from 56 to 71: a copy, a restart */
 		{"0@34:copy=2,restart=7,for=21", 3, 4, 3, 1, 65, 56, 25},
 		{"0@34:copy=2,restart=7,for=22", 3, 4, 3, 1, 65, 56, 25},
-		{"0@34:copy=2,restart=7,for=23", 3, 4, 3, 2, 80, 56, 30},
+		{"0@34:for=23,restart=7,every=1,copy=2", 3, 4, 3, 2, 80, 56, 30},
 		/* back before the step that it broke off is reached again */
 		{"0@58:copy=2,restart=7,every=3,for=8", 5, 8, 3, 1, 89, 109, 49},
 		/* a copy of 25 holds the next step up: step 3 lasts from 20 to 45 */
@@ -193,7 +193,7 @@ static int64_t undisturbed(const struct orr_outage *f, int64_t step_ns, int64_t 
 
 static struct orr_recovery walk(const struct orr_outage *f, int64_t step_ns, int64_t fewer_ns)
 {
-	struct orr_recovery r = {.step_ns = step_ns, .fewer_ns = f->for_ns ? fewer_ns : 0};
+	struct orr_recovery r = {.of = f, .step_ns = step_ns, .fewer_ns = f->for_ns ? fewer_ns : 0};
 	int64_t now = 0, end, steps;
 	bool away = f->for_ns, fresh = true;
 

@@ -142,39 +142,25 @@ START_TEST(one_microbatch_along_a_chain)
 }
 END_TEST
 
-/* Until B a stage keeps its input alone, from B on all of the stash. */
-START_TEST(recomputed_stashes_are_whole_for_one_microbatch)
+/* Until B a stage that recomputes keeps its input alone, from B on all of the stash; one that does
+ * not has beside all stashes what one backward makes again. */
+START_TEST(what_is_made_again_is_of_one_microbatch)
 {
 	struct orr_pipeline *p = make_pipeline(1, "", 1, 2, 0, 100, 0, 0);
+	const int64_t most = _i ? 5 * 10 + 90 : 5 * 100 + 30;
 	struct orr_footprint footprint;
 	static const int rank_of[1] = {0};
 	struct way way;
 
 	p->stages[0].input_bytes = 10;
-	p->stages[0].recompute = true;
+	p->stages[0].recompute = _i;
+	p->stages[0].again_bytes = _i ? 0 : 30;
+	p->stages[0].again_all_bytes = _i ? 0 : 70;
 	way_init(&way, p, "gpipe", 1, 5);
 	ck_assert_int_eq(orr_footprint_predict(&footprint, way.tried.timeline, rank_of, 1, NULL),
 			 0);
-	ck_assert_int_eq(footprint.passing, 5 * 10 + 90);
-	way_end(&way);
-}
-END_TEST
-
-/* Beside all stashes, what one backward makes again. */
-START_TEST(recomputed_operators_are_made_for_one_microbatch)
-{
-	struct orr_pipeline *p = make_pipeline(1, "", 1, 2, 0, 100, 0, 0);
-	struct orr_footprint footprint;
-	static const int rank_of[1] = {0};
-	struct way way;
-
-	p->stages[0].again_bytes = 30;
-	p->stages[0].again_all_bytes = 70;
-	way_init(&way, p, "gpipe", 1, 5);
-	ck_assert_int_eq(orr_footprint_predict(&footprint, way.tried.timeline, rank_of, 1, NULL),
-			 0);
-	ck_assert_int_eq(footprint.passing, 5 * 100 + 30);
-	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, 5 * 100 + 30);
+	ck_assert_int_eq(footprint.passing, most);
+	ck_assert_int_eq(way.tried.figures->worker[0].peak_stash_bytes, most);
 	way_end(&way);
 }
 END_TEST
@@ -186,7 +172,6 @@ static const struct suite_test tests[] = {
 	ONCE(replicas_divide_the_state),
 	ONCE(a_pipeline_holds_its_stashes),
 	ONCE(one_microbatch_along_a_chain),
-	ONCE(recomputed_stashes_are_whole_for_one_microbatch),
-	ONCE(recomputed_operators_are_made_for_one_microbatch),
+	EACH(what_is_made_again_is_of_one_microbatch, 2),
 };
 SUITE("footprint")

@@ -158,6 +158,30 @@ START_TEST(memory_is_kept)
 }
 END_TEST
 
+/* A group is planned with what its workers hold while a backward computes operators again, of which
+ * each has its part alone: not less, but for what is freed on the way little more. */
+START_TEST(what_is_computed_again_is_counted)
+{
+	static const struct orr_plan_options o = {.activations = true,
+						  .levels = {1, {2}, {10e9}, {0}},
+						  .n_microbatches = 4,
+						  .samples = 16,
+						  .flops_per_s = 1e10};
+	struct orr_graph *g =
+		parse_graph("digraph m { x [op=input, columns=\"0:64\"];"
+			    "y [op=input, columns=64]; h [op=linear, features=512];"
+			    "r [op=gelu, recompute=true]; z [op=linear, features=16];"
+			    "l [op=softmax_cross_entropy]; x -> h -> r -> z -> l; y -> l }");
+	struct orr_split_plan *x = seek(g, "2", &o);
+	int64_t held = most_memory(x->tried.figures);
+
+	ck_assert_int_ge(most_memory(x->plan->tried.figures), held);
+	ck_assert_int_le(most_memory(x->plan->tried.figures), held + held / 100);
+	orr_split_plan_destroy(x);
+	orr_graph_destroy(g);
+}
+END_TEST
+
 /* Written, read, and run on the graph that is read again. */
 START_TEST(a_file_is_the_same_step)
 {
@@ -231,11 +255,9 @@ START_TEST(what_does_not_fit_is_refused)
 END_TEST
 
 static const struct suite_test tests[] = {
-	EACH(the_shortest_is_taken, N_OF(cases)),
-	ONCE(starts_are_counted),
-	ONCE(splits_stay_inside_a_node),
-	ONCE(memory_is_kept),
-	ONCE(a_file_is_the_same_step),
+	EACH(the_shortest_is_taken, N_OF(cases)), ONCE(starts_are_counted),
+	ONCE(splits_stay_inside_a_node),          ONCE(memory_is_kept),
+	ONCE(what_is_computed_again_is_counted),  ONCE(a_file_is_the_same_step),
 	ONCE(what_does_not_fit_is_refused),
 };
 SUITE("plan_split")

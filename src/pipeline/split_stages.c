@@ -138,7 +138,7 @@ static int64_t exchange_ns(const struct orr_pipeline *p, int s, int b, bool grad
 
 /* What one worker has of a stage before the split. */
 struct shard {
-	int64_t stash_bytes, input_bytes, parameter_bytes, frozen_bytes, update_ns;
+	int64_t stash_bytes, again_all_bytes, input_bytes, parameter_bytes, frozen_bytes, update_ns;
 };
 
 /* A level ends: what it takes is added, and the next one begins. */
@@ -172,8 +172,11 @@ static struct orr_cost cost_whole(const struct orr_pipeline *p, int first, int e
 			       cost.backward_ns + (exchanges ? exchange_ns(p, s, b, true) : 0));
 		longest.weight_ns = larger(longest.weight_ns, cost.weight_ns);
 		shard->stash_bytes += cost.stash_bytes;
+		shard->again_all_bytes += cost.again_all_bytes;
 		shard->input_bytes += cost.input_bytes;
 		sum.stash_bytes = larger(sum.stash_bytes, shard->stash_bytes);
+		sum.again_bytes = larger(sum.again_bytes, cost.again_bytes);
+		sum.again_all_bytes = larger(sum.again_all_bytes, shard->again_all_bytes);
 		sum.input_bytes = larger(sum.input_bytes, shard->input_bytes);
 	}
 	for (int s = first; s < end; s++)
@@ -244,6 +247,8 @@ static int cost_stages(struct orr_pipeline *p, struct orr_error *err)
 		stage->backward_ns = cost.backward_ns;
 		stage->weight_ns = cost.weight_ns;
 		stage->stash_bytes = cost.stash_bytes;
+		stage->again_bytes = cost.again_bytes;
+		stage->again_all_bytes = cost.again_all_bytes;
 		stage->passing_bytes = 0;
 		stage->input_bytes = cost.input_bytes;
 		for (int b = 0; x && b < x->n; b++)

@@ -72,8 +72,8 @@ struct orr_machine orr_plan_machine(const struct orr_plan_options *o)
 	return machine_with(o, o->activations);
 }
 
-/* What groups of a split keep of a microbatch, as it is simulated: what several operators of a
- * stage read is kept once. */
+/* What groups of a split keep of a microbatch, and make again, as it is simulated: what several
+ * operators of a stage read is kept once. */
 static int keep_as_split(struct orr_pipeline *p, const int *stage_of,
 			 const struct orr_plan_options *o, struct orr_error *err)
 {
@@ -81,8 +81,13 @@ static int keep_as_split(struct orr_pipeline *p, const int *stage_of,
 	int code = orr_partition_as(&split, o->split, &p->machine, stage_of, p->n_stages,
 				    o->samples, err);
 
-	for (int s = 0; s < p->n_stages && !code; s++)
-		p->stages[s].stash_bytes = split->split->whole->stages[s].stash_bytes;
+	for (int s = 0; s < p->n_stages && !code; s++) {
+		const struct orr_stage *kept = &split->split->whole->stages[s];
+
+		p->stages[s].stash_bytes = kept->stash_bytes;
+		p->stages[s].again_bytes = kept->again_bytes;
+		p->stages[s].again_all_bytes = kept->again_all_bytes;
+	}
 	if (!code)
 		orr_pipeline_destroy(split);
 	return code;

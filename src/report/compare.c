@@ -56,12 +56,18 @@ static char *keep_reason(const char *name, const char *msg)
 }
 
 /* That there is no step on one worker fewer is no reason against x. */
-static int follow_outage(struct orr_contender *x, const struct orr_entry *entry,
-			 const struct orr_schedule *schedule, struct orr_error *err)
+static int follow_failures(struct orr_contender *x, const struct orr_entry *entry,
+			   const struct orr_schedule *schedule, struct orr_error *err)
 {
 	int64_t fewer_ns = 0;
 	int code = 0;
 
+	if (entry->failures) {
+		x->copy_every = orr_failures_best(entry->failures, x->makespan_ns);
+		x->goodput = orr_failures_goodput(entry->failures, x->makespan_ns, x->copy_every);
+	}
+	if (!entry->outage)
+		return 0;
 	if (entry->outage->for_ns) {
 		if (!entry->fewer)
 			return 0;
@@ -86,13 +92,8 @@ static int simulate(struct orr_contender *x, const struct orr_entry *entry,
 		x->untested = orr_untested_find(tried.jobs);
 		if (entry->noise)
 			code = orr_noise_run(&x->noisy, tried.jobs, entry->noise, err);
-		if (entry->failures && !tried.jobs->async && x->makespan_ns) {
-			x->copy_every = orr_failures_best(entry->failures, x->makespan_ns);
-			x->goodput = orr_failures_goodput(entry->failures, x->makespan_ns,
-							  x->copy_every);
-		}
-		if (!code && entry->outage && !tried.jobs->async && x->makespan_ns)
-			code = follow_outage(x, entry, schedule, err);
+		if (!code && !tried.jobs->async && x->makespan_ns)
+			code = follow_failures(x, entry, schedule, err);
 	}
 	x->laid_out = tried.jobs;
 	orr_try_fini(&tried);

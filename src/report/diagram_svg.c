@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "parts.h"
 #include "orrery/timeline.h"
+#include "simulate/failures.h"
 #include "pipeline/machine_text.h"
 
 /* Neighbouring microbatches get neighbouring hues, whose lightness differs too, so that they are
@@ -508,10 +509,10 @@ static int write_job_titles(const struct svg *svg, struct orr_error *err)
 	return 0;
 }
 
-static int write_drawing(const struct svg *svg, struct orr_error *err)
+static int write_drawing(const struct svg *svg, const struct orr_recovery *r, struct orr_error *err)
 {
 	int width = LEFT + svg->width + svg->right + 8, code;
-	double height = bottom(svg) + 32;
+	double end = bottom(svg) + 32, height = end + (r ? ORR_OUTAGE_HEIGHT : 0);
 
 	fprintf(svg->file,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -538,13 +539,16 @@ static int write_drawing(const struct svg *svg, struct orr_error *err)
 	if (svg->memory_height > 0 && (code = write_memory(svg, err)))
 		return code;
 	write_legend(svg);
+	if (r)
+		orr_outage_svg(svg->file, r, LEFT, end, svg->width);
 	if ((code = write_job_titles(svg, err)))
 		return code;
 	fputs("</svg>\n", svg->file);
 	return 0;
 }
 
-int orr_diagram_svg(FILE *file, const struct orr_timeline *t, struct orr_error *err)
+int orr_diagram_svg(FILE *file, const struct orr_timeline *t, const struct orr_recovery *r,
+		    struct orr_error *err)
 {
 	struct orr_layout layout;
 	struct orr_figures *figures = NULL;
@@ -555,7 +559,7 @@ int orr_diagram_svg(FILE *file, const struct orr_timeline *t, struct orr_error *
 	    !(code = orr_figures_create(&figures, t, err))) {
 		svg.figures = figures;
 		choose_sizes(&svg);
-		if (!(code = write_drawing(&svg, err)))
+		if (!(code = write_drawing(&svg, r, err)))
 			code = orr_layout_finish(file, "diagram", err);
 	}
 	orr_figures_destroy(figures);

@@ -82,9 +82,9 @@ static const char *find_job(const struct orr_timeline *t, int w, int64_t into_ns
 	return NULL;
 }
 
-void orr_outage_write(FILE *file, const struct orr_outage *outage, const struct orr_recovery *r,
-		      const struct orr_timeline *t)
+void orr_outage_write(FILE *file, const struct orr_recovery *r, const struct orr_timeline *t)
 {
+	const struct orr_outage *outage = r->of;
 	const char *job = find_job(t, (int)outage->w, r->into_ns);
 	int n = t->jobs->pipeline->n_workers;
 	long long step = (long long)r->done + 1;
@@ -117,26 +117,24 @@ void orr_outage_write(FILE *file, const struct orr_outage *outage, const struct 
 	fprintf(file, "  time lost  %s in all\n", orr_time_text(r->lost_ns, outage->units));
 }
 
-json_t *orr_outage_json(const struct orr_outage *outage, const struct orr_recovery *r,
-			const struct orr_timeline *t)
+json_t *orr_outage_json(const struct orr_recovery *r, const struct orr_timeline *t)
 {
-	json_t *json =
-		json_pack("{s:I, s:o, s:I, s:o, s:s?, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "worker",
-			  (json_int_t)outage->w, "at", orr_json_time(outage->at_ns), "step",
-			  (json_int_t)r->done + 1, "into_step", orr_json_time(r->into_ns), "job",
-			  find_job(t, (int)outage->w, r->into_ns), "from_step", (json_int_t)r->from,
-			  "goes_on", orr_json_time(outage->at_ns + outage->restart_ns), "run_twice",
-			  (json_int_t)(r->done - r->from), "caught_up", orr_json_time(r->next_ns),
-			  "caught_up_after", orr_json_time(r->next_ns - outage->at_ns), "step_time",
-			  orr_json_time(r->step_ns), "time_lost", orr_json_time(r->lost_ns));
+	const struct orr_outage *outage = r->of;
+	json_t *json = json_pack(
+		"{s:I, s:o, s:I, s:o, s:s?, s:I, s:o, s:I, s:o, s:o, s:o}", "worker",
+		(json_int_t)outage->w, "at", orr_json_time(outage->at_ns), "step",
+		(json_int_t)r->done + 1, "into_step", orr_json_time(r->into_ns), "job",
+		find_job(t, (int)outage->w, r->into_ns), "from_step", (json_int_t)r->from,
+		"goes_on", orr_json_time(outage->at_ns + outage->restart_ns), "run_twice",
+		(json_int_t)(r->done - r->from), "caught_up", orr_json_time(r->next_ns),
+		"step_time", orr_json_time(r->step_ns), "time_lost", orr_json_time(r->lost_ns));
 
 	if (r->fewer)
 		orr_json_set(&json, "fewer",
-			     json_pack("{s:i, s:I, s:o, s:f, s:o}", "workers",
+			     json_pack("{s:i, s:I, s:o, s:o}", "workers",
 				       t->jobs->pipeline->n_workers - 1, "steps",
 				       (json_int_t)r->fewer, "step_time",
-				       orr_json_time(r->fewer_ns), "ratio",
-				       (double)r->fewer_ns / (double)r->step_ns, "all_again",
+				       orr_json_time(r->fewer_ns), "all_again",
 				       orr_json_time(r->all_ns)));
 	return json;
 }

@@ -11,22 +11,23 @@
 
 enum { EVERY = 3, N_KEYS = 5 };
 
-/* "T:copy=T,restart=T", then of n values more the keys that are there. 1: it is not written so. */
+/* "T:copy=T,restart=T", and of n values more the keys that are there, in any order. 1: it is not
+ * written so. */
 static int parse(int64_t *const *values, int n, bool *units, const char *text, const char *what,
 		 struct orr_error *err)
 {
 	static const char *const keys[N_KEYS] = {"", "copy=", "restart=", "every=", "for="};
+	bool seen[N_KEYS] = {false};
 	char part[64];
 
-	for (int i = 0; i < n && (i < EVERY || *text); i++) {
+	for (int i = 0; i < n;) {
 		size_t key = strlen(keys[i]), length = strcspn(text, i ? "," : ":");
 		bool plain = false;
 		int code;
 
-		if (i >= EVERY && strncmp(text, keys[i], key))
-			continue;
-		if (strncmp(text, keys[i], key) || length - key >= sizeof(part))
+		if (seen[i] || length - key >= sizeof(part))
 			return 1;
+		seen[i] = true;
 		(void)snprintf(part, sizeof(part), "%.*s", (int)(length - key), text + key);
 		code = i == EVERY ? orr_count_parse(values[i], part, 1, LONGEST_NS, what, err)
 				  : orr_duration_parse(values[i], &plain, part, what, err);
@@ -36,8 +37,10 @@ static int parse(int64_t *const *values, int n, bool *units, const char *text, c
 			return 1;
 		*units = i ? *units : plain;
 		text += length + (text[length] && text[length + 1]); /* one at the end stays */
+		for (i = 1; i < n && strncmp(text, keys[i], strlen(keys[i]));)
+			i++;
 	}
-	return *text != '\0';
+	return *text || !seen[1] || !seen[2];
 }
 
 int orr_failures_parse(struct orr_failures *f, const char *text, const char *what,
@@ -127,7 +130,7 @@ int orr_outage_parse(struct orr_outage *outage, const char *text, const char *wh
 				"and of a restart, up to 1e9 s, all with or all without units: "
 				"2@1.5s:copy=2s,restart=5s, then every=10 and for=30s as needed",
 				what);
-	if (!code && strstr(at, ",for=") && outage->for_ns <= outage->restart_ns)
+	if (!code && strstr(at, "for=") && outage->for_ns <= outage->restart_ns)
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: for= ends before the restart does, so all workers are there "
 				"when steps are run again: leave it out",
@@ -150,61 +153,58 @@ int orr_outage_step(int64_t *step_ns, const struct orr_pipeline *p,
 	return code;
 }
 
-/* Steps one after another, each step_ns long, of which the first after a copy is longer where the
- * copy is. */
-struct training {
-	int64_t step_ns, every, wait_ns;
-};
-
-static struct training training_of(const struct orr_outage *outage, int64_t step_ns)
+/* What a step beside a copy takes more. */
+static int64_t wait_ns(const struct orr_outage *outage, int64_t step_ns)
 {
-	return (struct training){step_ns, outage->every,
-				 outage->copy_ns > step_ns ? outage->copy_ns - step_ns : 0};
+	return outage->copy_ns > step_ns ? outage->copy_ns - step_ns : 0;
 }
 
-/* The time of steps a + 1 to b, started again at the first of them, before which no copy is to be
- * written. */
-static int64_t run_ns(const struct training *x, int64_t a, int64_t b)
+int64_t orr_outage_run_ns(const struct orr_outage *outage, int64_t step_ns, int64_t a, int64_t b)
 {
-	return b > a ? (b - a) * x->step_ns + ((b - 1) / x->every - a / x->every) * x->wait_ns : 0;
+	return b > a ? (b - a) * step_ns + ((b - 1) / outage->every - a / outage->every) *
+						   wait_ns(outage, step_ns)
+		     : 0;
 }
 
 /* Steps that end in so long, from step 0. */
-static int64_t count_steps(const struct training *x, int64_t ns)
+static int64_t count_steps(const struct orr_outage *outage, int64_t step_ns, int64_t ns)
 {
-	int64_t period_ns = x->every * x->step_ns + x->wait_ns;
-	int64_t rest = ns % period_ns / x->step_ns;
+	int64_t period_ns = outage->every * step_ns + wait_ns(outage, step_ns);
+	int64_t rest = ns % period_ns / step_ns;
 
-	return ns / period_ns * x->every + (rest < x->every ? rest : x->every);
+	return ns / period_ns * outage->every + (rest < outage->every ? rest : outage->every);
 }
 
 int orr_outage_follow(struct orr_recovery *r, const struct orr_outage *outage, int64_t step_ns,
 		      int64_t fewer_ns, struct orr_error *err)
 {
-	const struct training all = training_of(outage, step_ns),
-			      few = training_of(outage, fewer_ns);
 	int64_t longest = step_ns > fewer_ns ? step_ns : fewer_ns, again_ns, to;
 
 	if (longest > LONGEST_NS || outage->every > LONGEST_NS / longest)
 		return orr_fail(err, ORR_E_INPUT,
 				"[lose]: every= steps take longer than 1e9 s: give fewer");
-	*r = (struct orr_recovery){.step_ns = step_ns, .fewer_ns = outage->for_ns ? fewer_ns : 0};
-	r->done = count_steps(&all, outage->at_ns);
-	r->into_ns = outage->at_ns - run_ns(&all, 0, r->done);
+	*r = (struct orr_recovery){
+		.of = outage, .step_ns = step_ns, .fewer_ns = outage->for_ns ? fewer_ns : 0};
+	r->done = count_steps(outage, step_ns, outage->at_ns);
+	r->into_ns = outage->at_ns - orr_outage_run_ns(outage, step_ns, 0, r->done);
 	r->from = r->done / outage->every * outage->every;
 	if (r->from && r->from == r->done && r->into_ns < outage->copy_ns) /* not yet counted */
 		r->from -= outage->every;
 	r->all_ns = again_ns = outage->at_ns + outage->restart_ns;
 	if (outage->for_ns) { /* as if from step 0, where a copy was, too */
-		r->fewer = count_steps(&few, outage->for_ns - outage->restart_ns - 1) + 1;
-		r->all_ns += run_ns(&few, 0, r->fewer) + outage->copy_ns + outage->restart_ns;
+		r->fewer =
+			count_steps(outage, fewer_ns, outage->for_ns - outage->restart_ns - 1) + 1;
+		r->all_ns += orr_outage_run_ns(outage, fewer_ns, 0, r->fewer) + outage->copy_ns +
+			     outage->restart_ns;
 	}
 	if (r->fewer > LONGEST_NS / step_ns)
 		return orr_fail(err, ORR_E_INPUT,
 				"[lose]: for= has more steps than can be counted: make it shorter");
 	to = r->from + r->fewer;
-	r->next_ns = r->done < to ? again_ns + run_ns(&few, r->from, r->done + 1)
-				  : r->all_ns + run_ns(&all, to, r->done + 1);
-	r->lost_ns = r->all_ns + run_ns(&all, to, to + 1) - run_ns(&all, 0, to + 1);
+	r->next_ns = r->done < to
+			     ? again_ns + orr_outage_run_ns(outage, fewer_ns, r->from, r->done + 1)
+			     : r->all_ns + orr_outage_run_ns(outage, step_ns, to, r->done + 1);
+	r->lost_ns = r->all_ns + orr_outage_run_ns(outage, step_ns, to, to + 1) -
+		     orr_outage_run_ns(outage, step_ns, 0, to + 1);
 	return 0;
 }

@@ -58,9 +58,10 @@ int orr_outage_parse(struct orr_outage *outage, const char *text, const char *wh
 
 /* What becomes of a training. */
 struct orr_recovery {
-	int64_t step_ns, fewer_ns; /* a step on all workers, and on one fewer; 0: on none */
-	int64_t done, into_ns;     /* steps that had ended at the loss, and time of the next one */
-	int64_t from;              /* the step of the newest copy that counts */
+	const struct orr_outage *of; /* borrowed */
+	int64_t step_ns, fewer_ns;   /* a step on all workers, and on one fewer; 0: on none */
+	int64_t done, into_ns; /* steps that had ended at the loss, and time of the next one */
+	int64_t from;          /* the step of the newest copy that counts */
 	int64_t fewer;   /* steps after it run on one worker fewer; then a copy, and a restart */
 	int64_t all_ns;  /* when steps are run on all workers again */
 	int64_t next_ns; /* when the step ends in which it was lost */
@@ -73,10 +74,16 @@ int orr_outage_step(int64_t *step_ns, const struct orr_pipeline *p,
 /* fewer_ns: that; not read where outage->for_ns is 0. */
 int orr_outage_follow(struct orr_recovery *r, const struct orr_outage *outage, int64_t step_ns,
 		      int64_t fewer_ns, struct orr_error *err);
+/* Of steps a + 1 to b, each step_ns long or, beside a copy, as long as that: the time, if training
+ * is started again at the first of them, before which no copy is to be written. */
+int64_t orr_outage_run_ns(const struct orr_outage *outage, int64_t step_ns, int64_t a, int64_t b);
 /* t: of a step on all workers. */
-void orr_outage_write(FILE *file, const struct orr_outage *outage, const struct orr_recovery *r,
-		      const struct orr_timeline *t);
-json_t *orr_outage_json(const struct orr_outage *outage, const struct orr_recovery *r,
-			const struct orr_timeline *t);
+void orr_outage_write(FILE *file, const struct orr_recovery *r, const struct orr_timeline *t);
+json_t *orr_outage_json(const struct orr_recovery *r, const struct orr_timeline *t);
+/* The training around the loss along time, from its newest copy until it has caught up: below
+ * (left, top), so wide, ORR_OUTAGE_HEIGHT high. */
+#define ORR_OUTAGE_HEIGHT 172
+void orr_outage_svg(FILE *file, const struct orr_recovery *r, double left, double top,
+		    double width);
 
 ORR_END

@@ -68,18 +68,8 @@ static bool is_fixed(const struct orr_opened *x)
 	return x->plan || x->choice.table || orr_graph_has_pins(x->graph);
 }
 
-/* Stages, one or two a worker, of as many workers as remain where one is lost, unless their number
- * is fixed. */
-static int fewer_stages(const struct contest *c, const struct orr_opened *x, int n_stages)
-{
-	int w = x->settled.machine.n_workers;
-
-	if (c->a.compare.stages.n || !n_stages)
-		return n_stages;
-	return n_stages % w == 0 ? n_stages / w * (w - 1) : n_stages < w ? n_stages : w - 1;
-}
-
-static int add_cut(struct contest *c, const struct orr_opened *x, int n_stages,
+/* n_fewer: the stages of the workers that remain where one is lost. */
+static int add_cut(struct contest *c, const struct orr_opened *x, int n_stages, int n_fewer,
 		   struct orr_error *err)
 {
 	struct orr_pipeline **fewer = &c->fewer[c->n_cuts];
@@ -88,7 +78,7 @@ static int add_cut(struct contest *c, const struct orr_opened *x, int n_stages,
 	c->n_cuts += !code;
 	if (code || !c->a.outage.for_ns)
 		return code;
-	code = work_cut_fewer(fewer, x, fewer_stages(c, x, n_stages), err);
+	code = work_cut_fewer(fewer, x, n_fewer, err);
 	return code == ORR_E_INPUT || code == ORR_E_UNSUPPORTED ? 0 : code;
 }
 
@@ -100,13 +90,13 @@ static int cut_to_workers(struct contest *c, const struct orr_opened *x, struct 
 	    n = is_fixed(x) ? 0 : orr_graph_n_computed(x->graph);
 	int k = w < n ? w : 0, code;
 
-	while ((code = add_cut(c, x, k, err)) == ORR_E_INPUT && k > 1)
+	while ((code = add_cut(c, x, k, k < w ? k : w - 1, err)) == ORR_E_INPUT && k > 1)
 		k--;
 	if (code == ORR_E_INPUT && k) /* parts that nothing connects */
-		code = add_cut(c, x, 0, err);
+		code = add_cut(c, x, 0, 0, err);
 	if (code || 2 * (int64_t)w > n)
 		return code;
-	code = add_cut(c, x, 2 * w, err);
+	code = add_cut(c, x, 2 * w, 2 * (w - 1), err);
 	return code == ORR_E_INPUT ? 0 : code;
 }
 
@@ -122,7 +112,7 @@ static int make_cuts(struct contest *c, const struct orr_opened *x, struct orr_e
 				"--stages: the plan has its own: leave it out, or compare the "
 				"graph with --plan");
 	for (int i = 0; i < stages->n && !code; i++)
-		code = add_cut(c, x, (int)stages->values[i], err);
+		code = add_cut(c, x, (int)stages->values[i], (int)stages->values[i], err);
 	return code;
 }
 
@@ -402,9 +392,9 @@ static int hold(struct contest *c, struct orr_error *err)
 	n = list_entries(entries, c);
 	for (int i = 0; i < n; i++) {
 		entries[i].order = x->settled.order;
-		entries[i].noise = options_noise(&c->a);
-		entries[i].failures = options_failures(&c->a);
-		entries[i].outage = options_outage(&c->a);
+		entries[i].noise = c->result.noise;
+		entries[i].failures = c->result.failures;
+		entries[i].outage = c->result.outage;
 		entries[i].next = keep_so_far;
 		entries[i].user = c;
 	}
@@ -451,8 +441,8 @@ static int hold_titled(struct contest *c, int i, struct orr_error *err)
 				"the file of --machine");
 	c->result = (struct orr_compared){.machine = &x->settled.machine,
 					  .noise = options_noise(&c->a),
-					  .failures = options_failures(&c->a),
-					  .outage = options_outage(&c->a),
+					  .failures = c->a.failures.mtbf_ns ? &c->a.failures : NULL,
+					  .outage = c->a.outage.every ? &c->a.outage : NULL,
 					  .n_microbatches = x->settled.n_microbatches,
 					  .limit_bytes = x->settled.machine.memory_bytes,
 					  .front = c->a.compare.front,

@@ -96,46 +96,23 @@ static void print_untrained(const struct orr_opened *x)
 		printf("\nnot trained: %s\n", err.msg);
 }
 
-static int check_failures(const struct options *a, const struct orr_opened *x,
-			  struct orr_error *err)
-{
-	const char *option = a->failures.mtbf_ns ? "--mtbf" : "--lose";
-
-	if (!a->failures.mtbf_ns && !a->outage.every)
-		return 0;
-	if (x->tried.jobs->async)
-		return orr_fail(err, ORR_E_INPUT,
-				"%s: schedule %s never flushes, and a copy is written between "
-				"two steps: take one that flushes",
-				option, x->tried.jobs->schedule);
-	if (!x->tried.figures->makespan_ns)
-		return orr_fail(err, ORR_E_INPUT, "%s: a step takes no time: give --costs", option);
-	return work_check_failures(a, x, err);
-}
-
-/* A step on one worker fewer. */
-static int time_fewer(int64_t *step_ns, const struct orr_opened *x, struct orr_error *err)
-{
-	struct orr_pipeline *p = NULL;
-	struct orr_error why;
-	int code = work_cut_fewer(&p, x, x->settled.n_stages, &why);
-
-	if (!code)
-		code = orr_outage_step(step_ns, p, &x->choice.schedule, x->settled.order, &why);
-	orr_pipeline_destroy(p);
-	return code ? orr_fail(err, code, "--lose: leave for= out, since on %d workers: %s",
-			       x->settled.machine.n_workers - 1, why.msg)
-		    : 0;
-}
-
 static int follow_outage(struct orr_recovery *r, const struct options *a,
 			 const struct orr_opened *x, struct orr_error *err)
 {
+	struct orr_pipeline *fewer = NULL;
+	struct orr_error why;
 	int64_t fewer_ns = 0;
 	int code = 0;
 
-	if (!a->outage.every || (a->outage.for_ns && (code = time_fewer(&fewer_ns, x, err))))
-		return code;
+	if (!a->outage.every)
+		return 0;
+	if (a->outage.for_ns && !(code = work_cut_fewer(&fewer, x, x->settled.n_stages, &why)))
+		code = orr_outage_step(&fewer_ns, fewer, &x->choice.schedule, x->settled.order,
+				       &why);
+	orr_pipeline_destroy(fewer);
+	if (code)
+		return orr_fail(err, code, "--lose: leave for= out, since on %d workers: %s",
+				x->settled.machine.n_workers - 1, why.msg);
 	return orr_outage_follow(r, &a->outage, x->tried.figures->makespan_ns, fewer_ns, err);
 }
 
@@ -159,8 +136,7 @@ static json_t *report_json(const struct options *a, const struct orr_opened *x,
 		orr_json_set(&json, "failures",
 			     orr_failures_json(&a->failures, x->tried.figures->makespan_ns));
 	if (a->outage.every)
-		orr_json_set(&json, "outage",
-			     orr_outage_json(&a->outage, recovery, x->tried.timeline));
+		orr_json_set(&json, "outage", orr_outage_json(recovery, x->tried.timeline));
 	if (measured->timeline)
 		orr_json_set(&json, "measured",
 			     orr_report_json(measured->timeline, measured->figures, err));
@@ -213,7 +189,7 @@ static int print(json_t **report, const struct options *a, const struct orr_open
 	if (!code && a->failures.mtbf_ns)
 		orr_failures_write(stdout, &a->failures, f->makespan_ns);
 	if (!code && a->outage.every)
-		orr_outage_write(stdout, &a->outage, recovery, t);
+		orr_outage_write(stdout, recovery, t);
 	if (!code) {
 		print_uneven(x, f);
 		print_samples(x);
@@ -289,8 +265,8 @@ static json_t *study_json(const struct options *o, const struct orr_opened *x)
 }
 
 static int write_timelines(const struct options *a, const struct orr_opened *x,
-			   const struct orr_timeline *measured, json_t *report,
-			   struct orr_error *err)
+			   const struct orr_timeline *measured, const struct orr_recovery *recovery,
+			   json_t *report, struct orr_error *err)
 {
 	const struct orr_timeline *const timelines[] = {x->tried.timeline, measured};
 	const char *const names[] = {measured ? "predicted" : x->tried.jobs->schedule, "measured"};
@@ -301,7 +277,8 @@ static int write_timelines(const struct options *a, const struct orr_opened *x,
 				      .names = names,
 				      .n_timelines = n,
 				      .study = study_json(a, x)};
-	int code = output_timelines(&a->output, timelines, names, n, err);
+	int code = output_timelines(&a->output, timelines, names, n, recovery->of ? recovery : NULL,
+				    err);
 
 	if (!code)
 		code = output_figures(&a->output, report, err);
@@ -337,7 +314,7 @@ int cmd_simulate(int argc, char **argv)
 {
 	struct options a = options_read(VERB_SIMULATE, "GRAPH", about, argc, argv);
 	struct measured measured = {0};
-	struct orr_recovery recovery;
+	struct orr_recovery recovery = {0};
 	struct orr_opened x = {0};
 	struct orr_error err = {""};
 	json_t *report = NULL;
@@ -356,7 +333,8 @@ int cmd_simulate(int argc, char **argv)
 	    (code = work_place(&x, &err)) ||          /* pipeline, schedule -> jobs */
 	    (code = export_check_jobs(a.output.csv, a.output.strict_csv, x.tried.jobs, &err)) ||
 	    (code = orr_try_run(&x.tried, &err)) || /* jobs -> timeline, figures */
-	    (code = check_failures(&a, &x, &err)) || (code = orr_opened_check_memory(&x, &err)) ||
+	    (code = work_check_failures(&a, &x, &err)) ||
+	    (code = orr_opened_check_memory(&x, &err)) ||
 	    (code = follow_outage(&recovery, &a, &x, &err)) ||
 	    (code = export_check_timeline(a.output.csv, a.output.strict_csv, x.tried.timeline,
 					  &err)) ||
@@ -366,7 +344,7 @@ int cmd_simulate(int argc, char **argv)
 	    (code = print(&report, &a, &x, &recovery, &measured, &err)) ||
 	    (code = write_plan(&a, &x, &err)))
 		goto out;
-	code = write_timelines(&a, &x, measured.timeline, report, &err);
+	code = write_timelines(&a, &x, measured.timeline, &recovery, report, &err);
 out:
 	orr_figures_destroy(measured.figures);
 	orr_timeline_destroy(measured.timeline);

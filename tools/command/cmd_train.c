@@ -567,7 +567,7 @@ static int write_report(const struct training *t, struct orr_error *err)
 			t->options.train.losses);
 	code = o->json ? output_json(json_incref(page.report), err) : print(t, err);
 	if (!code && r->measured)
-		code = output_timelines(o, timelines, names, page.n_timelines, err);
+		code = output_timelines(o, timelines, names, page.n_timelines, NULL, err);
 	if (!code)
 		code = output_html(o, &page, err);
 	json_decref(page.report);

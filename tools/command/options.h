@@ -126,11 +126,3 @@ static inline const struct orr_noise *options_noise(const struct options *o)
 {
 	return o->jitter.given ? &o->jitter.noise : NULL;
 }
-static inline const struct orr_failures *options_failures(const struct options *o)
-{
-	return o->failures.mtbf_ns ? &o->failures : NULL;
-}
-static inline const struct orr_outage *options_outage(const struct options *o)
-{
-	return o->outage.every ? &o->outage : NULL;
-}

@@ -43,13 +43,14 @@ int output_html(const struct output_options *o, const struct orr_page *page, str
 }
 
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
-		     const char *const *names, int n, struct orr_error *err)
+		     const char *const *names, int n, const struct orr_recovery *loss,
+		     struct orr_error *err)
 {
 	struct output_stream s;
 	int code = 0;
 
 	if (o->svg && !(code = output_begin(&s, o->svg, err)))
-		code = output_end(&s, orr_diagram_svg(s.file, timelines[n - 1], err), err);
+		code = output_end(&s, orr_diagram_svg(s.file, timelines[n - 1], loss, err), err);
 	if (!code)
 		code = export_write(o->csv, timelines[n - 1], err);
 	if (!code && o->trace && !(code = output_begin(&s, o->trace, err)))

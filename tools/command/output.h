@@ -6,6 +6,7 @@
 #include "output_file.h"
 
 struct orr_page;
+struct orr_recovery;
 struct orr_timeline;
 
 struct output_options {
@@ -17,9 +18,11 @@ struct output_options {
 /* output_check_file() of each; after those of the command's own files. */
 int output_check(const struct output_options *o, struct orr_error *err);
 
-/* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace. */
+/* The files of o: the last of n timelines drawn and as a schedule, all of them in the trace; and
+ * drawn, unless NULL, the loss. */
 int output_timelines(const struct output_options *o, const struct orr_timeline *const *timelines,
-		     const char *const *names, int n, struct orr_error *err);
+		     const char *const *names, int n, const struct orr_recovery *loss,
+		     struct orr_error *err);
 /* The CSV of figures of o, from a report. */
 int output_figures(const struct output_options *o, const json_t *report, struct orr_error *err);
 /* The page of o. */

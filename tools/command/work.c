@@ -4,6 +4,8 @@
 
 #include "base/quantity.h"
 #include "command.h"
+#include "orrery/figures.h"
+#include "orrery/jobs.h"
 #include "plugin.h"
 #include "progress.h"
 
@@ -49,8 +51,19 @@ static int check_units(const char *option, bool units, const struct orr_opened *
 
 int work_check_failures(const struct options *o, const struct orr_opened *x, struct orr_error *err)
 {
+	const char *option = o->failures.mtbf_ns ? "--mtbf" : "--lose";
+	const struct orr_try *tried = &x->tried;
 	int last = x->settled.machine.n_workers - 1, code;
 
+	if (!o->failures.mtbf_ns && !o->outage.every)
+		return 0;
+	if (tried->jobs && tried->jobs->async)
+		return orr_fail(err, ORR_E_INPUT,
+				"%s: schedule %s never flushes, and a copy is written between "
+				"two steps: take one that flushes",
+				option, tried->jobs->schedule);
+	if (tried->figures && !tried->figures->makespan_ns)
+		return orr_fail(err, ORR_E_INPUT, "%s: a step takes no time: give --costs", option);
 	if (o->failures.mtbf_ns && (code = check_units("--mtbf", o->failures.units, x, err)))
 		return code;
 	if (!o->outage.every)

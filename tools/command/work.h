@@ -11,8 +11,9 @@ int work_open(struct orr_opened *x, const struct options *options, struct orr_er
 /* orr_open_jobs(). */
 int work_place(struct orr_opened *x, struct orr_error *err);
 
-/* Refuse --mtbf and --lose in units of another kind than x's costs, a worker that it lacks, and one
- * without which it is not known how the others are linked. */
+/* Refuse --mtbf and --lose in units of another kind than x's costs, a worker that it lacks, one
+ * without which it is not known how the others are linked, and once it has jobs and was run, a step
+ * that never ends or takes no time. */
 int work_check_failures(const struct options *options, const struct orr_opened *x,
 			struct orr_error *err);
 /* x's pipeline without its last worker, cut into n_stages (0: one per worker). */

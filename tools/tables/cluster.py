@@ -42,7 +42,6 @@ CLOSE_HEAD = 0.01
 WARM_UP = 3
 MOST_LAG_MS = 20
 CLOSE_MS = 0.001
-LINKS = {"H100": 450e9, "B200": 900e9, "GB200": 900e9, "GB300": 900e9}  # bytes/s to the others of a node or a rack
 LLAMA2 = {"layers": 16, "hidden": 4096, "mlp": 11008, "groups": 32, "heads": 32, "words": 32000, "tokens": 4096, "causal": 1}
 SIZES = ("layers", "hidden", "heads", "tensor", "pipeline", "data", "micro_batch_samples")
 MOST_MS = 5
@@ -56,9 +55,9 @@ LLAMA3 = {
     "LLAMA3_70B": {"layers": 80, "hidden": 8192, "mlp": 28672, "groups": 8, "heads": 64, "words": 128256, "causal": 0.5},
     "LLAMA3.1_405B": {"layers": 126, "hidden": 16384, "mlp": 53248, "groups": 8, "heads": 128, "words": 128256, "causal": 0.5},
 }
-# TFLOP/s in bf16, fp8 and fp4, and TB/s of memory
-PEAKS = {"H100": (989, 1979, 0, 3.35), "B200": (2250, 4500, 9000, 8), "GB200": (2500, 5000, 10000, 8),
-         "GB300": (2500, 5000, 15000, 8)}
+# TFLOP/s in bf16, fp8 and fp4, TB/s of memory, and GB/s to the others of a node or a rack
+PEAKS = {"H100": (989, 1979, 0, 3.35, 450), "B200": (2250, 4500, 9000, 8, 900), "GB200": (2500, 5000, 10000, 8, 900),
+         "GB300": (2500, 5000, 15000, 8, 900)}
 
 
 def arguments(parser):
@@ -330,7 +329,7 @@ def bridge_step(orrery, room, row):
     bytes_s, head_s = moved / peaks[3] / 1e12, 2 * x["hidden"] * x["words"] / peaks[0] / 1e12
     workers, chunks = int(row["pipeline"]), int(row["virtual"])
     n, ends = workers * chunks, 2 if x["layers"] % (workers * chunks) else 0  # then embedding and head stand for a layer each
-    link_s = 4 * 2 * (int(row["tensor"]) - 1) * x["hidden"] / LINKS[row["gpu"]]  # 4 exchanges of 2 bytes a number
+    link_s = 4 * 2 * (int(row["tensor"]) - 1) * x["hidden"] / peaks[4] / 1e9  # 4 exchanges of 2 bytes a number
     stages = []
     for i in range(n):
         layers = (x["layers"] + ends) // n - (ends > 0 and i in (0, n - 1))
