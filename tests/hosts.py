@@ -142,6 +142,34 @@ class Racks(Hosts):
             call(f'ip netns delete {self.switch}')
 
 
+class Memory:
+    """A host's own memory: a tmpfs over the folder, in a mount namespace that a process keeps until the host is lost."""
+
+    def __init__(self, folder):
+        # pylint: disable-next=consider-using-with
+        self.holder = subprocess.Popen(['unshare', '-m', 'sh', '-c', 'mount -t tmpfs none "$0" && echo && exec sleep infinity', str(folder)],
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if not self.holder.stdout.readline():
+            raise OSError('no tmpfs in a mount namespace')
+        self.space = os.readlink(f'/proc/{self.holder.pid}/ns/mnt')
+
+    def processes(self):
+        for process in pathlib.Path('/proc').glob('[0-9]*'):
+            with contextlib.suppress(OSError):
+                if os.readlink(process / 'ns/mnt') == self.space:
+                    yield int(process.name)
+
+    def lose(self):
+        """With all that runs there."""
+        while found := list(self.processes()):
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, 9)
+            self.holder.poll()
+            time.sleep(0.01)
+        self.holder.wait()
+
+
 def address(k):
     return f'10.91.7.{k + 1}'
 

@@ -28,6 +28,12 @@ int orr_tensor_header_bytes(int64_t *n_bytes, const char *path, const void *firs
 	return 0;
 }
 
+int orr_tensor_file_read(const struct orr_tensor_file *file, void *to, size_t n, int64_t at)
+{
+	return file->reader.read ? file->reader.read(&file->reader, to, n, at)
+				 : orr_read_at(file->fd, to, n, at);
+}
+
 int orr_tensor_file_begin(struct orr_tensor_file *file, int64_t file_bytes, char **text,
 			  struct orr_error *err)
 {
@@ -35,7 +41,7 @@ int orr_tensor_file_begin(struct orr_tensor_file *file, int64_t file_bytes, char
 	char first[8];
 	int code;
 
-	if (orr_read_at(file->fd, first, sizeof(first), 0))
+	if (orr_tensor_file_read(file, first, sizeof(first), 0))
 		return orr_tensor_header_fail(file->path, "it is shorter than 8 bytes", err);
 	if ((code = orr_tensor_header_bytes(&header_bytes, file->path, first, file_bytes, err)))
 		return code;
@@ -43,7 +49,7 @@ int orr_tensor_file_begin(struct orr_tensor_file *file, int64_t file_bytes, char
 	file->data_bytes = file_bytes - file->data_at;
 	if (!(*text = malloc((size_t)file->data_at)))
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory for its header", file->path);
-	if (orr_read_at(file->fd, *text, (size_t)file->data_at, 0))
+	if (orr_tensor_file_read(file, *text, (size_t)file->data_at, 0))
 		return orr_tensor_header_fail(file->path, "its header cannot be read", err);
 	return 0;
 }

@@ -23,10 +23,18 @@ struct orr_tensor_header {
 	struct orr_tensor_entry *entries; /* owned; one behind the other they fill the data */
 };
 
+/* One that is elsewhere: who reads it, as orr_read_at does. */
+struct orr_tensor_reader {
+	int (*read)(const struct orr_tensor_reader *reader, void *to, size_t n, int64_t at);
+	void *user;
+	int number; /* of the file, among those of one user */
+};
+
 /* One that is open. */
 struct orr_tensor_file {
-	int fd;     /* -1: it is not; owned, as is the path */
-	char *path; /* for messages */
+	int fd;                          /* -1: it is not; owned, as is the path */
+	struct orr_tensor_reader reader; /* where there is one, fd is -1 */
+	char *path;                      /* for messages */
 	struct orr_tensor_header header;
 	int64_t data_at, data_bytes;
 };
@@ -35,6 +43,8 @@ struct orr_tensor_file {
 int orr_tensor_file_begin(struct orr_tensor_file *file, int64_t file_bytes, char **text,
 			  struct orr_error *err);
 void orr_tensor_file_close(struct orr_tensor_file *file);
+/* Read n bytes from offset `at` of the file; as orr_read_at. */
+int orr_tensor_file_read(const struct orr_tensor_file *file, void *to, size_t n, int64_t at);
 
 /* Bytes of the header that follows a file's first eight. path is for messages. */
 int orr_tensor_header_bytes(int64_t *n_bytes, const char *path, const void *first,

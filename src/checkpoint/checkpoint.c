@@ -18,6 +18,7 @@ struct orr_checkpoint {
 	json_t *manifest;
 	struct orr_tensor_file *shards;
 	int n_shards;
+	struct orr_checkpoint_spread spread; /* zeros: all of it is in its folder */
 };
 
 /* ---- the folder ---- */
@@ -100,6 +101,19 @@ int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
 	if (renameat(folder.fd, orr_step_spare_name(), folder.fd, name) &&
 	    mkdirat(folder.fd, name, 0777))
 		code = fail_to_make(&folder, name, err);
+	orr_folder_close(&folder);
+	return code;
+}
+
+int orr_checkpoint_unfinished(struct orr_folder *unfinished, const char *path, int64_t step,
+			      struct orr_error *err)
+{
+	struct orr_folder folder;
+	int code = orr_folder_open(&folder, path, err);
+
+	if (code)
+		return code;
+	code = orr_folder_enter(unfinished, &folder, orr_step_unfinished_name(step), err);
 	orr_folder_close(&folder);
 	return code;
 }
@@ -193,7 +207,8 @@ int orr_checkpoint_commit(const char *path, int64_t step, int64_t samples, const
 	return code;
 }
 
-void orr_checkpoint_recycle(const char *path, int64_t step)
+/* Give all steps before, or after, or both, away. */
+static void clear(const char *path, int64_t step, bool later, bool drops)
 {
 	struct orr_folder folder;
 	int64_t *steps;
@@ -204,10 +219,20 @@ void orr_checkpoint_recycle(const char *path, int64_t step)
 	if (orr_steps_list(&folder, &steps, &n, NULL))
 		n = 0;
 	for (int i = 0; i < n; i++)
-		if (steps[i] < step)
-			orr_step_spare(&folder, steps[i]);
+		if (steps[i] != step && (later || steps[i] < step))
+			(drops ? orr_step_drop : orr_step_spare)(&folder, steps[i]);
 	free(steps);
 	orr_folder_close(&folder);
+}
+
+void orr_checkpoint_recycle(const char *path, int64_t step)
+{
+	clear(path, step, false, false);
+}
+
+void orr_checkpoint_keep(const char *path, int64_t step)
+{
+	clear(path, step, true, true);
 }
 
 void orr_checkpoint_abandon(const char *path, int64_t step)
@@ -224,20 +249,40 @@ void orr_checkpoint_abandon(const char *path, int64_t step)
 
 enum reading { LOOK, NAMES, THROUGH };
 
+/* The one after those that are kept; it is, too. */
+static int keep_shard(struct orr_checkpoint *c, struct orr_error *err)
+{
+	const struct orr_tensor_file *shard = &c->shards[c->n_shards++];
+	const char *shared;
+
+	for (int i = 0; i + 1 < c->n_shards; i++)
+		if ((shared = orr_safetensors_shared(shard, &c->shards[i])))
+			return orr_fail(err, ORR_E_INPUT, "%s: two shards have the tensor '%s'",
+					c->folder.path, shared);
+	return 0;
+}
+
 /* Is the shard as its owner wrote it? It is kept open, unless it is only looked at. */
 static int open_shard(struct orr_checkpoint *c, const json_t *entry, enum reading reading,
 		      struct orr_error *err)
 {
-	const char *file = "", *written = "", *shared;
+	const char *file = "", *written = "";
 	struct orr_tensor_file *shard = &c->shards[c->n_shards];
 	json_int_t n_bytes = -1;
 	int64_t n_there;
-	int fd, code;
+	int fd, code, i = c->n_shards;
 
 	if (json_unpack((json_t *)(uintptr_t)entry, "{s:s,s:I,s:s}", "file", &file, "bytes",
 			&n_bytes, "xxh3_128", &written) ||
 	    !orr_step_is_shard(file))
 		return orr_manifest_fail(&c->folder, "is damaged: it names no shard", err);
+	if (c->spread.here && !c->spread.here[i]) {
+		if ((code = orr_safetensors_open_elsewhere(
+			     shard, file, n_bytes,
+			     &(struct orr_tensor_reader){c->spread.read, c->spread.user, i}, err)))
+			return code;
+		return keep_shard(c, err);
+	}
 	if ((code = orr_folder_file(&c->folder, file, O_RDONLY, &fd, &n_there, err)))
 		return code;
 	close(fd);
@@ -249,12 +294,23 @@ static int open_shard(struct orr_checkpoint *c, const json_t *entry, enum readin
 	if ((code = orr_safetensors_open(shard, &c->folder, file, reading == THROUGH, written,
 					 err)))
 		return code;
-	c->n_shards++;
-	for (int i = 0; i + 1 < c->n_shards; i++)
-		if ((shared = orr_safetensors_shared(shard, &c->shards[i])))
-			return orr_fail(err, ORR_E_INPUT, "%s: two shards have the tensor '%s'",
-					c->folder.path, shared);
-	return 0;
+	return keep_shard(c, err);
+}
+
+static int open_shards(struct orr_checkpoint *c, int part, int n_parts, struct orr_error *err)
+{
+	json_t *shards = json_object_get(c->manifest, "shards");
+	int code = 0;
+
+	if (!(c->shards = calloc(json_array_size(shards) + 1, sizeof(*c->shards))))
+		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", c->folder.path);
+	for (size_t i = 0; i < json_array_size(shards) && !code; i++)
+		code = open_shard(c, json_array_get(shards, i),
+				  !n_parts                   ? LOOK
+				  : (int)i % n_parts == part ? THROUGH
+							     : NAMES,
+				  err);
+	return code;
 }
 
 /* Of every n_parts-th shard from number `part` on all is read, of the others the names; n_parts 0:
@@ -263,26 +319,15 @@ static int open_step(struct orr_checkpoint **out, const struct orr_folder *folde
 		     int part, int n_parts, struct orr_error *err)
 {
 	struct orr_checkpoint *c = calloc(1, sizeof(*c));
-	json_t *shards;
 	int code;
 
 	if (!c)
 		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", folder->path);
 	c->step = step;
 	c->folder.fd = -1;
-	if ((code = orr_folder_enter(&c->folder, folder, orr_step_name(step), err)) ||
-	    (code = orr_manifest_read(&c->manifest, &c->folder, step, err)))
-		goto out;
-	shards = json_object_get(c->manifest, "shards");
-	if (!(c->shards = calloc(json_array_size(shards) + 1, sizeof(*c->shards))))
-		code = orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", c->folder.path);
-	for (size_t i = 0; i < json_array_size(shards) && !code; i++)
-		code = open_shard(c, json_array_get(shards, i),
-				  !n_parts                              ? LOOK
-				  : i % (size_t)n_parts == (size_t)part ? THROUGH
-									: NAMES,
-				  err);
-out:
+	if (!(code = orr_folder_enter(&c->folder, folder, orr_step_name(step), err)) &&
+	    !(code = orr_manifest_read(&c->manifest, &c->folder, step, err)))
+		code = open_shards(c, part, n_parts, err);
 	if (code)
 		orr_checkpoint_close(c);
 	else
@@ -329,10 +374,102 @@ int orr_checkpoint_open(struct orr_checkpoint **out, const char *path, int64_t s
 	return code;
 }
 
+/* ---- one whose shards lie in several folders ---- */
+
+int64_t orr_checkpoint_newest(const char *path, int64_t last)
+{
+	struct orr_folder folder;
+	int64_t *steps, newest = -1;
+	int n;
+
+	if (orr_folder_open(&folder, path, NULL))
+		return -1;
+	if (orr_steps_list(&folder, &steps, &n, NULL))
+		n = 0;
+	for (int i = n - 1; i >= 0; i--)
+		newest = steps[i] <= last ? steps[i] : newest;
+	free(steps);
+	orr_folder_close(&folder);
+	return newest;
+}
+
+/* In the folder of that path. */
+static int enter_step(struct orr_folder *folder, const char *path, int64_t step,
+		      struct orr_error *err)
+{
+	struct orr_folder outer;
+	int code = orr_folder_open(&outer, path, err);
+
+	folder->fd = -1;
+	if (code)
+		return code;
+	code = orr_folder_enter(folder, &outer, orr_step_name(step), err);
+	orr_folder_close(&outer);
+	return code;
+}
+
+int orr_checkpoint_manifest(json_t **manifest, const char *path, int64_t step,
+			    struct orr_error *err)
+{
+	struct orr_folder folder;
+	int code = enter_step(&folder, path, step, err);
+
+	*manifest = NULL;
+	if (!code && (code = orr_manifest_read(manifest, &folder, step, err))) {
+		json_decref(*manifest);
+		*manifest = NULL;
+	}
+	orr_folder_close(&folder);
+	return code;
+}
+
+int orr_checkpoint_has(const char *path, int64_t step, const json_t *manifest, int i, bool *there,
+		       struct orr_error *err)
+{
+	const json_t *entry = json_array_get(json_object_get(manifest, "shards"), (size_t)i);
+	const char *file = json_string_value(json_object_get(entry, "file"));
+	struct orr_tensor_file shard;
+	struct orr_checkpoint c = {.step = step, .shards = &shard};
+	int code = enter_step(&c.folder, path, step, err);
+
+	*there = !code && file && !faccessat(c.folder.fd, file, F_OK, 0);
+	if (*there && !(code = open_shard(&c, entry, THROUGH, err)))
+		orr_tensor_file_close(&shard);
+	orr_folder_close(&c.folder);
+	return code;
+}
+
+int orr_checkpoint_open_spread(struct orr_checkpoint **out, const char *path, int64_t step,
+			       json_t *manifest, const struct orr_checkpoint_spread *spread,
+			       struct orr_error *err)
+{
+	struct orr_checkpoint *c = calloc(1, sizeof(*c));
+	int code;
+
+	*out = NULL;
+	if (!c)
+		return orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", path);
+	c->step = step;
+	c->manifest = json_incref(manifest);
+	c->spread = (struct orr_checkpoint_spread){spread->here, spread->read, NULL, spread->user};
+	if (enter_step(&c->folder, path, step, NULL)) /* all of it is elsewhere */
+		(void)snprintf(c->folder.path, sizeof(c->folder.path), "%s/%s", path,
+			       orr_step_name(step));
+	if ((code = open_shards(c, -1, 1, err))) {
+		orr_checkpoint_close(c);
+		return code;
+	}
+	c->spread.end = spread->end;
+	*out = c;
+	return 0;
+}
+
 void orr_checkpoint_close(struct orr_checkpoint *c)
 {
 	if (!c)
 		return;
+	if (c->spread.end)
+		c->spread.end(c->spread.user);
 	for (int i = 0; i < c->n_shards; i++)
 		orr_tensor_file_close(&c->shards[i]);
 	free(c->shards);

@@ -173,7 +173,7 @@ static int read_data(const struct orr_tensor_file *file, XXH3_state_t *digest, i
 		size_t n = (size_t)smaller(file->data_bytes - at,
 					   (int64_t)(READ_FLOATS * sizeof(*floats)));
 
-		if (orr_read_at(file->fd, floats, n, file->data_at + at))
+		if (orr_tensor_file_read(file, floats, n, file->data_at + at))
 			code = orr_tensor_header_fail(file->path, "it cannot be read to its end",
 						      err);
 		else
@@ -255,6 +255,19 @@ int orr_safetensors_open(struct orr_tensor_file *file, const struct orr_folder *
 	return code;
 }
 
+int orr_safetensors_open_elsewhere(struct orr_tensor_file *file, const char *name, int64_t n_bytes,
+				   const struct orr_tensor_reader *reader, struct orr_error *err)
+{
+	int code;
+
+	*file = (struct orr_tensor_file){.fd = -1, .path = strdup(name), .reader = *reader};
+	code = file->path ? begin_reading(file, n_bytes, false, NULL, err)
+			  : orr_fail(err, ORR_E_NOMEM, "%s: no memory to read it", name);
+	if (code)
+		orr_tensor_file_close(file);
+	return code;
+}
+
 const char *orr_safetensors_shared(const struct orr_tensor_file *file,
 				   const struct orr_tensor_file *other)
 {
@@ -293,9 +306,9 @@ int orr_safetensors_read(const struct orr_tensor_file *file, const struct orr_na
 	for (int64_t k = 0; k < pieces.n; k++) {
 		int64_t at = (pieces.first + k * pieces.apart) * (int64_t)sizeof(float);
 
-		if (orr_read_at(file->fd, tensor->values + k * pieces.floats,
-				(size_t)pieces.floats * sizeof(float),
-				file->data_at + entry->at + at))
+		if (orr_tensor_file_read(file, tensor->values + k * pieces.floats,
+					 (size_t)pieces.floats * sizeof(float),
+					 file->data_at + entry->at + at))
 			return orr_tensor_header_fail(file->path, "it cannot be read to its end",
 						      err);
 	}

@@ -45,6 +45,9 @@ int orr_safetensors_print(FILE *file, const struct orr_named_tensor *tensors, in
 int orr_safetensors_open(struct orr_tensor_file *file, const struct orr_folder *folder,
 			 const char *name, bool through, const char *checksum,
 			 struct orr_error *err);
+/* The same of one of that size that is elsewhere, of which the header alone is read. */
+int orr_safetensors_open_elsewhere(struct orr_tensor_file *file, const char *name, int64_t n_bytes,
+				   const struct orr_tensor_reader *reader, struct orr_error *err);
 /* The name of a tensor that another file has, too, or NULL. */
 const char *orr_safetensors_shared(const struct orr_tensor_file *file,
 				   const struct orr_tensor_file *other);

@@ -12,11 +12,15 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/quantity.h"
 
 #define PREFIX "orrery-keep-"
+#define BOOT "/proc/sys/kernel/random/boot_id"
+#define OLD_S 86400 /* after this a folder of a launcher on another host is one that it left */
 
 static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *at)
 {
@@ -44,6 +48,16 @@ static int lock(const char *folder)
 	return -1;
 }
 
+/* Its launcher on this host is gone, as the lock says; or, where the launcher is on another, ranks
+ * have not been here for a day: between two starts it is locked by nobody. */
+static bool is_left(int fd)
+{
+	struct stat about;
+
+	return !faccessat(fd, "beats", F_OK, 0) ||
+	       (!fstat(fd, &about) && time(NULL) - about.st_mtime > OLD_S);
+}
+
 static void sweep(const char *root)
 {
 	DIR *names = opendir(root);
@@ -56,23 +70,20 @@ static void sweep(const char *root)
 		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) ||
 		    asprintf(&folder, "%s/%s", root, entry->d_name) < 0)
 			continue;
-		if ((fd = lock(folder)) >= 0) {
+		if ((fd = lock(folder)) >= 0 && is_left(fd))
 			remove_all(folder);
+		if (fd >= 0)
 			close(fd);
-		}
 		free(folder);
 	}
 	if (names)
 		closedir(names);
 }
 
-int orr_keep_make(char **folder, int *fd, const char *root, struct orr_error *err)
+static int check_memory(const char *root, struct orr_error *err)
 {
 	struct statfs about;
-	char *made = NULL;
 
-	*folder = NULL;
-	*fd = -1;
 	if (statfs(root, &about))
 		return orr_fail(err, ORR_E_INPUT, "[memory] %s: cannot be read: %s", root,
 				strerror(errno));
@@ -80,6 +91,18 @@ int orr_keep_make(char **folder, int *fd, const char *root, struct orr_error *er
 		return orr_fail(err, ORR_E_INPUT,
 				"%s: is not in memory: name a folder of a tmpfs, such as /dev/shm",
 				root);
+	return 0;
+}
+
+int orr_keep_make(char **folder, int *fd, const char *root, struct orr_error *err)
+{
+	char *made = NULL;
+	int code = check_memory(root, err);
+
+	*folder = NULL;
+	*fd = -1;
+	if (code)
+		return code;
 	sweep(root);
 	/* others that begin now see the name only once it is locked */
 	if (asprintf(&made, "%s/.orrery-XXXXXX", root) < 0)
@@ -104,6 +127,72 @@ void orr_keep_remove(char *folder, int fd)
 	if (fd >= 0)
 		close(fd);
 	free(folder);
+}
+
+/* ---- on other hosts than the launcher's ---- */
+
+/* Its path, and the root's, the caller's to free; NULL: there is none. */
+static char *root_of(const char *folder)
+{
+	const char *end = folder ? strrchr(folder, '/') : NULL;
+
+	return end && end > folder ? strndup(folder, (size_t)(end - folder)) : NULL;
+}
+
+int orr_keep_join(struct orr_error *err)
+{
+	const char *folder = getenv(ORR_KEEP_FOLDER);
+	char *root = root_of(folder);
+	static int fd = -1; /* locks it until this process ends */
+	struct stat about;
+	int code = 0;
+
+	if (root && fd < 0 && !(code = check_memory(root, err))) {
+		if (!mkdir(folder, 0700))
+			sweep(root);
+		fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || fstat(fd, &about) || about.st_uid != geteuid() ||
+		    (about.st_mode & 077))
+			code = orr_fail(err, ORR_E_INPUT,
+					"[memory] %s: cannot be used as a folder of this user "
+					"alone: name another one in memory, which all hosts have",
+					folder);
+		else
+			(void)flock(fd, LOCK_SH | LOCK_NB); /* or the launcher does */
+	}
+	free(root);
+	return code;
+}
+
+void orr_keep_leave(void)
+{
+	const char *folder = getenv(ORR_KEEP_FOLDER);
+	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+
+	if (fd >= 0 && faccessat(fd, "beats", F_OK, 0))
+		remove_all(folder);
+	if (fd >= 0)
+		close(fd);
+}
+
+int64_t orr_keep_identity(const char *folder)
+{
+	FILE *file = fopen(BOOT, "re");
+	struct stat about;
+	char boot[64] = ""; /* hosts number their file systems alike */
+	uint64_t hash;
+
+	if (file) {
+		if (!fgets(boot, sizeof(boot), file))
+			boot[0] = '\0';
+		(void)fclose(file);
+	}
+	if (stat(folder, &about))
+		return -1;
+	hash = orr_hash(ORR_HASH, boot, strlen(boot));
+	hash = orr_hash(hash, &about.st_dev, sizeof(about.st_dev));
+	hash = orr_hash(hash, &about.st_ino, sizeof(about.st_ino));
+	return (int64_t)((hash ^ hash << 32) >> 12);
 }
 
 int orr_keep_check(const char *folder, int64_t n_bytes, struct orr_error *err)

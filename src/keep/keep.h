@@ -18,6 +18,14 @@ ORR_BEGIN
 int orr_keep_make(char **folder, int *fd, const char *root, struct orr_error *err);
 void orr_keep_remove(char *folder, int fd); /* with all that is in it; NULL is fine */
 
+/* The same folder on this host, made by the first rank of it where the launcher is on another: 0
+ * where there is none to make. ORR_E_INPUT: it cannot be used there. */
+int orr_keep_join(struct orr_error *err);
+/* It is removed, unless the launcher does it. */
+void orr_keep_leave(void);
+/* Below 2^52, and of this folder alone, on whatever host; -1: it cannot be read. */
+int64_t orr_keep_identity(const char *folder);
+
 /* Is there room for n bytes in the folder? ORR_E_INPUT: the message says how much is missing. */
 int orr_keep_check(const char *folder, int64_t n_bytes, struct orr_error *err);
 

@@ -128,6 +128,8 @@ const struct orr_timeline *orr_run_timeline(const struct orr_run *run);
 int orr_run_evaluate(struct orr_run *run, bool on_test, struct orr_scores *scores,
 		     struct orr_error *err);
 
+/* Numbers in a checkpoint: of the stages that this rank saves, with the optimizer's. */
+int64_t orr_run_owned_floats(const struct orr_run *run);
 /* The number of parameters, and a copy of them in the order of the unsplit graph's operators: on
  * rank 0; elsewhere parameters may be NULL. All ranks call it together. */
 int64_t orr_run_n_parameters(const struct orr_run *run);
@@ -169,6 +171,7 @@ int orr_ranks_sum(double *numbers, int n, struct orr_error *err);
  * orr_ranks_start_send at once, and orr_ranks_sent waits for all started sends. A receiver passes
  * the number of bytes that was sent. */
 enum { ORR_RANKS_CLOCK, ORR_RANKS_FIRST_TAG };
+enum { ORR_RANKS_ANY = -1 }; /* receive from whichever rank sends first */
 int orr_ranks_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err);
 int orr_ranks_start_send(int to, int tag, const void *bytes, size_t n, struct orr_error *err);
 void orr_ranks_sent(void);
@@ -241,7 +244,8 @@ int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_e
 
 /* Begin a copy of this step's state in folder, in memory, and return: a thread of the lowest
  * priority writes it as a checkpoint while the next step runs, whose updates wait for it. The set
- * before stays until this one is whole on all ranks, and the next one is written over it. What is
+ * before stays until this one is whole on all ranks, and the next one is written over it. Where
+ * ranks do not see one folder, each rank's part also goes to the folder of the next host. What is
  * on devices, or in parts on several ranks, is written before it returns. The copy before has been
  * waited for, or is. */
 int orr_run_copy(struct orr_run *run, const char *folder, struct orr_error *err);

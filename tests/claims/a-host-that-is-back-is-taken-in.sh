@@ -14,6 +14,6 @@ steps=1000000
 exec "$orrery" "$@" --steps $steps
 END
 "$orrery" supervise --fewer 2 -- sh mpirun --host a:2,b:2 -n 4 x train "$source/graphs/digits.dot" --checkpoint run --loss rows.csv 2>err
-cut -d' ' -f5-8 starts | tr '\n' ' ' | grep '^--host a:2,b:2 -n 4 --host a:2 -n 2 --host a:2,b:2 -n 4 $'
+cut -d' ' -f7-10 starts | tr '\n' ' ' | grep '^--host a:2,b:2 -n 4 --host a:2 -n 2 --host a:2,b:2 -n 4 $'
 grep '^orrery: host b is back: the training is started again$' err
 awk -F, 'NR > 1 && $1 != NR - 1 { exit 1 } END { exit NR < 20 }' rows.csv

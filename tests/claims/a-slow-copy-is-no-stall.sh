@@ -1,7 +1,7 @@
 # A copy in memory that takes longer than --timeout ends nothing, neither on the rank that writes it nor on the other, which has
 # written its own and waits for jobs of that one. The writer alone calls setpriority, which takes long here on rank 0.
 needs_training
-command -v mpirun cc >/dev/null && ldd "$orrery" | grep -q libstarpumpi || exit 77
+command -v mpirun cc >/dev/null && ldd "$orrery-train" | grep -q libstarpumpi || exit 77
 cat >slow.c <<'C'
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -15,6 +15,7 @@
 #include "session.h"
 #include "progress.h"
 #include "orrery/run.h"
+#include "runtime/peers/spread.h"
 
 static void report_damaged(const char *line)
 {
@@ -45,22 +46,57 @@ static const char *memory_of(const struct checkpoints_options *o)
 	return o->copy_every ? getenv(ORR_KEEP_FOLDER) : NULL;
 }
 
-int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floats,
-			     struct orr_error *err)
+/* Of two sets on this host: of its ranks, and of those of the host before. */
+static int64_t bytes_here(const struct orr_hosts *hosts, const int64_t *n_floats)
 {
-	const char *memory = memory_of(o);
-	int64_t n_bytes;
+	int64_t n = 0;
+
+	for (int k = 0; k < hosts->n_ranks; k++)
+		n += (hosts->host_of[k] == hosts->own) * n_floats[k] +
+		     (hosts->n > 1 && (hosts->host_of[k] + 1) % hosts->n == hosts->own) *
+			     n_floats[k];
+	return __builtin_mul_overflow(n, 2 * (int64_t)sizeof(float), &n) ? INT64_MAX : n;
+}
+
+int checkpoints_check_copies(struct session *s, int64_t n_floats)
+{
+	int64_t *all;
+	struct orr_error why;
+	char name[80] = "";
+	int code;
+
+	if (!s->hosts.n)
+		return 0;
+	all = calloc((size_t)s->n_ranks, sizeof(*all));
+	if (!(code = session_agree(s, all ? 0 : orr_no_memory(&s->err, "copies"))) &&
+	    !(code = session_gather(s, all, &n_floats, 1))) {
+		(void)gethostname(name, sizeof(name) - 1);
+		if ((code = orr_keep_check(s->hosts.folder, bytes_here(&s->hosts, all), &why)))
+			(void)orr_fail(&s->err, code, "%s%s%.380s", s->hosts.n > 1 ? name : "",
+				       s->hosts.n > 1 ? ": " : "", why.msg);
+		code = session_agree(s, code);
+	}
+	free(all);
+	return code;
+}
+
+/* Is there a folder for copies on every host, and which hosts are there? */
+static int find_hosts(const struct checkpoints_options *o, struct session *s)
+{
+	int code = 0;
 
 	if (!o->copy_every)
 		return 0;
-	if (!memory)
-		return orr_fail(
-			err, ORR_E_INPUT,
+	if (!memory_of(o))
+		code = orr_fail(
+			&s->err, ORR_E_INPUT,
 			"--copy-every: nothing keeps copies: put `orrery supervise --` before "
 			"this command, or leave the option out");
-	if (__builtin_mul_overflow(n_floats, 2 * (int64_t)sizeof(float), &n_bytes))
-		n_bytes = INT64_MAX;
-	return orr_keep_check(memory, n_bytes, err);
+	if (!code)
+		code = orr_keep_join(&s->err);
+	if ((code = session_agree(s, code)))
+		return code;
+	return orr_hosts_find(&s->hosts, memory_of(o), &s->err);
 }
 
 /* A folder, and up to which step a checkpoint there is looked for. */
@@ -70,30 +106,30 @@ struct place {
 };
 enum { MEMORY, DISK, N_PLACES };
 
-/* On one process: the newest of all places that looks whole, of two alike the first; or -1. */
-static int look(int64_t *step, int64_t *at, const struct place places[N_PLACES],
-		struct orr_error *err)
+/* The newest step of all places, of two alike the copy; or -1. All ranks come to the same. */
+static int look(int64_t *step, int64_t *at, const struct place places[N_PLACES], struct session *s)
 {
-	*step = -1;
-	*at = 0;
-	for (int i = 0; i < N_PLACES; i++) {
-		int64_t found = -1;
-		int code = places[i].folder ? orr_checkpoint_find(places[i].folder, places[i].last,
-								  &found, report_damaged, err)
-					    : 0;
+	const struct place *disk = &places[DISK];
+	int64_t copied;
+	int code = 0;
 
-		if (code)
-			return code;
-		if (found > *step) {
-			*step = found;
-			*at = i;
-		}
+	*step = -1;
+	*at = DISK;
+	if (!s->rank && disk->folder)
+		code = orr_checkpoint_find(disk->folder, disk->last, step, report_damaged, &s->err);
+	if ((code = session_agree(s, code)) || (code = session_max(s, step)) ||
+	    !places[MEMORY].folder ||
+	    (code = orr_spread_newest(&copied, &s->hosts, places[MEMORY].last, &s->err)))
+		return code;
+	if (copied >= *step) {
+		*step = copied;
+		*at = MEMORY;
 	}
 	return 0;
 }
 
-/* The newest that is whole, of which every rank reads a part; or none. places: of the first rank.
- */
+/* The newest that is whole, of which every rank reads a part; or none. places: of the first rank,
+ * and the memory of each host. */
 static int open_newest(struct orr_checkpoint **out, int64_t *at, struct place places[N_PLACES],
 		       struct session *s)
 {
@@ -102,12 +138,19 @@ static int open_newest(struct orr_checkpoint **out, int64_t *at, struct place pl
 	int code;
 
 	for (*out = NULL;; orr_checkpoint_close(*out), *out = NULL) {
-		step = -1;
-		*at = 0;
-		code = s->rank ? 0 : look(&step, at, places, &s->err);
-		if ((code = session_agree(s, code)) || (code = session_max(s, &step)) ||
-		    (code = session_max(s, at)) || step < 0)
+		if ((code = look(&step, at, places, s)) || step < 0)
 			return code;
+		if (*at == MEMORY) {
+			code = orr_spread_open(out, &s->hosts, step, command_say, &why);
+			if (!code)
+				return 0;
+			if (code != ORR_E_INPUT && code != ORR_E_IO)
+				return orr_fail(&s->err, code, "%s", why.msg);
+			if (!s->rank)
+				report_damaged(why.msg);
+			places[MEMORY].last = step - 1;
+			continue;
+		}
 		code = orr_checkpoint_open(out, places[*at].folder, step, s->rank, s->n_ranks,
 					   &why);
 		wrong = own = code ? s->n_ranks - s->rank : 0;
@@ -139,9 +182,6 @@ static int prepare(const struct checkpoints_options *o, const struct session *s,
 	if (o->resume && !s->n_starts && /* a folder that is missing is not made */
 	    (code = orr_checkpoint_find(o->folder, INT64_MAX, &newest, NULL, err)))
 		return code;
-	if (s->n_starts && memory_of(o) &&
-	    (code = orr_checkpoint_prepare(memory_of(o), &newest, err)))
-		return code;
 	if (!o->folder)
 		return 0;
 	if ((code = orr_checkpoint_lock(o->folder, err)) ||
@@ -155,6 +195,16 @@ static int prepare(const struct checkpoints_options *o, const struct session *s,
 	return newest >= 0 || !o->best ? 0 : check_best(o, err);
 }
 
+/* On the first rank of each host with copies; those of no use take up memory. */
+static int prepare_memory(const struct session *s, struct orr_error *err)
+{
+	int64_t newest;
+
+	return s->n_starts && s->hosts.n && orr_hosts_leads(&s->hosts)
+		       ? orr_checkpoint_prepare(s->hosts.folder, &newest, err)
+		       : 0;
+}
+
 static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
 		      struct session *s)
 {
@@ -163,8 +213,12 @@ static int open_first(struct orr_checkpoint **out, const struct checkpoints_opti
 	int64_t at;
 	int code = s->rank ? 0 : prepare(o, s, &s->err);
 
+	if (!code)
+		code = prepare_memory(s, &s->err);
 	if ((code = session_agree(s, code)) || (code = open_newest(out, &at, places, s)))
 		return code;
+	if (s->n_starts && s->hosts.n > 1) /* no host has room for others than the next two */
+		orr_spread_keep(&s->hosts, *out ? orr_checkpoint_step(*out) : -1);
 	if (s->n_starts)
 		session_say(s,
 			    *out ? "goes on from step %lld, %s"
@@ -217,7 +271,8 @@ int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		return 0;
 	/* a limit on the size of files is to be an error of write() as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
-	code = open_first(out, o, s);
+	if (!(code = find_hosts(o, s)))
+		code = open_first(out, o, s);
 	return code || !o->best ? code : open_best(best, o, s);
 }
 

@@ -28,9 +28,9 @@ const char *checkpoints_best(const struct checkpoints_options *o);
 int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		     const struct checkpoints_options *o, struct session *s);
 
-/* Refuse copies that nothing keeps, or that do not fit in memory: of so many floats. */
-int checkpoints_check_copies(const struct checkpoints_options *o, int64_t n_floats,
-			     struct orr_error *err);
+/* Refuse copies that do not fit in the memory of a host: of so many floats of this rank. All ranks
+ * call it. */
+int checkpoints_check_copies(struct session *s, int64_t n_floats);
 
 /* Evaluations on the test rows while a model trains, and the best of them, whose checkpoint is
  * kept: in the folder "best" of the folder of checkpoints, as a checkpoint like any other. */

@@ -271,13 +271,13 @@ static bool look(void)
 
 /* ---- one start ---- */
 
-/* The command, or a probe of one host of it, which says nothing. */
-static _Noreturn void become(int probed)
+/* The command, or a probe of one host of it, which says nothing; or what removes copies there. */
+static _Noreturn void become(int probed, bool removes)
 {
 	char **words = job.launch.words;
 
 	if (probed >= 0)
-		launch_probe(&job.launch, probed);
+		launch_probe(&job.launch, probed, removes ? job.folder : NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	setenv(ORR_KEEP_FOLDER, job.folder, 1);
 	setenv(ORR_KEEP_STARTS, orr_text("%d", job.n_starts), 1);
@@ -338,7 +338,7 @@ static void ask_missed(void)
 	}
 	job.probed = k;
 	if (!(job.probe = fork()))
-		become(k);
+		become(k, false);
 	job.probe = job.probe < 0 ? 0 : job.probe;
 }
 
@@ -354,7 +354,7 @@ static int start(struct orr_error *err)
 		return orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
 				strerror(errno));
 	if (!job.child)
-		become(-1);
+		become(-1, false);
 	job.n_starts++;
 	do {
 		(void)poll(&waits, 1, TICK_MS);
@@ -392,8 +392,9 @@ static void explain(void)
 		(void)snprintf(job.why, sizeof(job.why), "it ended with exit code %d", job.status);
 }
 
-/* On which hosts does anything start? Also those that were gone are asked. */
-static int probe_hosts(struct orr_error *err)
+/* On which hosts does anything start? Also those that were gone are asked. Or the copies there are
+ * removed. */
+static int probe_hosts(bool removes, struct orr_error *err)
 {
 	int64_t until_ns = orr_ns_now(CLOCK_MONOTONIC) + PROBE_NS;
 	struct launch *l = &job.launch;
@@ -405,7 +406,7 @@ static int probe_hosts(struct orr_error *err)
 	for (int k = 0; k < l->n_hosts && !code; k++) {
 		l->hosts[k].gone = true;
 		if (!(pids[k] = fork()))
-			become(k);
+			become(k, removes);
 		if (pids[k] < 0)
 			code = orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
 					strerror(errno));
@@ -446,7 +447,7 @@ static int choose_ranks(struct orr_error *err)
 		job.n_same = 0;
 	}
 	if (job.launch.n_hosts)
-		code = probe_hosts(err);
+		code = probe_hosts(false, err);
 	return code ? code : launch_settle(&job.launch, err);
 }
 
@@ -500,6 +501,12 @@ int cmd_supervise(int argc, char **argv)
 	/* processes whose parents die become this one's */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	code = supervise(&err);
+	number = asked ? asked : job.killed;
+	asked = 0; /* a second signal ends this, too */
+	/* a training that ended by itself in its first start has removed them */
+	if (job.launch.copies && job.launch.n_hosts && (job.n_starts > 1 || job.status || number))
+		(void)probe_hosts(true, NULL);
+	asked = asked ? asked : number;
 out:
 	if (job.listener >= 0)
 		close(job.listener);

@@ -337,9 +337,15 @@ static int resume(struct training *t, struct orr_error *err)
 
 	t->session.moved_ns = n_floats * FLOAT_NS;
 	session_beat(&t->session, ORR_BEAT_LONG, 0);
-	/* those of the start before lie there now */
-	code = checkpoints_check_copies(&o->keep, t->session.n_starts ? 0 : n_floats, err);
-	if ((code = session_agree(&t->session, code)))
+	if (t->session.hosts.n > 1)
+		n_floats = orr_run_owned_floats(t->run);
+	else if (t->session.rank)
+		n_floats = 0;
+	/* Those of the start before may lie there now; one that died before it had any has checked
+	 * nothing. */
+	if (t->session.n_starts && t->checkpoint)
+		n_floats = 0;
+	if ((code = checkpoints_check_copies(&t->session, n_floats)))
 		return code;
 	if (!t->session.rank)
 		hardware_tell(&o->run);
@@ -354,6 +360,8 @@ static int resume(struct training *t, struct orr_error *err)
 		return code;
 	if (t->checkpoint && (code = orr_run_load(t->run, t->checkpoint, rate, err)))
 		return code;
+	orr_checkpoint_close(t->checkpoint); /* other hosts need not read for this one any more */
+	t->checkpoint = NULL;
 	t->result = (struct orr_training){
 		.n_ranks = t->session.n_ranks,
 		.step_samples = samples,

@@ -10,7 +10,8 @@
 #include "keep/keep.h"
 
 /* Ranks of other hosts get no variables but those that mpirun is told of. */
-static char *const exported[] = {"-x", ORR_KEEP_STARTS, "-x", ORR_KEEP_RANKS};
+static char *const exported[] = {"-x", ORR_KEEP_FOLDER, "-x", ORR_KEEP_STARTS,
+				 "-x", ORR_KEEP_RANKS};
 #define HOSTS " -host --host -H "
 #define FILES "-hostfile --hostfile -machinefile --machinefile "
 enum { N_EXPORTED = sizeof(exported) / sizeof(*exported) };
@@ -149,7 +150,7 @@ int launch_settle(struct launch *l, struct orr_error *err)
 	return 0;
 }
 
-void launch_probe(struct launch *l, int k)
+void launch_probe(struct launch *l, int k, char *folder)
 {
 	int n = train_at(l->words);
 
@@ -159,8 +160,10 @@ void launch_probe(struct launch *l, int k)
 		l->hosts[i].gone = i != k;
 	l->words[l->hosts_at] = list_hosts(l, false);
 	/* what may stand before the program's name, such as numactl, stays */
-	l->words[n - 1] = "true";
-	l->words[n] = NULL;
+	l->words[n - 1] = folder ? "rm" : "true";
+	l->words[n] = folder ? "-rf" : NULL;
+	l->words[n + 1] = folder;
+	l->words[n + 2] = NULL;
 }
 
 int launch_missed(const struct launch *l, int k)
@@ -210,9 +213,11 @@ int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_err
 	if ((code = check(l, command, fewest, err)))
 		return code;
 	trains = train_at(command);
-	for (n = trains; command[n]; n++)
-		l->keeps |= !strncmp(command[n], "--ch", 4) || !strncmp(command[n], "--cop", 5);
-	if (!(l->words = calloc((size_t)n + N_EXPORTED + 1, sizeof(*l->words))))
+	for (n = trains; command[n]; n++) {
+		l->copies |= !strncmp(command[n], "--cop", 5);
+		l->keeps |= l->copies || !strncmp(command[n], "--ch", 4);
+	}
+	if (!(l->words = calloc((size_t)n + N_EXPORTED + 2, sizeof(*l->words))))
 		return orr_no_memory(err, "supervise");
 	memcpy(l->words, command, (size_t)n * sizeof(*command));
 	if (trains < 2 || trains == n)

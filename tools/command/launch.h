@@ -20,7 +20,7 @@ struct launch {
 		     * hosts are tried, for n_most */
 	struct launch_host *hosts; /* NULL: not given, or one */
 	int n_hosts;
-	bool keeps;         /* the training has checkpoints or copies, from which it goes on */
+	bool copies, keeps; /* the training has copies; or checkpoints: from which it goes on */
 	char *names, *list; /* what hosts and words point into */
 	char count[16];
 };
@@ -29,9 +29,9 @@ struct launch {
 int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_error *err);
 void launch_fini(struct launch *l);
 
-/* The words start `true` on host k alone, to find out whether it can start anything: for a process
- * that becomes them, since they stay. */
-void launch_probe(struct launch *l, int k);
+/* The words start `true` on host k alone, to find out whether it can start anything, or remove a
+ * folder there (NULL: none): for a process that becomes them, since they stay. */
+void launch_probe(struct launch *l, int k, char *folder);
 /* The next host after number k that is gone, round the list, where more ranks could go on with it;
  * -1: there is none. */
 int launch_missed(const struct launch *l, int k);

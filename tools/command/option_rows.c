@@ -149,7 +149,7 @@ const struct row option_rows[] = {
 	 "again "
 	 "and again (--restarts); to the same bits (as many as mpirun -n says)"},
 	{"memory", "DIR", 'm', VERB_SUPERVISE, 0, TEXT(supervise.memory), 0,
-	 "a folder in memory, for the copies (/dev/shm)"},
+	 "a folder in memory on every host, for the copies (/dev/shm)"},
 	{"restarts", "N", 'r', VERB_SUPERVISE, 0, COUNT(supervise.restarts, 0, 1000000), 0,
 	 "at most, without a later step to go on from (3)"},
 	{"silence", "T", 's', VERB_SUPERVISE, 0, READ(read_silence), 0,

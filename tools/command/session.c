@@ -53,8 +53,11 @@ void session_beat(struct session *s, enum orr_beat_kind kind, int64_t step)
 int session_join(struct session *s)
 {
 	const char *starts = getenv(ORR_KEEP_STARTS), *ranks = getenv(ORR_KEEP_RANKS);
-	int code = orr_ranks_start(command_say, &s->err);
+	int code;
 
+	(void)orr_keep_join(
+		NULL); /* where MPI has files, too; what needs the folder says why not */
+	code = orr_ranks_start(command_say, &s->err);
 	s->n_starts = starts ? atoi(starts) : 0;
 	s->beat = orr_beat_connect();
 	s->rank = orr_ranks_rank();
@@ -144,6 +147,9 @@ int session_end(struct session *s, int code)
 
 	session_beat(s, ORR_BEAT_OVER, 0);
 	orr_ranks_stop();
+	if (!s->signal) /* the launcher may have sent it to start all again */
+		orr_keep_leave();
+	orr_hosts_fini(&s->hosts);
 	return status || !s->signal ? status : 128 + s->signal;
 }
 

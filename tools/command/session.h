@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include "keep/keep.h"
 #include "orrery/orrery.h"
+#include "runtime/peers/hosts.h"
 
 struct session {
 	int rank, n_ranks;             /* alone: 0 of 1 */
@@ -12,6 +13,7 @@ struct session {
 	int n_first;                   /* ranks of its first start */
 	int64_t beaten_ns, longest_ns; /* the last beat, and the longest time between two */
 	int64_t moved_ns;              /* for a slow disk to read or write the whole state */
+	struct orr_hosts hosts;        /* that keep copies; none: there are none */
 	int signal;                    /* that has stopped the training of all ranks; 0: none */
 	struct orr_error err; /* the first failure: of this rank, or of any once they have agreed */
 };

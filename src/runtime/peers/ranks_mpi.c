@@ -270,7 +270,8 @@ int orr_ranks_receive(int from, int tag, void *bytes, size_t n, struct orr_error
 		size_t piece = n - at < PIECE ? n - at : PIECE;
 		MPI_Request request;
 
-		if (MPI_Irecv((char *)bytes + at, (int)piece, MPI_BYTE, from, tag, ranks.comm,
+		if (MPI_Irecv((char *)bytes + at, (int)piece, MPI_BYTE,
+			      from == ORR_RANKS_ANY ? MPI_ANY_SOURCE : from, tag, ranks.comm,
 			      &request))
 			return orr_fail(err, ORR_E_RUNTIME,
 					"ranks: MPI does not receive from rank %d", from);

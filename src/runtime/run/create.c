@@ -274,6 +274,7 @@ void orr_run_destroy(struct orr_run *run)
 		return;
 	}
 	orr_saving_destroy(run->saving);
+	orr_hosts_fini(&run->hosts);
 	orr_timeline_destroy(run->gather.timeline);
 	orr_device_groups_fini(&run->slots);
 	orr_slots_fini(&run->slots);

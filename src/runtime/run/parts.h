@@ -6,6 +6,7 @@
 #include "hooks.h"
 #include "runtime/devices/hardware.h"
 #include "runtime/peers/cross.h"
+#include "runtime/peers/hosts.h"
 #include "runtime/peers/sum.h"
 #include "runtime/tasks/prefetch.h"
 #include "runtime/tasks/slots.h"
@@ -32,6 +33,8 @@ struct orr_run {
 	struct orr_scoring scoring;
 	struct orr_copies copies;               /* between memories, while it trained */
 	struct orr_saving *saving;              /* a copy that is being written; NULL: none is */
+	struct orr_hosts hosts;                 /* since the first copy: which keep them */
+	int64_t copied;                         /* the step of the last that was whole; 0: none */
 	void (*copying)(void);                  /* hooks.h */
 	int64_t resident_before, resident_peak; /* bytes of this process; -1: not known */
 };

@@ -28,6 +28,18 @@ int orr_run_check_whole(const struct orr_run *run, struct orr_error *err)
 			"run: it has failed before; its parameters are not whole");
 }
 
+int64_t orr_run_owned_floats(const struct orr_run *run)
+{
+	const struct orr_work *work = &run->work;
+	int64_t n = 0;
+
+	for (int s = 0; s < work->pipeline->n_stages; s++)
+		if (orr_work_has(work, run->data.owned[work->jobs->first_owner[s]].w))
+			n += orr_work_n_parameters(work, s) +
+			     orr_work_n_trained(work, s) * run->data.n_state;
+	return n;
+}
+
 int64_t orr_run_n_parameters(const struct orr_run *run)
 {
 	const struct orr_graph *g = orr_graph_whole(run->work.pipeline->graph);

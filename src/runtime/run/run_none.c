@@ -33,6 +33,7 @@ ORR_ABSENT(int, 0, orr_run_skipped_last, const struct orr_run *run)
 ORR_ABSENT(int, refuse(err), orr_run_evaluate, struct orr_run *run, bool on_test,
 	   struct orr_scores *scores, struct orr_error *err)
 ORR_ABSENT(int64_t, 0, orr_run_n_parameters, const struct orr_run *run)
+ORR_ABSENT(int64_t, 0, orr_run_owned_floats, const struct orr_run *run)
 ORR_ABSENT(int, refuse(err), orr_run_parameters, struct orr_run *run, float *parameters,
 	   struct orr_error *err)
 ORR_ABSENT(int64_t, 0, orr_run_step, const struct orr_run *run)

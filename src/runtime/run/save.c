@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "mirror.h"
 #include "parts.h"
 #include "shard.h"
 
@@ -26,7 +27,8 @@ struct orr_saving {
 	bool is_copy;
 	char *folder;
 	int64_t step, samples, begun_ns, end_ns;
-	json_t *about;               /* on rank 0 */
+	json_t *about;               /* on a rank that leads */
+	bool leads;                  /* rank 0, and the first of each other host with a copy */
 	struct orr_shard_plan *plan; /* NULL: it is written */
 	struct outcome *outcomes;    /* [n_ranks]; those of others on rank 0 */
 	struct orr_run *run;
@@ -63,16 +65,17 @@ static int fill(struct orr_saving *x, const struct orr_run *run, const char *fol
 	x->outcomes = calloc((size_t)x->n_ranks, sizeof(*x->outcomes));
 	if (!x->folder || !x->outcomes)
 		return orr_no_memory(err, "checkpoint");
-	if (x->rank)
+	if (!x->leads)
 		return 0;
 	x->about = orr_run_about(run, err);
 	return x->about ? orr_checkpoint_begin(folder, x->step, err) : ORR_E_NOMEM;
 }
 
 /* Collective. */
-static int begin(struct orr_saving **out, struct orr_run *run, const char *folder,
+static int begin(struct orr_saving **out, struct orr_run *run, const char *folder, bool is_copy,
 		 struct orr_error *err)
 {
+	bool leads = is_copy && run->hosts.n ? orr_hosts_leads(&run->hosts) : !run->work.rank;
 	struct orr_saving *x = calloc(1, sizeof(*x));
 	int64_t step = orr_run_step(run);
 	int code;
@@ -82,6 +85,8 @@ static int begin(struct orr_saving **out, struct orr_run *run, const char *folde
 		*x = (struct orr_saving){
 			.rank = run->work.rank,
 			.n_ranks = run->work.n_ranks,
+			.is_copy = is_copy,
+			.leads = leads,
 			.step = step,
 			.samples = step * orr_run_step_samples(run->work.jobs, &run->options),
 			.begun_ns = orr_ns_now(CLOCK_MONOTONIC),
@@ -93,7 +98,7 @@ static int begin(struct orr_saving **out, struct orr_run *run, const char *folde
 		*out = x;
 		return 0;
 	}
-	if (!run->work.rank)
+	if (leads)
 		orr_checkpoint_abandon(folder, step);
 	orr_saving_destroy(x);
 	return code;
@@ -107,47 +112,134 @@ static void write_shard(struct orr_saving *x)
 	x->plan = NULL;
 }
 
-/* It counts only where all owners have written their part; all hear what came of it, so that none
- * is done before. */
+/* On a rank that leads, once all owners have written their part. */
 static void commit(struct orr_saving *x)
 {
-	struct outcome *own = &x->outcomes[0];
+	struct outcome *own = &x->outcomes[x->rank];
 	struct orr_shard *shards = calloc((size_t)x->n_ranks, sizeof(*shards));
 
-	for (int k = 1; k < x->n_ranks; k++)
-		if (orr_ranks_receive(k, TAG, &x->outcomes[k], sizeof(*own), &own->err))
-			own->code = ORR_E_RUNTIME;
-	for (int k = x->n_ranks - 1; k >= 0; k--)
-		if (x->outcomes[k].code)
-			*own = x->outcomes[k];
-	if (!own->code && !shards)
+	if (!shards)
 		own->code = orr_no_memory(&own->err, "checkpoint");
 	for (int k = 0; k < x->n_ranks && shards; k++)
 		shards[k] = x->outcomes[k].shard;
 	if (!own->code)
 		own->code = orr_checkpoint_commit(x->folder, x->step, x->samples, x->about, shards,
 						  x->n_ranks, x->keep, &own->err);
-	if (own->code)
-		orr_checkpoint_abandon(x->folder, x->step);
-	else if (x->is_copy)
-		orr_checkpoint_recycle(x->folder, x->step);
+	free(shards);
+}
+
+/* Does rank k lead another host? */
+static bool leads(const struct orr_saving *x, int k)
+{
+	const struct orr_hosts *hosts = &x->run->hosts;
+
+	return x->is_copy && k && orr_hosts_first(hosts, hosts->host_of[k]) == k;
+}
+
+/* To rank 0 from those that lead other hosts, or from all others; the first failure is its own. */
+static void hear(struct orr_saving *x, bool of_all)
+{
+	struct outcome *own = &x->outcomes[0];
+
+	for (int k = 1; k < x->n_ranks; k++)
+		if ((of_all || leads(x, k)) &&
+		    orr_ranks_receive(k, TAG, &x->outcomes[k], sizeof(*own), &own->err))
+			own->code = ORR_E_RUNTIME;
+	for (int k = x->n_ranks - 1; k >= 0; k--)
+		if (x->outcomes[k].code) {
+			own->code = x->outcomes[k].code;
+			own->err = x->outcomes[k].err;
+		}
+}
+
+/* It counts only where all owners have written their part, and every host with a copy has all that
+ * it is to keep; all hear what came of it, so that none is done before. */
+static void commit_all(struct orr_saving *x)
+{
+	struct outcome *own = &x->outcomes[0];
+
+	hear(x, true);
+	for (int k = 1; k < x->n_ranks; k++)
+		if (leads(x, k))
+			(void)orr_ranks_send(k, TAG, x->outcomes, (size_t)x->n_ranks * sizeof(*own),
+					     NULL);
+	if (!own->code)
+		commit(x);
+	hear(x, false);
 	for (int k = 1; k < x->n_ranks; k++)
 		(void)orr_ranks_send(k, TAG, own, sizeof(*own), NULL); /* or it is gone */
-	free(shards);
+}
+
+/* Every other rank's part in that. */
+static int follow(struct orr_saving *x)
+{
+	struct outcome *own = &x->outcomes[x->rank], first;
+
+	if (orr_ranks_send(0, TAG, own, sizeof(*own), NULL))
+		return ORR_E_RUNTIME;
+	if (x->leads) {
+		if (orr_ranks_receive(0, TAG, x->outcomes, (size_t)x->n_ranks * sizeof(*own), NULL))
+			return ORR_E_RUNTIME;
+		if (!x->outcomes[0].code)
+			commit(x);
+		if (orr_ranks_send(0, TAG, own, sizeof(*own), NULL))
+			return ORR_E_RUNTIME;
+	}
+	if (orr_ranks_receive(0, TAG, &first, sizeof(first), NULL))
+		return ORR_E_RUNTIME;
+	own->code = first.code;
+	own->err = first.err;
+	return 0;
+}
+
+/* The set before is given away only here, where all hosts have this one: whichever is lost, the
+ * others have a whole one. What lies in its files is of the ranks and hosts of another start, if
+ * this one has made no copy yet. */
+static void tidy(struct orr_saving *x)
+{
+	int64_t before = x->run->copied;
+
+	if (x->outcomes[x->rank].code) {
+		orr_checkpoint_abandon(x->folder, x->step);
+		if (x->is_copy && x->run->hosts.n > 1 && before) /* one that not all have */
+			orr_checkpoint_keep(x->folder, before);
+	} else if (x->is_copy && x->run->hosts.n > 1 && !before) {
+		orr_checkpoint_keep(x->folder, x->step);
+	} else if (x->is_copy) {
+		orr_checkpoint_recycle(x->folder, x->step);
+	}
+}
+
+/* To another host. */
+static void mirror(struct orr_saving *x)
+{
+	struct outcome *own = &x->outcomes[x->rank];
+	const struct orr_shard none = {0};
+	struct orr_error why;
+	int code =
+		orr_mirror_shards(&x->run->hosts, x->step, own->code ? &none : &own->shard, &why);
+
+	if (code && !own->code) {
+		own->code = code;
+		own->err = why;
+	}
 }
 
 /* From here on no rank waits for another in an order that others have to keep to. */
 static void finish(struct orr_saving *x)
 {
-	struct outcome *own = &x->outcomes[x->rank];
-
 	if (x->plan)
 		write_shard(x);
+	if (x->is_copy && x->run->hosts.n > 1)
+		mirror(x);
 	if (!x->rank)
-		commit(x);
-	else if (orr_ranks_send(0, TAG, own, sizeof(*own), NULL) ||
-		 orr_ranks_receive(0, TAG, own, sizeof(*own), NULL))
+		commit_all(x);
+	else if (follow(x))
 		orr_ranks_fail(1, "checkpoint: rank 0 cannot be told of it"); /* and waits */
+	if (x->leads)
+		tidy(x);
+	if (x->is_copy && !x->outcomes[x->rank].code)
+		x->run->copied = x->step;
 	x->end_ns = orr_ns_now(CLOCK_MONOTONIC);
 	atomic_store(&x->run->watch.copies, false);
 }
@@ -167,7 +259,7 @@ static int end(struct orr_saving *x, struct orr_error *err)
 int orr_run_save(struct orr_run *run, const char *folder, int keep, struct orr_error *err)
 {
 	struct orr_saving *x;
-	int code = begin(&x, run, folder, err);
+	int code = begin(&x, run, folder, false, err);
 
 	if (code)
 		return code;
@@ -195,9 +287,10 @@ int orr_run_copy(struct orr_run *run, const char *folder, struct orr_error *err)
 	struct orr_saving *x;
 	int code = orr_run_copied(run, NULL, err);
 
-	if (code || (code = begin(&x, run, folder, err)))
+	if (!code && !run->hosts.n)
+		code = orr_hosts_find(&run->hosts, folder, err);
+	if (code || (code = begin(&x, run, folder, true, err)))
 		return code;
-	x->is_copy = true;
 	run->saving = x;
 	if (!orr_shard_is_alone(x->plan))
 		write_shard(x);
