@@ -11,7 +11,8 @@ struct session {
 	int beat;                      /* to the launcher; -1: there is none */
 	int n_starts;                  /* by the launcher, before this one */
 	int n_first;                   /* ranks of its first start */
-	int64_t beaten_ns, longest_ns; /* the last beat, and the longest time between two */
+	int64_t beaten_ns, longest_ns; /* the last beat, and the longest time between two lately */
+	int64_t before_ns, n_beats;    /* the longest before that */
 	int64_t moved_ns;              /* for a slow disk to read or write the whole state */
 	struct orr_hosts hosts;        /* that keep copies; none: there are none */
 	int signal;                    /* that has stopped the training of all ranks; 0: none */
