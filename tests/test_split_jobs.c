@@ -576,7 +576,6 @@ START_TEST(auto_finds_what_is_hidden_behind_other_microbatches)
 	ck_assert(!orr_partition(&c.p, c.graph, &machine, 4, SAMPLES, &err));
 	way_init_on(&way, c.p, "auto:memory=100,effort=1", &machine, 8);
 	found = way.tried.figures->makespan_ns;
-	ck_assert_int_gt(found, way.tried.jobs->bound_ns);
 	way_fini(&way);
 	for (size_t k = 0; k < N_OF(named); k++) {
 		way_init_on(&way, c.p, named[k], &machine, 8);

@@ -131,34 +131,42 @@ void orr_keep_remove(char *folder, int fd)
 
 /* ---- on other hosts than the launcher's ---- */
 
-/* Its path, and the root's, the caller's to free; NULL: there is none. */
+/* The folder that holds this one, the caller's to free; NULL: this is none that a launcher has
+ * made. */
 static char *root_of(const char *folder)
 {
 	const char *end = folder ? strrchr(folder, '/') : NULL;
 
-	return end && end > folder ? strndup(folder, (size_t)(end - folder)) : NULL;
+	return end && end > folder && !strncmp(end + 1, PREFIX, strlen(PREFIX))
+		       ? strndup(folder, (size_t)(end - folder))
+		       : NULL;
 }
+
+static int joined = -1; /* locks it until this process ends */
 
 int orr_keep_join(struct orr_error *err)
 {
 	const char *folder = getenv(ORR_KEEP_FOLDER);
 	char *root = root_of(folder);
-	static int fd = -1; /* locks it until this process ends */
 	struct stat about;
-	int code = 0;
+	int code = 0, fd;
 
-	if (root && fd < 0 && !(code = check_memory(root, err))) {
+	if (root && joined < 0 && !(code = check_memory(root, err))) {
 		if (!mkdir(folder, 0700))
 			sweep(root);
 		fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0 || fstat(fd, &about) || about.st_uid != geteuid() ||
-		    (about.st_mode & 077))
+		if (fd >= 0 && !fstat(fd, &about) && about.st_uid == geteuid() &&
+		    !(about.st_mode & 077)) {
+			joined = fd;
+			(void)flock(fd, LOCK_SH | LOCK_NB); /* or the launcher does */
+		} else {
 			code = orr_fail(err, ORR_E_INPUT,
 					"[memory] %s: cannot be used as a folder of this user "
 					"alone: name another one in memory, which all hosts have",
 					folder);
-		else
-			(void)flock(fd, LOCK_SH | LOCK_NB); /* or the launcher does */
+			if (fd >= 0)
+				close(fd);
+		}
 	}
 	free(root);
 	return code;
@@ -166,13 +174,8 @@ int orr_keep_join(struct orr_error *err)
 
 void orr_keep_leave(void)
 {
-	const char *folder = getenv(ORR_KEEP_FOLDER);
-	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-
-	if (fd >= 0 && faccessat(fd, "beats", F_OK, 0))
-		remove_all(folder);
-	if (fd >= 0)
-		close(fd);
+	if (joined >= 0 && faccessat(joined, "beats", F_OK, 0))
+		remove_all(getenv(ORR_KEEP_FOLDER));
 }
 
 int64_t orr_keep_identity(const char *folder)

@@ -80,7 +80,7 @@ static bool fits(const struct orr_searcher *o, const struct orr_figures *f)
 /* How long the order n of x's jobs takes, or spans where that is sought; it is timed: where
  * links are not free or stashes are parked in the simulator, in which transfers share links, and
  * that counts as EXACTLY times the jobs timed. INT64_MAX: it does not fit. */
-static int simulate(struct orr_searched *x, int64_t *n, int64_t *makespan_ns)
+static int simulate(struct orr_searched *x, int64_t *n, bool named, int64_t *makespan_ns)
 {
 	const struct orr_searcher *o = x->searcher;
 	struct orr_timed *timed = x->timed;
@@ -106,12 +106,14 @@ static int simulate(struct orr_searched *x, int64_t *n, int64_t *makespan_ns)
 	orr_table_schedule(&schedule, &table);
 	schedule.check = NULL; /* it has a worker for passes that do not exist, too */
 	if (!(code = orr_try_init_in(&tried, p, &schedule, NULL,
-				     parts ? ORR_RUN_GREEDY : ORR_RUN_AS_SCHEDULED, o->err)) &&
+				     parts && !named ? ORR_RUN_GREEDY : ORR_RUN_AS_SCHEDULED,
+				     o->err)) &&
 	    !(code = (timed->parked ? orr_try_run : orr_try_time)(&tried, o->err)))
 		*makespan_ns = timed->parked && !fits(o, tried.figures) ? INT64_MAX
 			       : timed->seeks_span ? orr_timeline_span(tried.timeline)
 						   : orr_timeline_makespan(tried.timeline);
-	if (timed->parked && code == ORR_E_INPUT) { /* not where stashes are parked */
+	/* not where stashes are parked, or parts are wider than what is there */
+	if ((timed->parked || parts) && code == ORR_E_INPUT) {
 		*makespan_ns = INT64_MAX;
 		code = 0;
 	}
@@ -135,7 +137,7 @@ int orr_searched_consider(struct orr_searched *x, bool named)
 	x->fits = true;
 	if (!named && x->found.makespan_ns && x->timed->sought_ns >= x->found.makespan_ns)
 		return 0;
-	if ((code = simulate(x, o->tried, &makespan_ns)) || makespan_ns == INT64_MAX)
+	if ((code = simulate(x, o->tried, named, &makespan_ns)) || makespan_ns == INT64_MAX)
 		return code;
 	if (named && (!x->found.start_ns || makespan_ns < x->found.start_ns))
 		x->found.start_ns = makespan_ns;
@@ -157,7 +159,7 @@ static int note_found(void *user)
 	int code;
 
 	if (!(code = orr_timed_number(x->timed, o->tried, o->err)) &&
-	    !(code = simulate(x, o->tried, &makespan_ns)))
+	    !(code = simulate(x, o->tried, false, &makespan_ns)))
 		take(x, makespan_ns);
 	return code;
 }
@@ -381,6 +383,9 @@ int orr_searcher_refuse(const struct orr_searcher *o)
 				   : "no order of one microbatch was found that fits";
 	const char *room = "in the workers' memory beside parameters, gradients and optimizer";
 	long long stashes = (long long)asked->stashes + o->excess;
+
+	if (o->excess == INT64_MAX && asked->parts) /* as simulate() has it */
+		return ORR_E_INPUT;
 
 	if (orr_pipeline_gathers(o->p))
 		return orr_fail(o->err, ORR_E_INPUT,

@@ -58,7 +58,7 @@ struct orr_search_options {
 	const struct orr_pipeline *parked; /* (optional) the same pipeline, where the stashes of
 					      some stages are parked; p has all of them stay */
 	const struct orr_pipeline *parts;  /* (optional) those that the stages of p were split into:
-					      orders are compared by their greedy steps, in which
+					      orders are compared by the steps of these, in which
 					      workers compute beside exchanges */
 	struct orr_observer observer;      /* (optional) with seconds, also called in between */
 };

@@ -3,7 +3,7 @@
 needs_training
 export orrery
 cat >mpirun <<'END'
-case "$*" in *b:1*true) [ -e up ]; exit;; *true) exit 0;; esac
+case "$*" in *b:1*true) [ -e up ]; exit;; *true | *" rm -rf "*) exit 0;; esac
 echo "$*" >>starts
 n=$(wc -l <starts)
 [ $n -gt 1 ] || kill -9 $$

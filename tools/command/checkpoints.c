@@ -529,7 +529,8 @@ static void copy(const struct checkpoints_options *o, struct orr_run *run,
 
 	if (!memory || step % o->copy_every || orr_run_skipped_last(run) || orr_run_stopped(run))
 		return;
-	if (!all->n) /* how long one takes, which updates wait for, is not known yet */
+	/* how long one takes, which updates wait for, is not known yet, or no more */
+	if (!all->n || o->copy_every > SESSION_RECENT)
 		session_beat(s, ORR_BEAT_LONG, step);
 	progress_settle(progress); /* before there is a copy that goes on behind its rows */
 	end_copy(all, run, s);

@@ -504,7 +504,7 @@ int cmd_supervise(int argc, char **argv)
 	number = asked ? asked : job.killed;
 	asked = 0; /* a second signal ends this, too */
 	/* a training that ended by itself in its first start has removed them */
-	if (job.launch.copies && job.launch.n_hosts && (job.n_starts > 1 || job.status || number))
+	if (job.launch.n_hosts && (job.n_starts > 1 || job.status || number))
 		(void)probe_hosts(true, NULL);
 	asked = asked ? asked : number;
 out:

@@ -214,8 +214,7 @@ int launch_init(struct launch *l, char **command, int64_t fewest, struct orr_err
 		return code;
 	trains = train_at(command);
 	for (n = trains; command[n]; n++) {
-		l->copies |= !strncmp(command[n], "--cop", 5);
-		l->keeps |= l->copies || !strncmp(command[n], "--ch", 4);
+		l->keeps |= !strncmp(command[n], "--ch", 4) || !strncmp(command[n], "--cop", 5);
 	}
 	if (!(l->words = calloc((size_t)n + N_EXPORTED + 2, sizeof(*l->words))))
 		return orr_no_memory(err, "supervise");

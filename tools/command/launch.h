@@ -20,7 +20,7 @@ struct launch {
 		     * hosts are tried, for n_most */
 	struct launch_host *hosts; /* NULL: not given, or one */
 	int n_hosts;
-	bool copies, keeps; /* the training has copies; or checkpoints: from which it goes on */
+	bool keeps;         /* the training has checkpoints or copies, from which it goes on */
 	char *names, *list; /* what hosts and words point into */
 	char count[16];
 };

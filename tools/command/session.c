@@ -25,7 +25,6 @@ static void keep_freed_memory(void)
 #define LEAST_NS (INT64_C(2) * 1000000000)
 #define LONG_NS (INT64_C(60) * 1000000000)
 #define BEAT_NS (INT64_C(20) * 1000000)
-#define RECENT 256 /* beats: what took long before the last so many counts no more */
 
 /* least_ns: of the launcher's patience. */
 static void beat(struct session *s, enum orr_beat_kind kind, int64_t step, int64_t least_ns)
@@ -43,7 +42,7 @@ void session_step(struct session *s, int64_t step)
 	if (since < BEAT_NS)
 		return;
 	s->longest_ns = since > s->longest_ns ? since : s->longest_ns;
-	if (++s->n_beats % RECENT == 0) {
+	if (++s->n_beats % SESSION_RECENT == 0) {
 		s->before_ns = s->longest_ns;
 		s->longest_ns = 0;
 	}

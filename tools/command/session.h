@@ -6,6 +6,8 @@
 #include "orrery/orrery.h"
 #include "runtime/peers/hosts.h"
 
+#define SESSION_RECENT 256 /* beats: what took long before the last so many counts no more */
+
 struct session {
 	int rank, n_ranks;             /* alone: 0 of 1 */
 	int beat;                      /* to the launcher; -1: there is none */

@@ -30,12 +30,13 @@ int orr_hosts_find(struct orr_hosts *x, const char *folder, struct orr_error *er
 	x->host_of = calloc((size_t)x->n_ranks, sizeof(*x->host_of));
 	if (!identities || !x->host_of)
 		code = orr_no_memory(err, "hosts");
-	if (!(code = orr_ranks_agree(code, err))) {
-		identities[x->rank] = (double)orr_keep_identity(folder);
-		code = orr_ranks_sum(identities, x->n_ranks, err);
-	}
-	if (!code)
+	else if ((identities[x->rank] = (double)orr_keep_identity(folder)) < 0)
+		code = orr_fail(err, ORR_E_INPUT, "[memory] %s: cannot be read", folder);
+	if (!(code = orr_ranks_agree(code, err)) &&
+	    !(code = orr_ranks_sum(identities, x->n_ranks, err)))
 		number(x, identities);
+	else
+		orr_hosts_fini(x);
 	free(identities);
 	return code;
 }

@@ -30,6 +30,7 @@ struct spread {
 	json_t *manifest;
 	int n;         /* shards */
 	bool mine;     /* what this host has is of the same manifest */
+	bool tried;    /* or of one before, of which a shard is whole nowhere */
 	double *whole; /* [n * hosts->n] 1: this host has this shard, as it was written */
 	bool *here;    /* [n] */
 	int *asked;    /* [n] the first rank of a host that has it */
@@ -88,8 +89,8 @@ static int tell(json_t **manifest, const struct orr_hosts *hosts, int from, stru
 	return code;
 }
 
-/* That of the first rank that has one; hosts with another one, of another course that training
- * went, have no part in it. */
+/* That of the first rank that has one which was not tried; hosts with another one, of another
+ * course that training went, have no part in it. */
 static int agree_on_manifest(struct spread *x, struct orr_error *err)
 {
 	const struct orr_hosts *hosts = x->hosts;
@@ -100,11 +101,13 @@ static int agree_on_manifest(struct spread *x, struct orr_error *err)
 
 	(void)orr_checkpoint_manifest(&own, hosts->folder, x->step, &why);
 	if (!(code = orr_ranks_agree(has ? 0 : orr_no_memory(err, "copies"), err))) {
-		has[hosts->rank] = own != NULL;
+		has[hosts->rank] = own && !x->tried;
 		code = orr_ranks_sum(has, hosts->n_ranks, err);
 	}
 	for (int k = hosts->n_ranks - 1; k >= 0 && !code; k--)
 		from = has[k] > 0 ? k : from;
+	json_decref(x->manifest); /* of one before */
+	x->manifest = NULL;
 	if (!code && from < 0)
 		code = orr_fail(err, ORR_E_INPUT, "%s", why.msg);
 	if (hosts->rank == from)
@@ -266,6 +269,7 @@ static int find_shards(struct spread *x, void (*report)(const char *line), struc
 	if (code)
 		return code;
 	x->n = (int)json_array_size(json_object_get(x->manifest, "shards"));
+	orr_arrays_free(&x->all);
 	orr_arrays_make(&x->all, x->whole, x->n * n_hosts + 1);
 	orr_arrays_make(&x->all, x->here, x->n + 1);
 	orr_arrays_make(&x->all, x->asked, x->n + 1);
@@ -281,6 +285,7 @@ int orr_spread_open(struct orr_checkpoint **out, const struct orr_hosts *hosts, 
 {
 	struct spread *x = calloc(1, sizeof(*x));
 	struct orr_checkpoint_spread how = {.read = ask, .end = end, .user = x};
+	struct orr_error later;
 	int code = orr_ranks_agree(x ? 0 : orr_no_memory(err, "copies"), err);
 
 	*out = NULL;
@@ -290,7 +295,12 @@ int orr_spread_open(struct orr_checkpoint **out, const struct orr_hosts *hosts, 
 	}
 	x->hosts = hosts;
 	x->step = step;
-	if ((code = find_shards(x, report, err))) {
+	code = find_shards(x, report, err);
+	while (code == ORR_E_INPUT && x->manifest) {
+		x->tried = x->tried || x->mine;
+		code = find_shards(x, report, &later);
+	}
+	if (code) {
 		spread_free(x);
 		return code;
 	}
