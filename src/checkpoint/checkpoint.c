@@ -235,6 +235,16 @@ void orr_checkpoint_keep(const char *path, int64_t step)
 	clear(path, step, true, true);
 }
 
+void orr_checkpoint_drop(const char *path, int64_t step)
+{
+	struct orr_folder folder;
+
+	if (orr_folder_open(&folder, path, NULL))
+		return;
+	orr_step_drop(&folder, step);
+	orr_folder_close(&folder);
+}
+
 void orr_checkpoint_abandon(const char *path, int64_t step)
 {
 	struct orr_folder folder;

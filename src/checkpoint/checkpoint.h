@@ -20,6 +20,8 @@ void orr_checkpoint_abandon(const char *folder, int64_t step);
 /* Or commit with 0, and then only this step is kept: the next one is written over the one before.
  */
 void orr_checkpoint_recycle(const char *folder, int64_t step);
+/* Or this step is removed, though it was committed. */
+void orr_checkpoint_drop(const char *folder, int64_t step);
 /* All other steps, older or newer, are removed. */
 void orr_checkpoint_keep(const char *folder, int64_t step);
 /* Where the shards of the step are written, of others', too; the caller's to close. */

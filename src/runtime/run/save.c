@@ -197,13 +197,11 @@ static int follow(struct orr_saving *x)
  * this one has made no copy yet. */
 static void tidy(struct orr_saving *x)
 {
-	int64_t before = x->run->copied;
-
 	if (x->outcomes[x->rank].code) {
 		orr_checkpoint_abandon(x->folder, x->step);
-		if (x->is_copy && x->run->hosts.n > 1 && before) /* one that not all have */
-			orr_checkpoint_keep(x->folder, before);
-	} else if (x->is_copy && x->run->hosts.n > 1 && !before) {
+		if (x->is_copy && x->run->hosts.n > 1) /* one that not all have */
+			orr_checkpoint_drop(x->folder, x->step);
+	} else if (x->is_copy && x->run->hosts.n > 1 && !x->run->copied) {
 		orr_checkpoint_keep(x->folder, x->step);
 	} else if (x->is_copy) {
 		orr_checkpoint_recycle(x->folder, x->step);
