@@ -96,7 +96,7 @@ static void write_moments(const struct strip *s)
 			row += ns[k] < ns[i] || (ns[k] == ns[i] && k < i);
 		y += row * LABEL;
 		fprintf(s->file, "<path stroke=\"" QUIET "\" d=\"M%.2f,%.1fV%.1f\"/>\n", x, y - 9,
-			s->top + STEPS + TALL / 2);
+			s->top + STEPS + TALL / 2.0);
 		orr_svg_write_text(s->file, x + 4, y, "font-size=\"12\"",
 				   orr_text("%s: %s", what[i], orr_time_text(ns[i], o->units)));
 	}
