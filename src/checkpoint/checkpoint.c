@@ -105,17 +105,25 @@ int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
 	return code;
 }
 
+/* The folder of that name in that of the path. */
+static int enter(struct orr_folder *folder, const char *path, const char *name,
+		 struct orr_error *err)
+{
+	struct orr_folder outer;
+	int code = orr_folder_open(&outer, path, err);
+
+	folder->fd = -1;
+	if (code)
+		return code;
+	code = orr_folder_enter(folder, &outer, name, err);
+	orr_folder_close(&outer);
+	return code;
+}
+
 int orr_checkpoint_unfinished(struct orr_folder *unfinished, const char *path, int64_t step,
 			      struct orr_error *err)
 {
-	struct orr_folder folder;
-	int code = orr_folder_open(&folder, path, err);
-
-	if (code)
-		return code;
-	code = orr_folder_enter(unfinished, &folder, orr_step_unfinished_name(step), err);
-	orr_folder_close(&folder);
-	return code;
+	return enter(unfinished, path, orr_step_unfinished_name(step), err);
 }
 
 /* Both: the folder of that path, and the one in it where a checkpoint of the step is written. */
@@ -403,26 +411,11 @@ int64_t orr_checkpoint_newest(const char *path, int64_t last)
 	return newest;
 }
 
-/* In the folder of that path. */
-static int enter_step(struct orr_folder *folder, const char *path, int64_t step,
-		      struct orr_error *err)
-{
-	struct orr_folder outer;
-	int code = orr_folder_open(&outer, path, err);
-
-	folder->fd = -1;
-	if (code)
-		return code;
-	code = orr_folder_enter(folder, &outer, orr_step_name(step), err);
-	orr_folder_close(&outer);
-	return code;
-}
-
 int orr_checkpoint_manifest(json_t **manifest, const char *path, int64_t step,
 			    struct orr_error *err)
 {
 	struct orr_folder folder;
-	int code = enter_step(&folder, path, step, err);
+	int code = enter(&folder, path, orr_step_name(step), err);
 
 	*manifest = NULL;
 	if (!code && (code = orr_manifest_read(manifest, &folder, step, err))) {
@@ -440,7 +433,7 @@ int orr_checkpoint_has(const char *path, int64_t step, const json_t *manifest, i
 	const char *file = json_string_value(json_object_get(entry, "file"));
 	struct orr_tensor_file shard;
 	struct orr_checkpoint c = {.step = step, .shards = &shard};
-	int code = enter_step(&c.folder, path, step, err);
+	int code = enter(&c.folder, path, orr_step_name(step), err);
 
 	*there = !code && file && !faccessat(c.folder.fd, file, F_OK, 0);
 	if (*there && !(code = open_shard(&c, entry, THROUGH, err)))
@@ -462,7 +455,7 @@ int orr_checkpoint_open_spread(struct orr_checkpoint **out, const char *path, in
 	c->step = step;
 	c->manifest = json_incref(manifest);
 	c->spread = (struct orr_checkpoint_spread){spread->here, spread->read, NULL, spread->user};
-	if (enter_step(&c->folder, path, step, NULL)) /* all of it is elsewhere */
+	if (enter(&c->folder, path, orr_step_name(step), NULL)) /* all of it is elsewhere */
 		(void)snprintf(c->folder.path, sizeof(c->folder.path), "%s/%s", path,
 			       orr_step_name(step));
 	if ((code = open_shards(c, -1, 1, err))) {

@@ -31,7 +31,10 @@ int orr_hosts_find(struct orr_hosts *x, const char *folder, struct orr_error *er
 	if (!identities || !x->host_of)
 		code = orr_no_memory(err, "hosts");
 	else if ((identities[x->rank] = (double)orr_keep_identity(folder)) < 0)
-		code = orr_fail(err, ORR_E_INPUT, "[memory] %s: cannot be read", folder);
+		code = orr_fail(err, ORR_E_INPUT,
+				"[memory] %s: cannot be read: name another folder in memory, which "
+				"all hosts have",
+				folder);
 	if (!(code = orr_ranks_agree(code, err)) &&
 	    !(code = orr_ranks_sum(identities, x->n_ranks, err)))
 		number(x, identities);
