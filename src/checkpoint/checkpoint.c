@@ -70,7 +70,7 @@ int orr_checkpoint_prepare(const char *path, int64_t *newest, struct orr_error *
 	if (!(code = orr_steps_list(&folder, &steps, &n, err))) {
 		if (n)
 			*newest = steps[0];
-		orr_steps_sweep(&folder);
+		orr_steps_sweep(&folder, false);
 	}
 	free(steps);
 	orr_folder_close(&folder);
@@ -241,6 +241,16 @@ void orr_checkpoint_recycle(const char *path, int64_t step)
 void orr_checkpoint_keep(const char *path, int64_t step)
 {
 	clear(path, step, true, true);
+}
+
+void orr_checkpoint_sweep(const char *path, bool spares)
+{
+	struct orr_folder folder;
+
+	if (orr_folder_open(&folder, path, NULL))
+		return;
+	orr_steps_sweep(&folder, spares);
+	orr_folder_close(&folder);
 }
 
 void orr_checkpoint_drop(const char *path, int64_t step)

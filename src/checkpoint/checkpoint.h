@@ -20,6 +20,9 @@ void orr_checkpoint_abandon(const char *folder, int64_t step);
 /* Or commit with 0, and then only this step is kept: the next one is written over the one before.
  */
 void orr_checkpoint_recycle(const char *folder, int64_t step);
+/* After an earlier start: what it left unfinished is removed; or, spares, the next step is written
+ * over it. */
+void orr_checkpoint_sweep(const char *folder, bool spares);
 /* Or this step is removed, though it was committed. */
 void orr_checkpoint_drop(const char *folder, int64_t step);
 /* All other steps, older or newer, are removed. */

@@ -33,23 +33,21 @@ static int fail_as_wild(const char *path, const char *tensor, int code, struct o
 
 /* ---- writing ---- */
 
-/* By bits, several at once: all the exponent's are set in a number that is not finite. */
+/* Several at once: above all that are finite, one more in the exponent is the sign. */
 static bool is_finite(const float *values, int64_t n)
 {
-	uint32_t worst[8] = {0}, bits[8];
-	bool finite = true;
+	typedef uint32_t lanes __attribute__((vector_size(16)));
+	lanes bits, worst = {0};
 	int64_t i = 0;
 
-	for (; i + 8 <= n; i += 8) {
-		memcpy(bits, values + i, sizeof(bits));
-		for (int k = 0; k < 8; k++)
-			worst[k] |= ((bits[k] & 0x7f800000) + 0x00800000) & 0x80000000;
+	for (; i + 4 <= n; i += 4) {
+		memcpy(&bits, values + i, sizeof(bits));
+		worst |= (bits & 0x7fffffff) + 0x00800000;
 	}
-	for (int k = 0; k < 8; k++)
-		finite = finite && !worst[k];
 	for (; i < n; i++)
-		finite = finite && isfinite(values[i]);
-	return finite;
+		if (!isfinite(values[i]))
+			return false;
+	return !((worst[0] | worst[1] | worst[2] | worst[3]) & 0x80000000);
 }
 
 /* Piece by piece: what has been looked at is in the cache when it is written and its checksum
@@ -164,6 +162,7 @@ static int read_data(const struct orr_tensor_file *file, XXH3_state_t *digest, i
 		     struct orr_error *err)
 {
 	float *floats = malloc(READ_FLOATS * sizeof(*floats));
+	bool is_wild;
 	int code = 0;
 
 	*wild = -1;
@@ -178,7 +177,8 @@ static int read_data(const struct orr_tensor_file *file, XXH3_state_t *digest, i
 						      err);
 		else
 			XXH3_128bits_update(digest, floats, n);
-		for (size_t i = 0; i < n / sizeof(*floats) && !code && *wild < 0; i++)
+		is_wild = !code && !is_finite(floats, (int64_t)(n / sizeof(*floats)));
+		for (size_t i = 0; is_wild && *wild < 0; i++)
 			if (!isfinite(floats[i]))
 				*wild = at + (int64_t)(i * sizeof(*floats));
 		at += (int64_t)n;

@@ -146,13 +146,17 @@ void orr_step_spare(const struct orr_folder *folder, int64_t step)
 		orr_step_drop(folder, step);
 }
 
-void orr_steps_sweep(const struct orr_folder *folder)
+void orr_steps_sweep(const struct orr_folder *folder, bool spares)
 {
+	const char *spare = orr_step_spare_name();
 	DIR *names = orr_folder_names(folder);
 	struct dirent *entry;
 
 	while (names && (entry = readdir(names)))
-		if (number_in(entry->d_name, UNFINISHED) >= 0)
+		if (number_in(entry->d_name, UNFINISHED) >= 0 &&
+		    !(spares && kind_of(folder, entry->d_name) == S_IFDIR &&
+		      /* fails where there is one with files */
+		      !renameat(folder->fd, entry->d_name, folder->fd, spare)))
 			orr_step_remove(folder, entry->d_name);
 	if (names)
 		closedir(names);

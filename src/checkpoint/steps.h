@@ -23,5 +23,5 @@ void orr_step_drop(const struct orr_folder *folder, int64_t step);
  * as unfinished; it is removed where there is one. */
 void orr_step_spare(const struct orr_folder *folder, int64_t step);
 const char *orr_step_spare_name(void);
-/* And for all that is unfinished. */
-void orr_steps_sweep(const struct orr_folder *folder);
+/* And for all that is unfinished; or one of them becomes the spare one. */
+void orr_steps_sweep(const struct orr_folder *folder, bool spares);

@@ -44,6 +44,7 @@ struct orr_run_options {
 	bool spare;                   /* no weight decay for biases and parameters of norms */
 	enum orr_precision precision; /* of matrix products; that of activations is the graph's */
 	uint64_t seed;                /* of the parameters and of the order of samples */
+	bool loads; /* orr_run_load comes next: parameters are zeros until then, and not drawn */
 	enum orr_on_nan on_nan;
 	int prefetch;     /* jobs ahead, in a worker's order, whose parameters are fetched */
 	double timeout_s; /* the run fails when no job ends for this long; above 0 */

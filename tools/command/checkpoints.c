@@ -195,16 +195,6 @@ static int prepare(const struct checkpoints_options *o, const struct session *s,
 	return newest >= 0 || !o->best ? 0 : check_best(o, err);
 }
 
-/* On the first rank of each host with copies; those of no use take up memory. */
-static int prepare_memory(const struct session *s, struct orr_error *err)
-{
-	int64_t newest;
-
-	return s->n_starts && s->hosts.n && orr_hosts_leads(&s->hosts)
-		       ? orr_checkpoint_prepare(s->hosts.folder, &newest, err)
-		       : 0;
-}
-
 static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
 		      struct session *s)
 {
@@ -213,8 +203,8 @@ static int open_first(struct orr_checkpoint **out, const struct checkpoints_opti
 	int64_t at;
 	int code = s->rank ? 0 : prepare(o, s, &s->err);
 
-	if (!code)
-		code = prepare_memory(s, &s->err);
+	if (s->n_starts && s->hosts.n)
+		orr_spread_sweep(&s->hosts);
 	if ((code = session_agree(s, code)) || (code = open_newest(out, &at, places, s)))
 		return code;
 	if (s->n_starts && s->hosts.n > 1) /* no host has room for others than the next two */

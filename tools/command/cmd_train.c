@@ -322,6 +322,12 @@ static int check_memory(struct training *t, struct orr_error *err)
 	return code ? code : orr_opened_check_memory(&t->opened, err);
 }
 
+static int create(struct training *t, struct orr_error *err)
+{
+	t->options.run.loads = t->checkpoint;
+	return orr_run_create(&t->run, t->opened.tried.jobs, t->data, &t->options.run, err);
+}
+
 #define FLOAT_NS 80 /* to read or write it, on a disk of 50 MB/s */
 
 /* Go on from the checkpoint, if there is one. What does not fit, fits on no rank. */
@@ -626,8 +632,7 @@ int cmd_train(int argc, char **argv)
 	    (code = session_agree(s, find_data(&t, err))) ||
 	    (code = checkpoints_open(&t.checkpoint, &t.best, &t.options.keep, s)) ||
 	    (code = session_agree(s, check_memory(&t, err))) ||
-	    (code = session_check(s, orr_run_create(&t.run, t.opened.tried.jobs, t.data,
-						    &t.options.run, err))) ||
+	    (code = session_check(s, create(&t, err))) ||
 	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||
 	    (code = session_check(s, save_weights(&t, err))) ||
 	    (code = session_check(s, report(&t, err))))

@@ -201,8 +201,7 @@ static int lay_out(struct orr_run *run, const struct orr_run_hooks *hooks, struc
 		.timeout_s = options->timeout_s,
 		.skips = options->on_nan == ORR_ON_NAN_SKIP,
 	};
-	orr_data_init(&run->data, &run->work, policy, orr_optimizer_floats(options->optimizer),
-		      options->seed, options->keep_bytes);
+	orr_data_init(&run->data, &run->work, policy, options);
 	orr_scoring_init(&run->scoring, &run->work);
 	orr_slots_init(&run->slots);
 	orr_version_buffers_init(&run->versions, &run->slots);

@@ -149,7 +149,8 @@ static void fill_zero(const struct orr_data *data, starpu_data_handle_t block, i
 	orr_data_release(block);
 }
 
-static void make_owned(struct orr_data *data, struct orr_owned *o, uint64_t seed)
+static void make_owned(struct orr_data *data, struct orr_owned *o,
+		       const struct orr_run_options *options)
 {
 	const struct orr_program *program = data->work->programs[o->s];
 	int64_t n = program->n_parameters, n_trained = program->n_trained;
@@ -159,10 +160,12 @@ static void make_owned(struct orr_data *data, struct orr_owned *o, uint64_t seed
 	if (!n || !orr_work_has(data->work, o->w))
 		return;
 	orr_data_make_block(data, &o->parameters, o, n);
-	if (!(floats = write_to(data, o->parameters)))
-		return;
-	orr_program_init(program, seed, floats);
-	orr_data_release(o->parameters);
+	if (options->loads)
+		fill_zero(data, o->parameters, n);
+	else if ((floats = write_to(data, o->parameters))) {
+		orr_program_init(program, options->seed, floats);
+		orr_data_release(o->parameters);
+	}
 	if (!n_trained)
 		return;
 	orr_data_make_block(data, &o->state, o, n_state);
@@ -298,16 +301,16 @@ static void allocate(struct orr_data *data)
 }
 
 void orr_data_init(struct orr_data *data, const struct orr_work *work,
-		   const struct orr_policy *policy, int n_state, uint64_t seed, int64_t keep_bytes)
+		   const struct orr_policy *policy, const struct orr_run_options *options)
 {
 	*data = (struct orr_data){.work = work,
 				  .handles = {work->arrays, work->fault, NULL},
-				  .n_state = n_state,
-				  .keep_bytes = keep_bytes};
+				  .n_state = orr_optimizer_floats(options->optimizer),
+				  .keep_bytes = options->keep_bytes};
 	find_owners(data, policy);
 	allocate(data);
 	for (int i = 0; i < data->n_owned && !orr_work_fails(work); i++)
-		make_owned(data, &data->owned[i], seed);
+		make_owned(data, &data->owned[i], options);
 	for (int s = 0; s < work->pipeline->n_stages; s++)
 		for (int b = 0; b < work->pipeline->n_microbatches && !orr_work_fails(work); b++)
 			make_temporaries(data, s, b);

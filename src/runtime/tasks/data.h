@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <starpu.h>
 #include "codelets/optimizer.h"
-#include "orrery/orrery.h"
+#include "orrery/run.h"
 #include "handles.h"
 #include "policy.h"
 
@@ -72,9 +72,9 @@ static inline int64_t orr_data_n_state(const struct orr_data *data, const struct
 	return (o->part.end - o->part.first) * data->n_state;
 }
 
-/* StarPU has started. Parameters are drawn from seed. A failure is the work's fault. */
+/* StarPU has started. A failure is the work's fault. */
 void orr_data_init(struct orr_data *data, const struct orr_work *work,
-		   const struct orr_policy *policy, int n_state, uint64_t seed, int64_t keep_bytes);
+		   const struct orr_policy *policy, const struct orr_run_options *options);
 
 /* Another block of n floats at owner o. */
 void orr_data_make_block(struct orr_data *data, starpu_data_handle_t *handle,

@@ -1,6 +1,10 @@
 #include "handles.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LARGE_BYTES ((size_t)4 << 20)
 
 /* What is to be given back. */
 struct orr_given {
@@ -70,6 +74,16 @@ void orr_handles_void(struct orr_handles *all, starpu_data_handle_t *handle)
 	*handle = x->handle;
 }
 
+/* Of main memory that is not touched yet: in pages of 2 MiB where the system gives them to those who
+ * ask, it takes a fraction of the time to touch, and fewer of the processor's notes on pages. */
+static void ask_for_large_pages(uintptr_t at, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (at + page - 1) / page * page;
+
+	if (bytes >= LARGE_BYTES)
+		(void)madvise((void *)first, (at + bytes - first) / page * page, MADV_HUGEPAGE);
+}
+
 void orr_handles_block(struct orr_handles *all, starpu_data_handle_t *handle, int64_t n,
 		       unsigned node, int s, int w)
 {
@@ -89,6 +103,8 @@ void orr_handles_block(struct orr_handles *all, starpu_data_handle_t *handle, in
 				       (long long)n, s, w);
 		return;
 	}
+	if (starpu_node_get_kind(node) == STARPU_CPU_RAM)
+		ask_for_large_pages(x->at, x->bytes);
 	register_floats(all, x, (int)node, n);
 	*handle = x->handle;
 }
