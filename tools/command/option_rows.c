@@ -153,7 +153,7 @@ const struct row option_rows[] = {
 	{"restarts", "N", 'r', VERB_SUPERVISE, 0, COUNT(supervise.restarts, 0, 1000000), 0,
 	 "at most, without a later step to go on from (3)"},
 	{"silence", "T", 's', VERB_SUPERVISE, 0, READ(read_silence), 0,
-	 "of a rank between two steps, after which it hangs (10 times the longest so far, and 2s "
+	 "of a rank between two steps, after which it hangs (5 times the longest of late, and 2s "
 	 "at least)"},
 	{.help = "Model and step:"},
 	{"schedule", "NAME[:k=v,...]|FILE.so|FILE.csv|PLAN", 's', SCHEDULED & ~COMPARE,

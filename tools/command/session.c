@@ -29,7 +29,7 @@ static void keep_freed_memory(void)
 /* least_ns: of the launcher's patience. */
 static void beat(struct session *s, enum orr_beat_kind kind, int64_t step, int64_t least_ns)
 {
-	int64_t usual_ns = 10 * (s->longest_ns > s->before_ns ? s->longest_ns : s->before_ns);
+	int64_t usual_ns = 5 * (s->longest_ns > s->before_ns ? s->longest_ns : s->before_ns);
 
 	orr_beat_send(s->beat, kind, s->rank, step, usual_ns > least_ns ? usual_ns : least_ns);
 	s->beaten_ns = orr_ns_now(CLOCK_MONOTONIC);
