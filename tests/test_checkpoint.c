@@ -128,6 +128,32 @@ START_TEST(what_was_left_unfinished_is_swept_and_never_opened)
 }
 END_TEST
 
+/* Of two the first that is found; and the next one is written into its files. */
+START_TEST(a_copy_is_written_over_what_an_earlier_start_left)
+{
+	char path[200];
+	struct stat left, about;
+
+	ck_assert(!save(10, 0));
+	save_half(20);
+	save_half(21);
+	orr_checkpoint_sweep(folder, true);
+	ck_assert_int_eq(count_names(folder), 2);
+	(void)snprintf(path, sizeof(path), "%s/.step-00000000.tmp/shard-0.safetensors", folder);
+	ck_assert_int_eq(stat(path, &left), 0);
+	ck_assert_int_eq(resume(), 10);
+	ck_assert(!save(11, 0));
+	ck_assert_int_eq(count_names(folder), 2);
+	(void)snprintf(path, sizeof(path), "%s/step-00000011/shard-0.safetensors", folder);
+	ck_assert_int_eq(stat(path, &about), 0);
+	ck_assert(about.st_ino == left.st_ino);
+	ck_assert_int_eq(resume(), 11);
+	save_half(12);
+	orr_checkpoint_sweep(folder, false);
+	ck_assert_int_eq(count_names(folder), 2);
+}
+END_TEST
+
 START_TEST(what_is_not_ours_stays)
 {
 	char path[PATH_MAX];
@@ -342,6 +368,7 @@ static const struct suite_test tests[] = {
 	ONCE(one_that_is_cut_off_takes_nobodys_place),
 	ONCE(a_later_one_that_is_damaged_takes_nobodys_place),
 	ONCE(what_was_left_unfinished_is_swept_and_never_opened),
+	ONCE(a_copy_is_written_over_what_an_earlier_start_left),
 	ONCE(what_is_not_ours_stays),
 	ONCE(a_truncated_checkpoint_is_never_opened),
 	ONCE(a_flipped_bit_is_found),
