@@ -1,6 +1,7 @@
 /* The files of a checkpoint's tensors: what is written, and that a file that lies is refused. */
 #include <check.h>
 #include <fcntl.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +166,30 @@ START_TEST(what_diverged_is_not_written)
 			 ORR_E_DIVERGED);
 	ck_assert_ptr_nonnull(strstr(err.msg, "'a.bias' is not finite"));
 	ck_assert_int_ne(faccessat(inside.fd, NAME, F_OK, 0), 0);
+	for (int i = 0; i < N_FLOATS; i++) { /* several are looked at at once */
+		fill(tensors, values, 0);
+		values[i] = wild[_i];
+		ck_assert_int_eq(orr_safetensors_write(&inside, NAME, tensors, N_TENSORS, NULL,
+						       &n_bytes, checksum, &err),
+				 ORR_E_DIVERGED);
+	}
+}
+END_TEST
+
+START_TEST(the_largest_and_the_smallest_numbers_are_finite)
+{
+	static const float tame[] = {FLT_MAX, -FLT_MAX, FLT_MIN, FLT_TRUE_MIN, -FLT_TRUE_MIN, -0.0f};
+	struct orr_named_tensor tensors[N_TENSORS];
+	char checksum[ORR_CHECKSUM];
+	float values[N_FLOATS];
+	int64_t n_bytes;
+
+	fill(tensors, values, 0);
+	for (int i = 0; i < N_FLOATS; i++)
+		values[i] = tame[i % N_OF(tame)];
+	ck_assert_msg(!orr_safetensors_write(&inside, NAME, tensors, N_TENSORS, NULL, &n_bytes,
+					     checksum, &err),
+		      "%s", err.msg);
 }
 END_TEST
 
@@ -251,6 +276,7 @@ static const struct suite_test tests[] = {
 	ONCE(the_checksum_is_that_of_xxhsum),
 	EACH(a_file_of_tensors_that_lies_is_refused, N_OF(wrong_files)),
 	EACH(what_diverged_is_not_written, 3),
+	ONCE(the_largest_and_the_smallest_numbers_are_finite),
 	EACH(what_diverged_is_not_read, 3),
 	EACH(only_a_plain_file_is_opened, 4),
 };
