@@ -44,6 +44,7 @@ static struct {
 	struct peer peers[MOST_RANKS];
 	int n_peers, n_starts;
 	int64_t started_ns, first_ns; /* this start; of the first one, until a rank spoke */
+	int64_t ended_ns;             /* the last start: a loss was seen, or it ended by itself */
 	int64_t furthest;             /* of the steps from which it went on; -1: not said yet */
 	int64_t n_same;               /* restarts from no later a step */
 	bool begun;                   /* training goes on in this start */
@@ -196,6 +197,9 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 		job.over = true;
 	if (beat->kind != ORR_BEAT_BEGIN || beat->rank)
 		return;
+	if (!job.begun && job.n_starts > 1)
+		command_say(orr_text("steps run again after %s",
+				     orr_time_text(peer->heard_ns - job.ended_ns, false)));
 	job.begun = true;
 	job.probed_ns = peer->heard_ns;
 	job.n_same = beat->step > job.furthest ? 0 : job.n_same;
@@ -367,6 +371,7 @@ static int start(struct orr_error *err)
 		reap();
 		ask_missed();
 	} while (!look() && job.child);
+	job.ended_ns = orr_ns_now(CLOCK_MONOTONIC);
 	return end_all(err);
 }
 
