@@ -178,7 +178,8 @@ END_TEST
 
 START_TEST(the_largest_and_the_smallest_numbers_are_finite)
 {
-	static const float tame[] = {FLT_MAX, -FLT_MAX, FLT_MIN, FLT_TRUE_MIN, -FLT_TRUE_MIN, -0.0f};
+	static const float tame[] = {FLT_MAX,      -FLT_MAX,      FLT_MIN,
+				     FLT_TRUE_MIN, -FLT_TRUE_MIN, -0.0f};
 	struct orr_named_tensor tensors[N_TENSORS];
 	char checksum[ORR_CHECKSUM];
 	float values[N_FLOATS];

@@ -632,8 +632,8 @@ int cmd_train(int argc, char **argv)
 	    (code = session_agree(s, find_data(&t, err))) ||
 	    (code = checkpoints_open(&t.checkpoint, &t.best, &t.options.keep, s)) ||
 	    (code = session_agree(s, check_memory(&t, err))) ||
-	    (code = session_check(s, create(&t, err))) ||
-	    (code = resume(&t, err)) || (code = session_check(s, train(&t, err))) || s->signal ||
+	    (code = session_check(s, create(&t, err))) || (code = resume(&t, err)) ||
+	    (code = session_check(s, train(&t, err))) || s->signal ||
 	    (code = session_check(s, save_weights(&t, err))) ||
 	    (code = session_check(s, report(&t, err))))
 		goto out;
