@@ -24,6 +24,8 @@ def step(*options):
     if 'was not found when it was configured' in job.stderr:
         print('SKIP: the build has no MPI')
         sys.exit(77)
+    if job.returncode:
+        sys.exit(job.stderr)
     return json.loads(job.stdout)['step_seconds']
 
 

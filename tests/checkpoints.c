@@ -58,7 +58,7 @@ int save(int64_t step, int keep)
 
 	ck_assert_ptr_nonnull(what);
 	fill(tensors, values, step);
-	if ((code = orr_checkpoint_begin(folder, step, &err)) ||
+	if ((code = orr_checkpoint_begin(folder, step, 2, &err)) ||
 	    (code = orr_checkpoint_write(folder, step, 0, tensors, N_TENSORS - 1, &shards[0],
 					 &err)) ||
 	    (code = orr_checkpoint_write(folder, step, 1, tensors + N_TENSORS - 1, 1, &shards[1],
@@ -76,7 +76,7 @@ void save_half(int64_t step)
 	float values[N_FLOATS];
 
 	fill(tensors, values, step);
-	ck_assert(!orr_checkpoint_begin(folder, step, &err));
+	ck_assert(!orr_checkpoint_begin(folder, step, 2, &err));
 	ck_assert(!orr_checkpoint_write(folder, step, 0, tensors, N_TENSORS - 1, &shard, &err));
 }
 

@@ -128,29 +128,43 @@ START_TEST(what_was_left_unfinished_is_swept_and_never_opened)
 }
 END_TEST
 
-/* Of two the first that is found; and the next one is written into its files. */
-START_TEST(a_copy_is_written_over_what_an_earlier_start_left)
+static bool has_file(const char *name, struct stat *about)
 {
 	char path[200];
-	struct stat left, about;
 
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return !stat(path, about);
+}
+
+/* It has two shards, as many as are written; another start had three. */
+START_TEST(a_copy_is_written_over_what_an_earlier_start_left)
+{
+	struct stat left, about;
+	char path[200];
+
+	ck_assert(!save(9, 0)); /* committed, and the one before is not given up yet */
 	ck_assert(!save(10, 0));
 	save_half(20);
-	save_half(21);
-	orr_checkpoint_sweep(folder, true);
+	(void)snprintf(path, sizeof(path), "%s/step-00000009/shard-2.safetensors", folder);
+	ck_assert_int_eq(symlink("nowhere", path), 0);
+	orr_checkpoint_keep(folder, 10, true);
 	ck_assert_int_eq(count_names(folder), 2);
-	(void)snprintf(path, sizeof(path), "%s/.step-00000000.tmp/shard-0.safetensors", folder);
-	ck_assert_int_eq(stat(path, &left), 0);
+	ck_assert(has_file(".step-00000000.tmp/shard-0.safetensors", &left));
 	ck_assert_int_eq(resume(), 10);
 	ck_assert(!save(11, 0));
 	ck_assert_int_eq(count_names(folder), 2);
-	(void)snprintf(path, sizeof(path), "%s/step-00000011/shard-0.safetensors", folder);
-	ck_assert_int_eq(stat(path, &about), 0);
+	ck_assert(has_file("step-00000011/shard-0.safetensors", &about));
 	ck_assert(about.st_ino == left.st_ino);
+	(void)snprintf(path, sizeof(path), "%s/step-00000011/shard-2.safetensors", folder);
+	ck_assert(lstat(path, &about));
 	ck_assert_int_eq(resume(), 11);
 	save_half(12);
-	orr_checkpoint_sweep(folder, false);
+	orr_checkpoint_keep(folder, 11, true); /* 10, or what was left of 12 */
 	ck_assert_int_eq(count_names(folder), 2);
+	ck_assert_int_eq(resume(), 11);
+	save_half(12);
+	orr_checkpoint_keep(folder, -1, false);
+	ck_assert_int_eq(count_names(folder), 0);
 }
 END_TEST
 

@@ -89,9 +89,9 @@ static int fail_to_make(const struct orr_folder *folder, const char *name, struc
 			      : strerror(errno));
 }
 
-int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
+int orr_checkpoint_begin(const char *path, int64_t step, int n_shards, struct orr_error *err)
 {
-	const char *name = orr_step_unfinished_name(step);
+	const char *name = orr_step_unfinished_name(step), *shard;
 	struct orr_folder folder;
 	int code = orr_folder_open(&folder, path, err);
 
@@ -101,6 +101,9 @@ int orr_checkpoint_begin(const char *path, int64_t step, struct orr_error *err)
 	if (renameat(folder.fd, orr_step_spare_name(), folder.fd, name) &&
 	    mkdirat(folder.fd, name, 0777))
 		code = fail_to_make(&folder, name, err);
+	do
+		shard = orr_text("%s/%s", name, orr_step_shard_name(n_shards++));
+	while (!unlinkat(folder.fd, shard, 0));
 	orr_folder_close(&folder);
 	return code;
 }
@@ -238,15 +241,11 @@ void orr_checkpoint_recycle(const char *path, int64_t step)
 	clear(path, step, false, false);
 }
 
-void orr_checkpoint_keep(const char *path, int64_t step)
-{
-	clear(path, step, true, true);
-}
-
-void orr_checkpoint_sweep(const char *path, bool spares)
+void orr_checkpoint_keep(const char *path, int64_t step, bool spares)
 {
 	struct orr_folder folder;
 
+	clear(path, step, true, !spares);
 	if (orr_folder_open(&folder, path, NULL))
 		return;
 	orr_steps_sweep(&folder, spares);

@@ -9,7 +9,7 @@
  * which also removes all but the last `keep` ones up to this step (0: none). After a failure,
  * abandon instead. samples: seen by training so far. about: the graph, data and options of the
  * state (borrowed). */
-int orr_checkpoint_begin(const char *folder, int64_t step, struct orr_error *err);
+int orr_checkpoint_begin(const char *folder, int64_t step, int n_shards, struct orr_error *err);
 int orr_checkpoint_write(const char *folder, int64_t step, int number,
 			 const struct orr_named_tensor *tensors, int n_tensors,
 			 struct orr_shard *shard, struct orr_error *err);
@@ -20,13 +20,11 @@ void orr_checkpoint_abandon(const char *folder, int64_t step);
 /* Or commit with 0, and then only this step is kept: the next one is written over the one before.
  */
 void orr_checkpoint_recycle(const char *folder, int64_t step);
-/* After an earlier start: what it left unfinished is removed; or, spares, the next step is written
- * over it. */
-void orr_checkpoint_sweep(const char *folder, bool spares);
 /* Or this step is removed, though it was committed. */
 void orr_checkpoint_drop(const char *folder, int64_t step);
-/* All other steps, older or newer, are removed. */
-void orr_checkpoint_keep(const char *folder, int64_t step);
+/* All other steps, older, newer or unfinished, are removed; or, spares, the next one is written
+ * over one of them. */
+void orr_checkpoint_keep(const char *folder, int64_t step, bool spares);
 /* Where the shards of the step are written, of others', too; the caller's to close. */
 int orr_checkpoint_unfinished(struct orr_folder *unfinished, const char *folder, int64_t step,
 			      struct orr_error *err);

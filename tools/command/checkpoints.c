@@ -195,28 +195,19 @@ static int prepare(const struct checkpoints_options *o, const struct session *s,
 	return newest >= 0 || !o->best ? 0 : check_best(o, err);
 }
 
-static int open_first(struct orr_checkpoint **out, const struct checkpoints_options *o,
+/* at: the place of *out. */
+static int open_first(struct orr_checkpoint **out, int64_t *at, const struct checkpoints_options *o,
 		      struct session *s)
 {
 	struct place places[] = {{s->n_starts ? memory_of(o) : NULL, INT64_MAX},
 				 {s->n_starts || o->resume ? o->folder : NULL, INT64_MAX}};
-	int64_t at;
 	int code = s->rank ? 0 : prepare(o, s, &s->err);
 
-	if (s->n_starts && s->hosts.n)
-		orr_spread_sweep(&s->hosts);
-	if ((code = session_agree(s, code)) || (code = open_newest(out, &at, places, s)))
+	if ((code = session_agree(s, code)) || (code = open_newest(out, at, places, s)))
 		return code;
-	if (s->n_starts && s->hosts.n > 1) /* no host has room for others than the next two */
+	if (s->n_starts && s->hosts.n) /* no host has room for others than the next two */
 		orr_spread_keep(&s->hosts, *out ? orr_checkpoint_step(*out) : -1);
-	if (s->n_starts)
-		session_say(s,
-			    *out ? "goes on from step %lld, %s"
-				 : "no state is kept: starts from the beginning",
-			    *out ? (long long)orr_checkpoint_step(*out) : 0LL,
-			    at == MEMORY ? "the newest copy in memory"
-					 : "the newest checkpoint on disk");
-	else if (o->resume && !*out)
+	if (!s->n_starts && o->resume && !*out)
 		return orr_fail(&s->err, ORR_E_INPUT,
 				"%s: no checkpoint there is whole: train anew in another folder, "
 				"or start without --resume",
@@ -252,9 +243,22 @@ const char *checkpoints_best(const struct checkpoints_options *o)
 	return path;
 }
 
+static void tell_start(const struct orr_checkpoint *first, const struct orr_checkpoint *best,
+		       int64_t at, const struct session *s)
+{
+	session_say(s,
+		    first || best ? "goes on from step %lld, %s"
+				  : "no state is kept: starts from the beginning",
+		    first || best ? (long long)orr_checkpoint_step(first ? first : best) : 0LL,
+		    !first         ? "the best checkpoint on disk"
+		    : at == MEMORY ? "the newest copy in memory"
+				   : "the newest checkpoint on disk");
+}
+
 int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 		     const struct checkpoints_options *o, struct session *s)
 {
+	int64_t at;
 	int code;
 
 	if (!o->folder && !o->copy_every)
@@ -262,8 +266,12 @@ int checkpoints_open(struct orr_checkpoint **out, struct orr_checkpoint **best,
 	/* a limit on the size of files is to be an error of write() as a full disk is */
 	signal(SIGXFSZ, SIG_IGN);
 	if (!(code = find_hosts(o, s)))
-		code = open_first(out, o, s);
-	return code || !o->best ? code : open_best(best, o, s);
+		code = open_first(out, &at, o, s);
+	if (!code && o->best)
+		code = open_best(best, o, s);
+	if (!code && s->n_starts)
+		tell_start(*out, *best, at, s);
+	return code;
 }
 
 /* ---- signals ---- */

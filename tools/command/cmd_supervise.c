@@ -44,7 +44,8 @@ static struct {
 	struct peer peers[MOST_RANKS];
 	int n_peers, n_starts;
 	int64_t started_ns, first_ns; /* this start; of the first one, until a rank spoke */
-	int64_t ended_ns;             /* the last start: a loss was seen, or it ended by itself */
+	int64_t hung_ns;              /* the last beat of a rank that hangs; 0: none does */
+	int64_t lost_ns;              /* since when no steps run, or none did before this start */
 	int64_t furthest;             /* of the steps from which it went on; -1: not said yet */
 	int64_t n_same;               /* restarts from no later a step */
 	bool begun;                   /* training goes on in this start */
@@ -199,7 +200,7 @@ static void take_beat(struct peer *peer, const struct orr_beat *beat)
 		return;
 	if (!job.begun && job.n_starts > 1)
 		command_say(orr_text("steps run again after %s",
-				     orr_time_text(peer->heard_ns - job.ended_ns, false)));
+				     orr_time_text(peer->heard_ns - job.lost_ns, false)));
 	job.begun = true;
 	job.probed_ns = peer->heard_ns;
 	job.n_same = beat->step > job.furthest ? 0 : job.n_same;
@@ -265,8 +266,10 @@ static bool look(void)
 	}
 	now = orr_ns_now(CLOCK_MONOTONIC);
 	for (int i = 0; i < job.n_peers && !*job.why; i++)
-		if (now > job.peers[i].until_ns && job.peers[i].rank >= 0) /* no stranger */
+		if (now > job.peers[i].until_ns && job.peers[i].rank >= 0) { /* no stranger */
 			(void)snprintf(job.why, sizeof(job.why), "rank %d hangs", find_hanging());
+			job.hung_ns = job.peers[i].heard_ns;
+		}
 	if (job.ever && !job.spoke && now - job.started_ns > WORD_NS &&
 	    now - job.started_ns > 10 * job.first_ns && !*job.why)
 		(void)snprintf(job.why, sizeof(job.why), "no rank has said a word");
@@ -353,6 +356,7 @@ static int start(struct orr_error *err)
 
 	job.over = job.spoke = job.begun = job.back = false;
 	job.started_ns = orr_ns_now(CLOCK_MONOTONIC);
+	job.hung_ns = 0;
 	job.why[0] = '\0';
 	if ((job.child = fork()) < 0)
 		return orr_fail(err, ORR_E_RUNTIME, "no process can be started: %s",
@@ -371,7 +375,8 @@ static int start(struct orr_error *err)
 		reap();
 		ask_missed();
 	} while (!look() && job.child);
-	job.ended_ns = orr_ns_now(CLOCK_MONOTONIC);
+	if (job.begun || !job.lost_ns)
+		job.lost_ns = job.hung_ns ? job.hung_ns : orr_ns_now(CLOCK_MONOTONIC);
 	return end_all(err);
 }
 

@@ -321,14 +321,8 @@ int orr_spread_open(struct orr_checkpoint **out, const struct orr_hosts *hosts, 
 	return code;
 }
 
-void orr_spread_sweep(const struct orr_hosts *hosts)
-{
-	if (orr_hosts_leads(hosts))
-		orr_checkpoint_sweep(hosts->folder, hosts->n == 1);
-}
-
 void orr_spread_keep(const struct orr_hosts *hosts, int64_t step)
 {
 	if (orr_hosts_leads(hosts))
-		orr_checkpoint_keep(hosts->folder, step);
+		orr_checkpoint_keep(hosts->folder, step, hosts->n == 1 && step >= 0);
 }

@@ -17,10 +17,9 @@ int orr_spread_newest(int64_t *step, const struct orr_hosts *hosts, int64_t last
 int orr_spread_open(struct orr_checkpoint **out, const struct orr_hosts *hosts, int64_t step,
 		    void (*report)(const char *line), struct orr_error *err);
 
-/* On this rank's host, if it is the first there: what an earlier start left unfinished is removed,
- * or where there is one host alone, the next copy is written over it. */
-void orr_spread_sweep(const struct orr_hosts *hosts);
-/* All other copies are removed on this rank's host, if it is the first there; -1: all. */
+/* On this rank's host, if it is the first there, all other copies are removed, and what is
+ * unfinished; or where there is one host alone, the next copy is written over one of them. -1: all
+ * are. */
 void orr_spread_keep(const struct orr_hosts *hosts, int64_t step);
 
 ORR_END

@@ -68,7 +68,7 @@ static int fill(struct orr_saving *x, const struct orr_run *run, const char *fol
 	if (!x->leads)
 		return 0;
 	x->about = orr_run_about(run, err);
-	return x->about ? orr_checkpoint_begin(folder, x->step, err) : ORR_E_NOMEM;
+	return x->about ? orr_checkpoint_begin(folder, x->step, x->n_ranks, err) : ORR_E_NOMEM;
 }
 
 /* Collective. */
@@ -202,7 +202,7 @@ static void tidy(struct orr_saving *x)
 		if (x->is_copy && x->run->hosts.n > 1) /* one that not all have */
 			orr_checkpoint_drop(x->folder, x->step);
 	} else if (x->is_copy && x->run->hosts.n > 1 && !x->run->copied) {
-		orr_checkpoint_keep(x->folder, x->step);
+		orr_checkpoint_keep(x->folder, x->step, false);
 	} else if (x->is_copy) {
 		orr_checkpoint_recycle(x->folder, x->step);
 	}
