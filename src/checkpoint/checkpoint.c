@@ -101,7 +101,7 @@ int orr_checkpoint_begin(const char *path, int64_t step, int n_shards, struct or
 	if (renameat(folder.fd, orr_step_spare_name(), folder.fd, name) &&
 	    mkdirat(folder.fd, name, 0777))
 		code = fail_to_make(&folder, name, err);
-	do
+	do /* those of more ranks, in what an earlier start left */
 		shard = orr_text("%s/%s", name, orr_step_shard_name(n_shards++));
 	while (!unlinkat(folder.fd, shard, 0));
 	orr_folder_close(&folder);

@@ -7,8 +7,8 @@
 
 /* To write one: begin, in one process; then every owner its shard; then commit, in one process,
  * which also removes all but the last `keep` ones up to this step (0: none). After a failure,
- * abandon instead. samples: seen by training so far. about: the graph, data and options of the
- * state (borrowed). */
+ * abandon instead. n_shards: how many, from number 0 on. samples: seen by training so far. about:
+ * the graph, data and options of the state (borrowed). */
 int orr_checkpoint_begin(const char *folder, int64_t step, int n_shards, struct orr_error *err);
 int orr_checkpoint_write(const char *folder, int64_t step, int number,
 			 const struct orr_named_tensor *tensors, int n_tensors,

@@ -33,7 +33,8 @@ static int fail_as_wild(const char *path, const char *tensor, int code, struct o
 
 /* ---- writing ---- */
 
-/* Several at once: above all that are finite, one more in the exponent is the sign. */
+/* Several at once: one more in the exponent sets the sign bit of what is not finite, and of nothing
+ * else. */
 static bool is_finite(const float *values, int64_t n)
 {
 	typedef uint32_t lanes __attribute__((vector_size(16)));

@@ -74,9 +74,8 @@ void orr_handles_void(struct orr_handles *all, starpu_data_handle_t *handle)
 	*handle = x->handle;
 }
 
-/* Of main memory that is not touched yet: in pages of 2 MiB where the system gives them to those
- * who ask, it takes a fraction of the time to touch, and fewer of the processor's notes on pages.
- */
+/* Of main memory that is not touched yet, which transparent huge pages make faster to fault in and
+ * spare TLB misses. */
 static void ask_for_large_pages(uintptr_t at, size_t bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (at + page - 1) / page * page;
